@@ -1,0 +1,164 @@
+"""Every error Midflight raises, by whose move it is next.
+
+MidflightError
+├── Refused                 a request was understood and not taken; nothing changed
+│   ├── IllegalSignal       the run's phase does not accept it
+│   ├── Outdated            the caller decided on an older state (``expect=``)
+│   ├── KeyReused           the same idempotency key came with another body
+│   ├── ScopeStopped        an operator's kill switch covers it
+│   ├── NotAllowed          this person may not ask for it
+│   └── InvalidRequest      the request itself cannot be right
+├── IllegalEvent            a driver tried what the table forbids: a bug, stopped in time
+└── StoreError              the journal could not be read or written
+    ├── JournalConflict     the journal moved on: read again and decide anew
+    ├── JournalNotFound     no such run or thread
+    ├── CorruptEntry        a stored entry cannot be read
+    ├── PayloadTooLarge     a value is larger than a journal takes
+    ├── StoreVersion        the store was written by a newer Midflight
+    ├── StoreBusy           another process holds the store
+    ├── StoreReadOnly       the store may be read and not written
+    ├── StoreFull           no space left
+    └── StoreUnavailable    the store cannot be reached, or its answer was lost for good
+
+A message says what happened, where, what to do now, and whether anything changed.
+"""
+
+from __future__ import annotations
+
+
+class MidflightError(Exception):
+    """Base of all errors of this package."""
+
+
+class Refused(MidflightError):
+    """A request was understood and not taken. Nothing changed."""
+
+
+class IllegalSignal(Refused):
+    """The phase of the run does not accept this request."""
+
+    def __init__(self, run: str, phase: str, signal: str, accepts: tuple[str, ...]) -> None:
+        self.run, self.phase, self.signal, self.accepts = run, phase, signal, accepts
+        options = ", ".join(accepts) or "nothing any more"
+        super().__init__(
+            f"run {run} is {phase} and cannot take {signal}; it accepts {options}. "
+            "The run was not changed."
+        )
+
+
+class Outdated(Refused):
+    """The caller decided on a state that has changed since."""
+
+    def __init__(self, run: str, expected: int, changed_at: int) -> None:
+        self.run, self.expected, self.changed_at = run, expected, changed_at
+        super().__init__(
+            f"run {run} has changed since position {expected} (at {changed_at}): look again and "
+            "repeat the request if it still fits. The run was not changed."
+        )
+
+
+class KeyReused(Refused):
+    """An idempotency key came back with another body."""
+
+    def __init__(self, journal: str, key: str, position: int) -> None:
+        self.journal, self.key, self.position = journal, key, position
+        super().__init__(
+            f"key {key!r} was used at position {position} of {journal} for another request; "
+            "choose a new key. Nothing was changed."
+        )
+
+
+class ScopeStopped(Refused):
+    """An operator has stopped everything in this scope."""
+
+    def __init__(self, scope: str, by: str) -> None:
+        self.scope, self.by = scope, by
+        super().__init__(
+            f"{scope} was stopped by operator {by}; nothing there moves until it is released. "
+            "Nothing was changed."
+        )
+
+
+class NotAllowed(Refused):
+    """The person who asks has not the role for it."""
+
+    def __init__(self, by: str, role: str, signal: str, needs: str) -> None:
+        self.by, self.role, self.signal, self.needs = by, role, signal, needs
+        super().__init__(f"{by} is a {role} and {signal} needs {needs}. Nothing was changed.")
+
+
+class InvalidRequest(Refused):
+    """The request cannot be right, whatever the state."""
+
+
+class IllegalEvent(MidflightError):
+    """A driver tried to append what the table or the pairing rules forbid."""
+
+    def __init__(self, journal: str, event: str, why: str) -> None:
+        self.journal, self.event = journal, event
+        super().__init__(f"{journal}: {event} is not allowed here: {why}. Nothing was appended.")
+
+
+class StoreError(MidflightError):
+    """The journal could not be read or written."""
+
+
+class JournalConflict(StoreError):
+    """The journal has moved on. Read again and decide anew; this never means a lost run."""
+
+    def __init__(self, journal: str, expected: int, found: int) -> None:
+        self.journal, self.expected, self.found = journal, expected, found
+        super().__init__(
+            f"{journal} is at position {found}, not {expected}: read again and decide anew. "
+            "Nothing was appended."
+        )
+
+
+class JournalNotFound(StoreError):
+    """There is no such run or thread."""
+
+    def __init__(self, journal: str) -> None:
+        self.journal = journal
+        super().__init__(f"there is no journal {journal} in this store.")
+
+
+class CorruptEntry(StoreError):
+    """A stored entry cannot be read. Only its own journal is affected."""
+
+    def __init__(self, journal: str, position: int, why: str) -> None:
+        self.journal, self.position = journal, position
+        super().__init__(
+            f"{journal} cannot be read at position {position}: {why}. Entries before it are "
+            "intact and other journals are not affected; restore this journal from a backup."
+        )
+
+
+class PayloadTooLarge(StoreError):
+    """A value is larger than a journal takes."""
+
+    def __init__(self, journal: str, event: str, size: int, limit: int) -> None:
+        self.journal, self.size, self.limit = journal, size, limit
+        super().__init__(
+            f"{journal}: {event} carries {size:,} bytes and the limit is {limit:,}. Save the data "
+            "to a file or a table and record where it is. Nothing was appended."
+        )
+
+
+class StoreVersion(StoreError):
+    """The store has a newer layout than this code knows."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store for longer than we wait."""
+
+
+class StoreReadOnly(StoreError):
+    """The store may be read and not written."""
+
+
+class StoreFull(StoreError):
+    """There is no space left for the store."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached, or it went away before it answered."""

@@ -1,0 +1,252 @@
+"""Requests and facts: given the state, which events follow, or why none do.
+
+Called by a store inside its transaction, perhaps more than once: pure, and blind to everything but
+its arguments. A refusal is an exception that says what is accepted and that nothing changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest, KeyReused, NotAllowed, Outdated, ScopeStopped
+from midflight.kernel import events as e
+from midflight.kernel import thread as t
+from midflight.kernel.limits import validate
+from midflight.kernel.machine import State, check
+from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Outcome, Phase, Role
+from midflight.kernel.record import Event, Fact, Request, body_digest
+from midflight.kernel.state import RunState
+
+
+class Switch(Struct, frozen=True):
+    """An operator's kill switch that is on."""
+
+    scope: str
+    by: str
+    at: float
+    reason: str = ""
+
+
+class Known(Struct, frozen=True):
+    """The request was taken before, at ``position``; its first receipt is its answer."""
+
+    position: int
+
+
+Verdict = tuple[Event, ...] | Known
+
+STOPS: Final = (e.PauseRequested, e.CancelRequested, e.Killed)
+"""Never refused for being decided on an older state: a stop is right whatever has changed."""
+
+MOVES: Final = (e.RunCreated, e.ResumeRequested)
+"""What an operator's switch forbids; claiming is the third, see ``claim``."""
+
+OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
+
+
+def scopes(agent: str, thread: str) -> tuple[str, ...]:
+    """The kill switches that cover a run."""
+    return ("all", f"agent:{agent}", f"thread:{thread}")
+
+
+def decide(
+    state: State,
+    request: Request,
+    *,
+    expect: int | None = None,
+    switches: Iterable[Switch] = (),
+) -> Verdict:
+    """Answer one request of a person, a front door or another run."""
+    _may(request)
+    if (known := _known(state, request)) is not None:
+        return known
+    if isinstance(request, MOVES):
+        _refuse_if_stopped(switches)
+    if isinstance(state, RunState):
+        if expect is not None and state.relevant > expect and not isinstance(request, STOPS):
+            raise Outdated(state.journal, expect, state.relevant)
+        verdict = _decide_run(state, request)
+    else:
+        verdict = _decide_thread(state, request)
+    if not isinstance(verdict, Known):
+        check(state, verdict[0])
+    return verdict
+
+
+def _may(request: Request) -> None:
+    role, needs = request.who.role, Role.CONTROLLER
+    if isinstance(request, OPERATOR_ONLY):
+        needs = Role.OPERATOR
+    speaking = isinstance(request, t.MessageSent | t.MessageEdited | t.MessageWithdrawn)
+    ranks = list(Role)
+    if ranks.index(role) < ranks.index(needs) and not speaking:
+        verb = request.stored_name().partition(".")[0]
+        raise NotAllowed(request.who.by, role, verb, f"a {needs}")
+
+
+def _known(state: State, request: Request) -> Known | None:
+    taken = state.keys.get((request.who.by, request.key))
+    if taken is None:
+        return None
+    position, digest = taken
+    if digest != body_digest(request):
+        raise KeyReused(state.journal, request.key, position)
+    return Known(position)
+
+
+def _refuse_if_stopped(switches: Iterable[Switch]) -> None:
+    for switch in switches:
+        raise ScopeStopped(switch.scope, switch.by)
+
+
+def _decide_run(state: RunState, request: Request) -> Verdict:
+    match request:
+        case e.ResumeRequested():
+            _resumable(state, request)
+        case e.RedirectRequested():
+            return _redirect(state, request)
+        case e.CancelRequested():
+            if state.phase is Phase.CANCELLING and not request.now:
+                return Known(state.cancel_at)
+            return (msgspec.structs.replace(request, in_flight=tuple(state.open)),)
+        case e.QuestionAnswered():
+            _answerable(state, request)
+        case e.LimitsRaised() | e.RunCreated():
+            validate(request.limits)
+        case e.UndoRequested():
+            return (msgspec.structs.replace(request, effects=_undoable(state, request.effects)),)
+        case _:
+            pass
+    return (request,)
+
+
+def _resumable(state: RunState, request: e.ResumeRequested) -> None:
+    if state.phase in {Phase.PAUSING, Phase.PAUSED} and Cause.USER not in state.holds:
+        causes = ", ".join(sorted(state.holds))
+        raise InvalidRequest(
+            f"run {state.journal} is held for another reason ({causes}) and resume does not lift "
+            "it. The run was not changed."
+        )
+
+
+def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
+    if not request.text.strip():
+        raise InvalidRequest(
+            f"a redirect of run {state.journal} needs a text. The run was not changed."
+        )
+    if not state.waiting:
+        return (request,)
+    closed = (e.QuestionClosed(question=q, why="withdrawn: redirected") for q in state.questions)
+    return (request, *closed)
+
+
+def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
+    question = state.questions.get(request.question)
+    if question is None and request.question in state.answered:
+        raise InvalidRequest(
+            f"question {request.question} of run {state.journal} was answered by "
+            f"{state.answered[request.question]}. The run was not changed."
+        )
+    if question is not None and question.answerers:
+        allowed = {request.who.by, request.who.role} & set(question.answerers)
+        if not allowed:
+            needs = " or ".join(question.answerers)
+            raise NotAllowed(request.who.by, request.who.role, "this answer", needs)
+
+
+def _undoable(state: RunState, asked: tuple[int, ...]) -> tuple[int, ...]:
+    able = [
+        p
+        for p, effect in state.effects.items()
+        if effect.undoable
+        and effect.undone is not True
+        and effect.outcome in {Outcome.DONE, Outcome.UNKNOWN}
+    ]
+    wrong = [p for p in asked if p not in able]
+    if wrong or not able:
+        what = f"effects {wrong} of" if wrong else "nothing in"
+        raise InvalidRequest(f"{what} run {state.journal} can be undone. The run was not changed.")
+    return asked or tuple(able)
+
+
+def _decide_thread(state: t.ThreadState, request: Request) -> Verdict:
+    if isinstance(request, t.MessageSent):
+        if not request.text.strip():
+            raise InvalidRequest(f"a message to {state.journal} needs a text. It was not stored.")
+        if len(state.unread) >= t.UNREAD_MAX:
+            raise InvalidRequest(
+                f"{state.journal} has {t.UNREAD_MAX} unread messages; wait until the agent has "
+                "read some. This one was not stored."
+            )
+    return (request,)
+
+
+# ── facts, drivers, the switch ───────────────────────────────────────────────────────────────
+
+
+def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
+    """Accept how something ended: once per attempt, in any phase, from whoever knows.
+
+    What comes from an old driver or after the end becomes a ``LateOutcome``, which changes what we
+    know and starts nothing. A read's result or a scrap of text from an old driver is dropped: its
+    successor reads again.
+    """
+    current = fact.epoch == state.epoch and state.phase not in ENDS
+    match fact:
+        case e.AttemptSettled() | e.LateOutcome():
+            attempt = state.open.get(fact.attempt) or state.effects.get(fact.attempt)
+            if attempt is None or attempt.outcome not in {None, Outcome.UNKNOWN}:
+                return ()
+            if attempt.outcome is fact.outcome:
+                return ()
+            fresh = current and fact.attempt in state.open and isinstance(fact, e.AttemptSettled)
+            return (fact,) if fresh else (_late(fact),)
+        case e.StepSettled() | e.TextStreamed():
+            return (fact,) if current and state.phase in IN_MOTION else ()
+        case e.UndoSettled():
+            return (fact,) if fact.undo in state.undos else ()
+        case e.ChildSettled():
+            return (fact,) if state.children.get(fact.child) == "" else ()
+        case _:
+            return (fact,)
+
+
+def _late(fact: e.AttemptSettled | e.LateOutcome) -> e.LateOutcome:
+    if isinstance(fact, e.LateOutcome):
+        return fact
+    return e.LateOutcome(
+        epoch=fact.epoch,
+        attempt=fact.attempt,
+        outcome=fact.outcome,
+        result=fact.result,
+        blob=fact.blob,
+        error=fact.error,
+        usage=fact.usage,
+    )
+
+
+def claim(
+    state: RunState, driver: str, *, lease_gone: bool, switches: Iterable[Switch] = ()
+) -> tuple[Event, ...]:
+    """Take a run over. Empty when a living driver has it: then there is nothing to do."""
+    _refuse_if_stopped(switches)
+    if state.driver and not (lease_gone or state.driver == driver):
+        return ()
+    claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver)
+    check(state, claimed)
+    return (claimed,)
+
+
+def kill(state: RunState, killed: e.Killed) -> tuple[Event, ...]:
+    """What the operator's switch does to one run: end it, or take its driver away.
+
+    A run that rests keeps its phase. Without its driver it cannot move, and the next one must
+    claim it, which is where the switch is read.
+    """
+    if state.phase in IN_MOTION:
+        return (msgspec.structs.replace(killed, in_flight=tuple(state.open)),)
+    return (e.DriverRevoked(scope=killed.scope),) if state.driver else ()

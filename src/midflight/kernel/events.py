@@ -1,0 +1,349 @@
+"""Every event of a run's journal. What is written here is on people's disks for ever."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Raw
+
+from midflight.kernel.phases import Cause, Effect, Mode, Outcome
+from midflight.kernel.record import NULL, Blob, Decision, Event, Fact, Limits, Request, Usage
+
+# ── the life of a run ────────────────────────────────────────────────────────────────────────
+
+
+class RunCreated(Request, frozen=True, kw_only=True, tag="run.created"):
+    """Started from a brief, spawned by ``parent``, or forked from ``fork_of`` at a position."""
+
+    agent: str
+    thread: str
+    brief: str
+    title: str = ""
+    input: Raw = NULL
+    mode: Mode = Mode.IMMEDIATE
+    limits: Limits = Limits()
+    profile: str = ""
+    parent: str = ""
+    fork_of: str = ""
+    fork_at: int = 0
+    code: str = ""
+
+
+class DriverClaimed(Decision, frozen=True, kw_only=True, tag="driver.claimed"):
+    """``epoch`` is one higher than the last: from here on older drivers decide nothing."""
+
+    driver: str
+
+
+class DriverReleased(Decision, frozen=True, kw_only=True, tag="driver.released"):
+    """The only way a living driver leaves."""
+
+    why: str = ""
+
+
+class DriverRevoked(Event, frozen=True, kw_only=True, tag="driver.revoked"):
+    """The kill switch took the driver away; to move again the run must be claimed anew."""
+
+    scope: str
+
+
+class RunEntered(Decision, frozen=True, kw_only=True, tag="run.entered"):
+    """The agent function is called (again)."""
+
+    why: str = "start"
+
+
+class RunFinished(Decision, frozen=True, kw_only=True, tag="run.finished"):
+    """The end: ``done``, ``failed`` or, from cancelling only, ``cancelled``."""
+
+    outcome: str
+    result: Raw = NULL
+    blob: Blob | None = None
+    error: str = ""
+
+
+class PlanSet(Decision, frozen=True, kw_only=True, tag="plan.set"):
+    """The steps the run intends to take, in the words a person reads."""
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
+    steps: tuple[str, ...]
+
+
+# ── steps and attempts ───────────────────────────────────────────────────────────────────────
+
+
+class StepSettled(Fact, frozen=True, kw_only=True, tag="step.settled"):
+    """A plain read has its result; it is repeatable, so its start needs no record."""
+
+    step: str
+    name: str
+    result: Raw = NULL
+    blob: Blob | None = None
+    error: str = ""
+
+
+class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started"):
+    """Committed before the first line of the attempt runs: what is not recorded does not begin."""
+
+    step: str
+    name: str
+    effect: Effect
+    idempotency_key: str
+    noun: str = ""
+    input: Raw = NULL
+    attempt: int = 1
+    undoable: bool = False
+    irreversible: bool = False
+    release_always: bool = False
+    reserved: Usage = Usage()
+
+
+class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
+    """How the attempt that started at ``attempt`` ended."""
+
+    attempt: int
+    outcome: Outcome
+    result: Raw = NULL
+    blob: Blob | None = None
+    error: str = ""
+    usage: Usage = Usage()
+
+
+class LateOutcome(Fact, frozen=True, kw_only=True, tag="outcome.late"):
+    """What became known after the fact: from an old driver, a check, or a person."""
+
+    attempt: int
+    outcome: Outcome
+    result: Raw = NULL
+    blob: Blob | None = None
+    error: str = ""
+    how: str = "late"
+    usage: Usage = Usage()
+
+
+class TextStreamed(Fact, frozen=True, kw_only=True, tag="text.streamed"):
+    """Partial text of an attempt (or of a read, by step), so that a stop loses none of it."""
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
+    step: str
+    offset: int
+    text: str
+    attempt: int = 0
+
+
+class UsageSpent(Fact, frozen=True, kw_only=True, tag="usage.spent"):
+    """Spending that belongs to no attempt (triage, an aside, a child's allotment)."""
+
+    usage: Usage
+
+
+class WindowOpened(Decision, frozen=True, kw_only=True, tag="window.opened"):
+    """An irreversible action waits until ``until``; a cancel before then still wins."""
+
+    step: str
+    noun: str
+    until: float
+
+
+class TimerSet(Decision, frozen=True, kw_only=True, tag="timer.set"):
+    """Wake me at ``until``, evicted or not: back-off, snooze."""
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
+    name: str
+    until: float
+
+
+class TimerCleared(Decision, frozen=True, kw_only=True, tag="timer.cleared"):
+    """The timer has fired or is not wanted any more."""
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
+    name: str
+
+
+class StateSaved(Decision, frozen=True, kw_only=True, tag="state.saved"):
+    """``run.snapshot``: replay begins after the last of these."""
+
+    state: Raw = NULL
+    blob: Blob | None = None
+
+
+class GuardSet(Decision, frozen=True, kw_only=True, tag="guard.set"):
+    """Something outside that the run relies on, and how it looked."""
+
+    name: str
+    kind: str
+    fingerprint: str
+
+
+# ── questions ────────────────────────────────────────────────────────────────────────────────
+
+
+class QuestionOpened(Decision, frozen=True, kw_only=True, tag="question.opened"):
+    """The run asks. Its position is its id; ``about`` binds it to one attempt for good."""
+
+    kind: str
+    message: str
+    schema: Raw = NULL
+    step: str = ""
+    about: int = 0
+    expires_at: float | None = None
+    answerers: tuple[str, ...] = ()
+
+
+class QuestionAnswered(Request, frozen=True, kw_only=True, tag="question.answered"):
+    """The first answer wins."""
+
+    question: int
+    payload: Raw = NULL
+
+
+class QuestionClosed(Event, frozen=True, kw_only=True, tag="question.closed"):
+    """Withdrawn, expired, or replaced because what it asked about has changed."""
+
+    question: int
+    why: str
+
+
+class WaitBegan(Decision, frozen=True, kw_only=True, tag="wait.began"):
+    """Something asks and nothing is in flight."""
+
+
+class WaitEnded(Decision, frozen=True, kw_only=True, tag="wait.ended"):
+    """Work goes on although a question is still open."""
+
+
+# ── control ──────────────────────────────────────────────────────────────────────────────────
+
+
+class PauseRequested(Request, frozen=True, kw_only=True, tag="pause.requested"):
+    """Hold it."""
+
+
+class ResumeRequested(Request, frozen=True, kw_only=True, tag="resume.requested"):
+    """Go on; ``diff`` is the one line that says what the person changed meanwhile."""
+
+    diff: str = ""
+
+
+class RedirectRequested(Request, frozen=True, kw_only=True, tag="redirect.requested"):
+    """Change course; with ``resume`` also let go of the person's hold."""
+
+    text: str
+    profile: str = ""
+    resume: bool = False
+
+
+class CancelRequested(Request, frozen=True, kw_only=True, tag="cancel.requested"):
+    """Stop, undo, save. ``in_flight`` is the acknowledgement's list, fixed at this position."""
+
+    now: bool = False
+    scope: str = "tree"
+    in_flight: tuple[int, ...] = ()
+
+
+class EffectStopRequested(Request, frozen=True, kw_only=True, tag="effect.stop_requested"):
+    """*Stop it*: abort the effect that a pause is waiting for; its outcome becomes unknown."""
+
+    attempt: int
+
+
+class UndoRequested(Request, frozen=True, kw_only=True, tag="undo.requested"):
+    """Undo these effects of an ended run."""
+
+    effects: tuple[int, ...]
+
+
+class LimitsRaised(Request, frozen=True, kw_only=True, tag="limits.raised"):
+    """New caps; lifts the hold for the cap."""
+
+    limits: Limits
+
+
+class HoldPlaced(Event, frozen=True, kw_only=True, tag="hold.placed"):
+    """Held for a cause other than the person's own pause."""
+
+    cause: Cause
+    why: str = ""
+
+
+class HoldLifted(Event, frozen=True, kw_only=True, tag="hold.lifted"):
+    """The owner of ``cause`` lets go."""
+
+    cause: Cause
+    why: str = ""
+
+
+class Paused(Decision, frozen=True, kw_only=True, tag="run.paused"):
+    """Nothing is in flight any more; covers every request up to ``upto`` and none after it."""
+
+    upto: int
+
+
+class RedirectDelivered(Decision, frozen=True, kw_only=True, tag="redirect.delivered"):
+    """The calls waiting inside ``step()`` have been told; the brief changes here."""
+
+    upto: int
+    brief: str
+    profile: str = ""
+    diff: str = ""
+    calls: tuple[str, ...] = ()
+
+
+class Killed(Request, frozen=True, kw_only=True, tag="run.killed"):
+    """The operator's switch: no code of this run runs again."""
+
+    scope: str
+    in_flight: tuple[int, ...] = ()
+
+
+class Recovered(Request, frozen=True, kw_only=True, tag="run.recovered"):
+    """The one edge out of an end: a killed run, held until someone resumes it."""
+
+
+class MessagesTaken(Event, frozen=True, kw_only=True, tag="messages.taken"):
+    """Read by ``run``, all unread ones up to ``upto``; stands in both journals at once."""
+
+    run: str
+    upto: int
+    messages: tuple[int, ...] = ()
+
+
+# ── undoing, saving, children ────────────────────────────────────────────────────────────────
+
+
+class UndoStarted(Decision, frozen=True, kw_only=True, tag="undo.started"):
+    """One effect is being undone, under its own key so that a repeat is harmless."""
+
+    effect: int
+    idempotency_key: str
+
+
+class UndoSettled(Fact, frozen=True, kw_only=True, tag="undo.settled"):
+    """How the undo that started at ``undo`` ended."""
+
+    undo: int
+    undone: bool
+    why: str = ""
+    final: bool = True
+
+
+class WorkSaved(Decision, frozen=True, kw_only=True, tag="work.saved"):
+    """Partial work has been put into the thread, in the words of the receipt."""
+
+    what: tuple[str, ...]
+
+
+class ChildSpawned(Decision, frozen=True, kw_only=True, tag="child.spawned"):
+    """A background run; for a cancel it counts as one effect at this position."""
+
+    child: str
+    agent: str
+    brief: str
+    allotment: Limits = Limits()
+
+
+class ChildSettled(Fact, frozen=True, kw_only=True, tag="child.settled"):
+    """The child has ended."""
+
+    child: str
+    outcome: str

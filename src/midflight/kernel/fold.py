@@ -1,0 +1,407 @@
+"""Journal -> state, one event at a time. What happened is not judged here; ``machine`` did that.
+
+``advance`` changes the state it is given. Same state and same record, same answer: that is what
+makes a replay, a second process and a crash see one and the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from midflight.kernel import events as e
+from midflight.kernel import thread
+from midflight.kernel.machine import State, next_phase
+from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Effect, Outcome, Phase
+from midflight.kernel.record import Event, Recorded, Unknown, Usage, remember_key
+from midflight.kernel.state import Attempt, Delivery, Question, RunState
+
+
+def fold(state: State, records: Iterable[Recorded]) -> State:
+    """Advance over all of them."""
+    for record in records:
+        advance(state, record)
+    return state
+
+
+def advance(state: State, record: Recorded) -> None:
+    """Apply one event of the journal."""
+    event = record.event
+    state.head = record.position
+    state.at = record.at
+    if type(event) is Unknown:
+        state.opaque |= event.must_understand
+        return
+    if type(state) is thread.ThreadState:
+        thread.advance(state, event, record)
+        return
+    assert type(state) is RunState
+    kind = type(event)
+    apply = _APPLY.get(kind)
+    if apply is not None:
+        apply(state, event, record.position)
+    if kind not in _BULK:
+        remember_key(state.keys, event, record.position)
+        _move(state, event, record)
+
+
+def _move(state: RunState, event: Event, record: Recorded) -> None:
+    """Change the phase, and count the time in motion up to here."""
+    if isinstance(event, e.RunCreated):
+        state.created_at = record.at
+        state.relevant = record.position
+        return
+    phase = next_phase(state, event)
+    if phase is state.phase:
+        return
+    if state.moving_since is not None:
+        state.spent.seconds += max(0.0, record.at - state.moving_since)
+        state.moving_since = None
+    if phase in IN_MOTION:
+        state.moving_since = record.at
+    state.phase = phase
+    state.relevant = record.position
+    if phase in ENDS:
+        _end(state, record.position)
+
+
+def _end(state: RunState, position: int) -> None:
+    for asked in state.pending:
+        state.deliveries[asked] = Delivery(state.deliveries[asked].verb, "superseded", position)
+    state.pending.clear()
+    state.questions.clear()
+    state.windows.clear()
+    state.timers.clear()
+
+
+# ── the life of a run ────────────────────────────────────────────────────────────────────────
+
+
+def _run_created(s: RunState, event: e.RunCreated, _at: int) -> None:
+    s.agent, s.thread, s.brief, s.title = event.agent, event.thread, event.brief, event.title
+    s.mode, s.limits, s.profile, s.code = event.mode, event.limits, event.profile, event.code
+    s.parent, s.fork_of = event.parent, event.fork_of
+
+
+def _driver_claimed(s: RunState, event: e.DriverClaimed, _at: int) -> None:
+    s.epoch, s.driver = event.epoch, event.driver
+
+
+def _driver_released(s: RunState, _event: e.DriverReleased, _at: int) -> None:
+    s.driver = ""
+
+
+def _driver_revoked(s: RunState, _event: e.DriverRevoked, _at: int) -> None:
+    s.driver = ""
+    s.epoch += 1  # what the old driver still sends is late from here on
+
+
+def _run_entered(s: RunState, _event: e.RunEntered, _at: int) -> None:
+    s.entered = True
+    s.windows.clear()  # a hold window starts again in full
+
+
+def _run_finished(s: RunState, event: e.RunFinished, at: int) -> None:
+    s.error = event.error
+    if s.cancel_at:
+        _apply_pending(s, at, at, "cancel")
+
+
+def _killed(s: RunState, event: e.Killed, _at: int) -> None:
+    s.ended_by = event.who
+    s.driver = ""
+    s.epoch += 1
+
+
+def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
+    s.holds.add(Cause.USER)
+    s.ended_by = None
+    s.deliveries[at] = Delivery("recover", "applied", at)
+
+
+# ── steps and attempts ───────────────────────────────────────────────────────────────────────
+
+
+def _step_settled(s: RunState, event: e.StepSettled, _at: int) -> None:
+    s.spent.steps += 1
+    s.spent.tool_calls += 1
+
+
+def _attempt_started(s: RunState, event: e.AttemptStarted, at: int) -> None:
+    attempt = Attempt(
+        position=at,
+        step=event.step,
+        name=event.name,
+        noun=event.noun or event.name,
+        effect=event.effect,
+        key=event.idempotency_key,
+        undoable=event.undoable,
+        irreversible=event.irreversible,
+        release_always=event.release_always,
+        reserved_tokens=event.reserved.tokens,
+        reserved_usd=event.reserved.usd or 0.0,
+    )
+    s.open[at] = attempt
+    if event.effect is not Effect.MODEL:
+        s.effects[at] = attempt
+        s.spent.tool_calls += 1
+    s.windows.pop(event.step, None)
+    if event.irreversible:
+        s.relevant = at
+
+
+def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: int) -> None:
+    attempt = s.open.pop(event.attempt, None) or s.effects.get(event.attempt)
+    if attempt is None:
+        return
+    attempt.outcome, attempt.why = event.outcome, event.error
+    if event.outcome is Outcome.DONE and attempt.effect is not Effect.MODEL:
+        s.spent.steps += 1
+    _spend(s, event.usage)
+    if attempt.irreversible:
+        s.relevant = at
+
+
+def _spend(s: RunState, usage: Usage) -> None:
+    s.spent.tokens += usage.tokens
+    if usage.usd is None:
+        s.spent.unpriced += usage.tokens
+    else:
+        s.spent.usd += usage.usd
+
+
+def _usage_spent(s: RunState, event: e.UsageSpent, _at: int) -> None:
+    _spend(s, event.usage)
+
+
+def _window_opened(s: RunState, event: e.WindowOpened, _at: int) -> None:
+    s.windows[event.step] = (event.noun, event.until)
+
+
+def _timer_set(s: RunState, event: e.TimerSet, _at: int) -> None:
+    s.timers[event.name] = event.until
+
+
+def _timer_cleared(s: RunState, event: e.TimerCleared, _at: int) -> None:
+    s.timers.pop(event.name, None)
+
+
+def _guard_set(s: RunState, event: e.GuardSet, _at: int) -> None:
+    s.guards[event.name] = (event.kind, event.fingerprint)
+
+
+def _plan_set(s: RunState, event: e.PlanSet, at: int) -> None:
+    s.plan = event.steps
+    s.relevant = at
+
+
+# ── questions ────────────────────────────────────────────────────────────────────────────────
+
+
+def _question_opened(s: RunState, event: e.QuestionOpened, at: int) -> None:
+    s.questions[at] = Question(
+        at, event.kind, event.message, event.about, event.expires_at, event.answerers
+    )
+    s.relevant = at
+
+
+def _question_answered(s: RunState, event: e.QuestionAnswered, at: int) -> None:
+    s.questions.pop(event.question, None)
+    s.answered[event.question] = event.who.by
+    s.deliveries[at] = Delivery("answer", "applied", at)
+    s.relevant = at
+    s.stirred = True
+
+
+def _question_closed(s: RunState, event: e.QuestionClosed, at: int) -> None:
+    s.questions.pop(event.question, None)
+    s.relevant = at
+    s.stirred = True
+
+
+def _wait_began(s: RunState, _event: e.WaitBegan, _at: int) -> None:
+    s.waiting, s.stirred = True, False
+
+
+def _wait_ended(s: RunState, _event: e.WaitEnded, _at: int) -> None:
+    s.waiting = False
+
+
+# ── control ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
+    s.holds.add(Cause.USER)
+    at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
+    s.deliveries[at] = Delivery("pause", "applied", at) if at_once else Delivery("pause")
+    if not at_once:
+        s.pending[at] = "pause"
+
+
+def _resume_requested(s: RunState, _event: e.ResumeRequested, at: int) -> None:
+    _let_go(s, Cause.USER, at)
+    s.deliveries[at] = Delivery("resume", "applied", at)
+
+
+def _let_go(s: RunState, cause: Cause, at: int) -> None:
+    s.holds.discard(cause)
+    if cause is Cause.USER:
+        _supersede(s, at, "pause")
+
+
+def _redirect_requested(s: RunState, event: e.RedirectRequested, at: int) -> None:
+    _supersede(s, at, "redirect")
+    s.redirect = (event.text, event.profile)
+    s.pending[at] = "redirect"
+    s.deliveries[at] = Delivery("redirect")
+    if event.resume:
+        _let_go(s, Cause.USER, at)
+
+
+def _redirect_delivered(s: RunState, event: e.RedirectDelivered, at: int) -> None:
+    _apply_pending(s, event.upto, at, "redirect")
+    s.brief = event.brief
+    s.profile = event.profile or s.profile
+    s.windows.clear()
+    s.relevant = at
+    if "redirect" not in s.pending.values():  # one that came after `upto` is still to be told
+        s.redirect = None
+
+
+def _paused(s: RunState, event: e.Paused, at: int) -> None:
+    _apply_pending(s, event.upto, at, "pause")
+    s.windows.clear()
+
+
+def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
+    _supersede(s, at, "pause", "redirect", "cancel")
+    s.redirect = None
+    s.holds.clear()
+    s.questions.clear()
+    s.windows.clear()
+    s.cancel_at = s.cancel_at or at
+    s.cancel_now |= event.now
+    s.ended_by = event.who
+    s.pending[at] = "cancel"
+    s.deliveries[at] = Delivery("cancel")
+
+
+def _apply_pending(s: RunState, upto: int, at: int, verb: str) -> None:
+    for asked in [p for p, v in s.pending.items() if v == verb and p <= upto]:
+        del s.pending[asked]
+        s.deliveries[asked] = Delivery(verb, "applied", at)
+
+
+def _supersede(s: RunState, at: int, *verbs: str) -> None:
+    for asked in [p for p, verb in s.pending.items() if verb in verbs]:
+        s.deliveries[asked] = Delivery(s.pending.pop(asked), "superseded", at)
+
+
+def _effect_stop_requested(s: RunState, event: e.EffectStopRequested, at: int) -> None:
+    s.deliveries[at] = Delivery("stop effect", "applied", at)
+
+
+def _undo_requested(s: RunState, event: e.UndoRequested, at: int) -> None:
+    s.undo_wanted.update(event.effects)
+    s.deliveries[at] = Delivery("undo", "applied", at)
+
+
+def _limits_raised(s: RunState, event: e.LimitsRaised, at: int) -> None:
+    s.limits = event.limits
+    _let_go(s, Cause.CAP, at)
+    s.deliveries[at] = Delivery("raise limits", "applied", at)
+
+
+def _hold_placed(s: RunState, event: e.HoldPlaced, at: int) -> None:
+    s.holds.add(event.cause)
+
+
+def _hold_lifted(s: RunState, event: e.HoldLifted, at: int) -> None:
+    _let_go(s, event.cause, at)
+
+
+# ── undoing, saving, children ────────────────────────────────────────────────────────────────
+
+
+def _undo_started(s: RunState, event: e.UndoStarted, at: int) -> None:
+    s.undos[at] = event.effect
+    s.effects[event.effect].undo = at
+
+
+def _undo_settled(s: RunState, event: e.UndoSettled, _at: int) -> None:
+    effect = s.effects[s.undos.pop(event.undo)]
+    effect.undo = 0
+    if event.undone or event.final:
+        effect.undone, effect.undo_why = event.undone, event.why
+        s.undo_wanted.discard(effect.position)
+
+
+def _work_saved(s: RunState, event: e.WorkSaved, _at: int) -> None:
+    s.saved.extend(event.what)
+
+
+def _child_spawned(s: RunState, event: e.ChildSpawned, at: int) -> None:
+    s.children[event.child] = ""
+    s.effects[at] = Attempt(
+        position=at,
+        step="",
+        name=event.agent,
+        noun=f"background run: {event.brief}",
+        effect=Effect.ONCE,
+        key="",
+        undoable=True,
+        irreversible=False,
+        release_always=False,
+        child=event.child,
+        outcome=Outcome.DONE,
+    )
+
+
+def _child_settled(s: RunState, event: e.ChildSettled, _at: int) -> None:
+    s.children[event.child] = event.outcome
+
+
+_APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {
+    e.RunCreated: _run_created,
+    e.DriverClaimed: _driver_claimed,
+    e.DriverReleased: _driver_released,
+    e.DriverRevoked: _driver_revoked,
+    e.RunEntered: _run_entered,
+    e.RunFinished: _run_finished,
+    e.Killed: _killed,
+    e.Recovered: _recovered,
+    e.StepSettled: _step_settled,
+    e.AttemptStarted: _attempt_started,
+    e.AttemptSettled: _attempt_settled,
+    e.LateOutcome: _attempt_settled,
+    e.UsageSpent: _usage_spent,
+    e.WindowOpened: _window_opened,
+    e.TimerSet: _timer_set,
+    e.TimerCleared: _timer_cleared,
+    e.GuardSet: _guard_set,
+    e.PlanSet: _plan_set,
+    e.QuestionOpened: _question_opened,
+    e.QuestionAnswered: _question_answered,
+    e.QuestionClosed: _question_closed,
+    e.WaitBegan: _wait_began,
+    e.WaitEnded: _wait_ended,
+    e.PauseRequested: _pause_requested,
+    e.ResumeRequested: _resume_requested,
+    e.RedirectRequested: _redirect_requested,
+    e.RedirectDelivered: _redirect_delivered,
+    e.Paused: _paused,
+    e.CancelRequested: _cancel_requested,
+    e.EffectStopRequested: _effect_stop_requested,
+    e.UndoRequested: _undo_requested,
+    e.LimitsRaised: _limits_raised,
+    e.HoldPlaced: _hold_placed,
+    e.HoldLifted: _hold_lifted,
+    e.UndoStarted: _undo_started,
+    e.UndoSettled: _undo_settled,
+    e.WorkSaved: _work_saved,
+    e.ChildSpawned: _child_spawned,
+    e.ChildSettled: _child_settled,
+}
+
+_BULK: Final = {e.StepSettled, e.AttemptStarted, e.AttemptSettled, e.TextStreamed}
+"""Most of a journal: no key and never a change of phase, so neither need be looked for."""

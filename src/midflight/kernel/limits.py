@@ -1,0 +1,111 @@
+"""Caps and stuckness: what is spent, what is reserved, when to warn and when to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest
+from midflight.kernel.record import Limits
+from midflight.kernel.state import RunState
+
+WARN_AT: Final = 0.8
+ERRORS_IN_A_ROW: Final = 4  # three can be one bad minute of a provider
+
+
+class Meter(Struct, frozen=True):
+    """One cap and how full it is; ``used`` includes what calls in flight have reserved."""
+
+    name: str
+    used: float
+    cap: float
+
+    @property
+    def share(self) -> float:
+        """How full: 1.0 is at the cap."""
+        return self.used / self.cap if self.cap else 1.0
+
+
+def validate(limits: Limits) -> None:
+    """Refuse caps that cannot be meant."""
+    for name, cap in msgspec.structs.asdict(limits).items():
+        if cap is not None and not cap >= 0:  # also catches NaN
+            raise InvalidRequest(
+                f"limit {name}={cap} is not a number of zero or more. Nothing was changed."
+            )
+
+
+def meters(state: RunState, now: float) -> list[Meter]:
+    """Every cap that is set, with spent + reserved against it."""
+    spent, flying = state.spent, state.open.values()
+    running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
+    used = {
+        "steps": spent.steps,
+        "seconds": spent.seconds + running,
+        "tokens": spent.tokens + sum(a.reserved_tokens for a in flying),
+        "usd": spent.usd + sum(a.reserved_usd for a in flying),
+        "tool_calls": spent.tool_calls,
+    }
+    caps = msgspec.structs.asdict(state.limits)
+    return [Meter(name, used[name], caps[name]) for name in used if caps[name] is not None]
+
+
+def at_cap(
+    state: RunState,
+    now: float,
+    *,
+    steps: int = 0,
+    tokens: int = 0,
+    usd: float = 0.0,
+    tool_calls: int = 0,
+) -> Meter | None:
+    """The first cap that the next call would pass.
+
+    Asked before each call, so that the overshoot is at most what is in flight already.
+    """
+    wants = {"steps": steps, "tokens": tokens, "usd": usd, "tool_calls": tool_calls}
+    for meter in meters(state, now):
+        want = wants.get(meter.name, 0)
+        if meter.used + want > meter.cap or (meter.used >= meter.cap and not want):
+            return Meter(meter.name, meter.used + want, meter.cap)
+    return None
+
+
+def warnings(state: RunState, now: float) -> list[Meter]:
+    """Caps that are 80 % full: person and model are told."""
+    return [meter for meter in meters(state, now) if meter.share >= WARN_AT]
+
+
+def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
+    """What a child may have: what it asks for, within what its parent has left."""
+    left = {m.name: max(0, m.cap - m.used) for m in meters(state, now)}
+    grant = {
+        name: min((x for x in (want, left.get(name)) if x is not None), default=None)
+        for name, want in msgspec.structs.asdict(wanted).items()
+    }
+    return msgspec.convert(grant, Limits, strict=False)
+
+
+class Call(Struct, frozen=True):
+    """A call and what came of it, by digest: enough to see a run going in circles."""
+
+    call: str
+    result: str
+    failed: bool = False
+
+
+def stuck(history: Sequence[Call], repeats: int) -> str | None:
+    """Say how a run goes in circles, or None. ``repeats`` equal turns make a circle."""
+    if repeats <= 0:
+        return None
+    for period, words in ((1, "the same call with the same result"), (2, "two calls in turn")):
+        span = period * (repeats + 1)
+        tail = list(history[-span:])
+        if len(tail) == span and all(tail[i] == tail[i % period] for i in range(span)):
+            return f"{words}, {repeats + 1} times"
+    if len(history) >= ERRORS_IN_A_ROW and all(c.failed for c in history[-ERRORS_IN_A_ROW:]):
+        return f"{ERRORS_IN_A_ROW} errors in a row"
+    return None

@@ -1,0 +1,280 @@
+"""The table: which event each phase takes, and where it leads. Everything that decides is here.
+
+A cell is a phase, or several: then ``rest`` chooses, by what still holds or asks, and the choice
+must be one of the cell's. Absent means illegal; there is no default row. The diagram in
+``ARCHITECTURE.md`` is drawn from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from midflight.errors import IllegalEvent, IllegalSignal
+from midflight.kernel import events as e
+from midflight.kernel.phases import ENDS, Effect, Outcome, Phase
+from midflight.kernel.record import Decision, Event, Fact
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import ThreadCreated, ThreadState
+from midflight.kernel.thread import check as check_thread
+
+Q, R, PG, PD, W, C = (
+    Phase.QUEUED,
+    Phase.RUNNING,
+    Phase.PAUSING,
+    Phase.PAUSED,
+    Phase.WAITING,
+    Phase.CANCELLING,
+)
+Cell = Phase | tuple[Phase, ...]
+Row = Mapping[type[Event], Cell]
+State = RunState | ThreadState
+
+
+def _stay(phase: Phase, *kinds: type[Event]) -> dict[type[Event], Cell]:
+    return dict.fromkeys(kinds, phase)
+
+
+DRIVERS: Final = (e.DriverClaimed, e.DriverReleased)
+FACTS: Final = (e.LateOutcome, e.UndoSettled, e.ChildSettled, e.UsageSpent)
+OUTCOMES: Final = (e.AttemptSettled, e.StepSettled, e.TextStreamed)
+ASKING: Final = (e.QuestionOpened, e.QuestionAnswered, e.QuestionClosed)
+TIMERS: Final = (e.TimerSet, e.TimerCleared)
+STEERING: Final = (e.RedirectRequested, e.RedirectDelivered, e.LimitsRaised, e.HoldLifted)
+STARTS: Final = (e.AttemptStarted, e.ChildSpawned, e.UndoStarted, e.WindowOpened, e.RunEntered)
+NOTES: Final = (e.PlanSet, e.StateSaved, e.GuardSet, e.MessagesTaken, e.WorkSaved)
+
+_end = {
+    phase: _stay(phase, *DRIVERS, *FACTS, e.DriverRevoked, e.UndoRequested, e.UndoStarted)
+    for phase in ENDS
+}
+
+TRANSITIONS: Final[Mapping[Phase, Row]] = {
+    Q: _stay(Q, *DRIVERS, *FACTS, *STEERING, e.DriverRevoked)
+    | {
+        e.RunEntered: R,
+        e.PauseRequested: PD,
+        e.HoldPlaced: PD,
+        e.CancelRequested: C,
+        e.RunFinished: Phase.FAILED,  # nobody here knows the agent
+    },
+    R: _stay(R, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *STEERING, *STARTS, *NOTES)
+    | {
+        e.WaitBegan: W,
+        e.PauseRequested: PG,
+        e.HoldPlaced: PG,
+        e.CancelRequested: C,
+        e.Killed: Phase.KILLED,
+        e.RunFinished: (Phase.DONE, Phase.FAILED),
+    },
+    # Nothing of STARTS: from the acknowledgement of a pause on, nothing begins.
+    PG: _stay(PG, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *NOTES, e.RedirectDelivered)
+    | _stay(PG, e.PauseRequested, e.HoldPlaced, e.EffectStopRequested)
+    | {
+        e.Paused: PD,
+        e.ResumeRequested: (R, PG),
+        e.HoldLifted: (R, PG),
+        e.RedirectRequested: (R, PG),
+        e.LimitsRaised: (R, PG),
+        e.CancelRequested: C,
+        e.Killed: Phase.KILLED,
+        e.RunFinished: (Phase.DONE, Phase.FAILED),  # the last effect finished, and was the last
+    },
+    PD: _stay(PD, *DRIVERS, *FACTS, *ASKING, *TIMERS, e.RedirectDelivered, e.DriverRevoked)
+    | _stay(PD, e.PauseRequested, e.HoldPlaced)
+    | {
+        e.ResumeRequested: (Q, R, W, PD),
+        e.HoldLifted: (Q, R, W, PD),
+        e.RedirectRequested: (Q, R, W, PD),
+        e.LimitsRaised: (Q, R, W, PD),
+        e.CancelRequested: C,  # nothing in flight, but effects to undo
+    },
+    W: _stay(W, *DRIVERS, *FACTS, *TIMERS, *STEERING, e.QuestionOpened, e.DriverRevoked)
+    | {
+        e.QuestionAnswered: (R, W),
+        e.QuestionClosed: (R, W),
+        e.WaitEnded: R,
+        e.PauseRequested: PD,
+        e.HoldPlaced: PD,
+        e.CancelRequested: C,
+    },
+    C: _stay(C, *DRIVERS, *FACTS, *OUTCOMES, *TIMERS, e.QuestionClosed)
+    | _stay(C, e.CancelRequested, e.UndoStarted, e.WorkSaved)
+    | {e.RunFinished: Phase.CANCELLED, e.Killed: Phase.KILLED},
+    Phase.DONE: _end[Phase.DONE],
+    Phase.FAILED: _end[Phase.FAILED],
+    Phase.CANCELLED: _end[Phase.CANCELLED],
+    Phase.KILLED: _end[Phase.KILLED] | {e.Recovered: PD},
+}
+
+VERBS: Final[Mapping[str, type[Event]]] = {
+    "pause": e.PauseRequested,
+    "resume": e.ResumeRequested,
+    "redirect": e.RedirectRequested,
+    "cancel": e.CancelRequested,
+    "answer": e.QuestionAnswered,
+    "stop effect": e.EffectStopRequested,
+    "raise limits": e.LimitsRaised,
+    "undo": e.UndoRequested,
+    "recover": e.Recovered,
+}
+
+
+def accepts(phase: Phase) -> tuple[str, ...]:
+    """The verbs a phase takes, for error messages and previews."""
+    return tuple(verb for verb, kind in VERBS.items() if kind in TRANSITIONS[phase])
+
+
+def rest(state: RunState, event: Event) -> Phase:
+    """Choose among a cell's phases: the run moves only when nothing holds it."""
+    if isinstance(event, e.RunFinished):
+        return Phase.DONE if event.outcome == "done" else Phase.FAILED
+    if state.holds:
+        return state.phase
+    if not state.entered:
+        return Phase.QUEUED
+    if state.waiting and state.questions and state.phase is not PG:
+        return Phase.WAITING
+    return Phase.RUNNING
+
+
+def next_phase(state: RunState, event: Event) -> Phase:
+    """The phase after ``event``, whose other marks are already in ``state``."""
+    cell = TRANSITIONS[state.phase].get(type(event), state.phase)
+    return cell if isinstance(cell, Phase) else rest(state, event)
+
+
+def check(state: State, event: Event) -> None:
+    """Raise unless ``event`` may be the next one. Changes nothing.
+
+    Every append of every store passes here, so that a driver with a bug, or one that has lost its
+    run, is stopped before the disk and not after.
+    """
+    if (state.head == 0) != isinstance(event, e.RunCreated | ThreadCreated):
+        raise IllegalEvent(state.journal, event.stored_name(), "a journal begins once")
+    if state.head == 0:
+        return
+    if isinstance(state, ThreadState):
+        check_thread(state, event)
+        return
+    kind = type(event)
+    if kind not in TRANSITIONS[state.phase]:
+        signal = next((verb for verb, k in VERBS.items() if k is kind), event.stored_name())
+        raise IllegalSignal(state.journal, state.phase, signal, accepts(state.phase))
+    if isinstance(event, Decision | Fact):
+        _check_epoch(state, event)
+    why = _RULES[kind](state, event) if kind in _RULES else None
+    if why:
+        raise IllegalEvent(state.journal, event.stored_name(), why)
+
+
+def _check_epoch(state: RunState, event: Decision | Fact) -> None:
+    expected = state.epoch
+    if isinstance(event, e.DriverClaimed):
+        expected += 1
+        if state.opaque:
+            raise IllegalEvent(
+                state.journal,
+                event.stored_name(),
+                "it holds an event of a newer version; only a newer Midflight may drive it",
+            )
+    elif isinstance(event, e.LateOutcome | e.ChildSettled | e.UsageSpent | e.UndoSettled):
+        return  # knowledge is welcome from whoever has it
+    elif isinstance(event, Decision) and not state.driver:
+        raise IllegalEvent(state.journal, event.stored_name(), "nobody drives it: claim it first")
+    if event.epoch != expected:
+        why = f"epoch {event.epoch} is over, the run is at epoch {state.epoch}"
+        raise IllegalEvent(state.journal, event.stored_name(), why)
+
+
+# ── what the table cannot say: started and settled stay paired ───────────────────────────────
+
+EFFECT_OUTCOMES: Final = {Outcome.DONE, Outcome.NOT_DONE, Outcome.NOT_STARTED, Outcome.UNKNOWN}
+PLAIN_OUTCOMES: Final = {Outcome.DONE, Outcome.FAILED, Outcome.ABORTED, Outcome.NOT_STARTED}
+
+
+def _attempt_started(s: RunState, event: e.AttemptStarted) -> str | None:
+    if event.effect is Effect.READ:
+        return "a read records its result only"
+    if any(a.step == event.step for a in s.open.values()):
+        return f"an attempt at {event.step} is in flight already"
+    return None
+
+
+def _attempt_settled(s: RunState, event: e.AttemptSettled) -> str | None:
+    attempt = s.open.get(event.attempt)
+    if attempt is None:
+        return f"no attempt is in flight at position {event.attempt}"
+    allowed = EFFECT_OUTCOMES if attempt.effect.touches_world else PLAIN_OUTCOMES
+    if event.outcome not in allowed:
+        return f"{attempt.effect} cannot end as {event.outcome}"
+    return None
+
+
+def _late_outcome(s: RunState, event: e.LateOutcome) -> str | None:
+    attempt = s.effects.get(event.attempt) or s.open.get(event.attempt)
+    if attempt is None:
+        return f"no attempt began at position {event.attempt}"
+    if attempt.outcome not in {None, Outcome.UNKNOWN}:
+        return f"the attempt at {event.attempt} is known to be {attempt.outcome}"
+    return None
+
+
+def _undo_started(s: RunState, event: e.UndoStarted) -> str | None:
+    effect = s.effects.get(event.effect)
+    if effect is None:
+        return f"there is no effect at position {event.effect}"
+    if s.undos:
+        return "one undo at a time"
+    if effect.outcome in {None, Outcome.NOT_DONE, Outcome.NOT_STARTED} or effect.undone:
+        return f"the effect at {event.effect} has nothing to undo"
+    if s.phase in ENDS and event.effect not in s.undo_wanted:
+        return "the run has ended and nobody asked for it"
+    return None
+
+
+def _quiet(s: RunState, _event: Event) -> str | None:
+    return "something is in flight" if s.open or s.undos else None
+
+
+def _paused(s: RunState, event: e.Paused) -> str | None:
+    return _quiet(s, event) or ("nothing holds the run" if not s.holds else _upto(s, event.upto))
+
+
+def _upto(s: RunState, upto: int) -> str | None:
+    return f"position {upto} is not written yet" if upto > s.head else None
+
+
+def _redirect_delivered(s: RunState, event: e.RedirectDelivered) -> str | None:
+    if not any(verb == "redirect" and p <= event.upto for p, verb in s.pending.items()):
+        return f"no redirect waits at or before {event.upto}"
+    return _quiet(s, event) or _upto(s, event.upto)
+
+
+def _run_finished(s: RunState, event: e.RunFinished) -> str | None:
+    fits = (event.outcome == "cancelled") == (s.phase is C)
+    if not fits or event.outcome not in {"done", "failed", "cancelled"}:
+        return f"a run that is {s.phase} cannot end as {event.outcome}"
+    if s.phase is not C and any(verb == "redirect" for verb in s.pending.values()):
+        return "a redirect that was acknowledged has not been delivered"
+    return _quiet(s, event)
+
+
+_RULES: Final[dict[type[Event], Callable[[RunState, Any], str | None]]] = {
+    e.AttemptStarted: _attempt_started,
+    e.AttemptSettled: _attempt_settled,
+    e.LateOutcome: _late_outcome,
+    e.UndoStarted: _undo_started,
+    e.UndoSettled: lambda s, x: None if x.undo in s.undos else f"no undo runs at {x.undo}",
+    e.DriverReleased: lambda s, x: None if s.driver else "nobody drives it",
+    e.Paused: _paused,
+    e.RedirectDelivered: _redirect_delivered,
+    e.RunFinished: _run_finished,
+    e.WaitBegan: lambda s, x: _quiet(s, x) or (None if s.questions else "nothing asks"),
+    e.QuestionAnswered: lambda s, x: None if x.question in s.questions else "it is not open",
+    e.QuestionClosed: lambda s, x: None if x.question in s.questions else "it is not open",
+    e.EffectStopRequested: lambda s, x: None if x.attempt in s.open else "it is not in flight",
+    e.CancelRequested: lambda s, x: "it is cancelling" if s.phase is C and not x.now else None,
+    e.ChildSettled: lambda s, x: None if s.children.get(x.child) == "" else "no such live child",
+    e.StateSaved: _quiet,
+}

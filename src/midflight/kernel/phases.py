@@ -1,0 +1,78 @@
+"""The words of the kernel: phases, causes of a hold, effect classes, outcomes, roles."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Phase(StrEnum):
+    """Where a run is. No two of them look alike to a person."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    WAITING = "waiting"
+    CANCELLING = "cancelling"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    KILLED = "killed"
+
+
+ENDS: Final = frozenset({Phase.DONE, Phase.FAILED, Phase.CANCELLED, Phase.KILLED})
+
+IN_MOTION: Final = frozenset({Phase.RUNNING, Phase.PAUSING, Phase.CANCELLING})
+"""Something may be in flight: a kill ends these at once, the others keep their phase."""
+
+
+class Cause(StrEnum):
+    """Why a run is held. Each cause is lifted only by its owner."""
+
+    USER = "user"  # by resume
+    PARKED = "parked"  # by the todo scheduler
+    CAP = "cap"  # by raising the cap
+    STALE = "stale"  # by the answer to its question
+    DRAIN = "drain"  # by the next start
+    HUMAN = "human"  # by handing back
+
+
+class Effect(StrEnum):
+    """What a step does to the world, and so what may be done to the step."""
+
+    READ = "read"
+    MODEL = "model"
+    WRITE = "write"
+    ONCE = "once"
+
+    @property
+    def touches_world(self) -> bool:
+        """Whether an attempt must be accounted for in the receipt."""
+        return self in {Effect.WRITE, Effect.ONCE}
+
+
+class Outcome(StrEnum):
+    """How an attempt ended. For an effect, a plain exception is never more than ``unknown``."""
+
+    DONE = "done"
+    NOT_DONE = "not_done"  # proven: the tool raised NotDone, or its check said so
+    NOT_STARTED = "not_started"  # a stop came between the record and the first line
+    ABORTED = "aborted"  # reads and model calls only
+    FAILED = "failed"  # reads and model calls only
+    UNKNOWN = "unknown"
+
+
+class Role(StrEnum):
+    """Who may do what: look, steer, answer for everything."""
+
+    VIEWER = "viewer"
+    CONTROLLER = "controller"
+    OPERATOR = "operator"
+
+
+class Mode(StrEnum):
+    """When a stop is heard: between steps, or in the middle of one."""
+
+    BOUNDARY = "boundary"
+    IMMEDIATE = "immediate"

@@ -1,0 +1,79 @@
+"""The receipt: what became of every effect of a run, one word each, and what was saved."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from midflight.kernel.phases import Outcome, Phase
+from midflight.kernel.state import Attempt, RunState
+
+
+class Line(Struct, frozen=True):
+    """One effect, in words for a person: *undone*, *final (irreversible)*, *unknown (why)*."""
+
+    position: int
+    noun: str
+    word: str
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """The line as it is shown."""
+        return f"{self.noun}: {self.word}" + (f" ({self.why})" if self.why else "")
+
+
+class Receipt(Struct, frozen=True):
+    """Accounts for every effect, newest first as they are undone."""
+
+    run: str
+    phase: Phase
+    lines: tuple[Line, ...]
+    saved: tuple[str, ...]
+
+
+def receipt(state: RunState) -> Receipt:
+    """Account for every effect of the run as it stands now."""
+    lines = tuple(_line(state, effect) for effect in reversed(state.effects.values()))
+    return Receipt(state.journal, state.phase, lines, tuple(state.saved))
+
+
+def _line(state: RunState, effect: Attempt) -> Line:
+    word, why = _word(state, effect)
+    return Line(effect.position, effect.noun, word, why)
+
+
+def _word(state: RunState, effect: Attempt) -> tuple[str, str]:
+    match effect.outcome:
+        case None:
+            return _in_flight(state)
+        case Outcome.NOT_STARTED:
+            return "not started", ""
+        case Outcome.NOT_DONE:
+            return "aborted", "proven"
+        case Outcome.UNKNOWN:
+            return "unknown", "undo attempted" if effect.undone is not None else effect.why
+        case _:
+            return _done(state, effect)
+
+
+def _in_flight(state: RunState) -> tuple[str, str]:
+    if state.alive:
+        return "in flight", ""
+    return "unknown", "in flight when the run was stopped"
+
+
+def _done(state: RunState, effect: Attempt) -> tuple[str, str]:
+    if effect.undone:
+        return "undone", ""
+    if effect.undone is False:
+        return "could not be undone", effect.undo_why
+    if effect.irreversible:
+        return "final", "irreversible"
+    if not effect.undoable:
+        return "kept", "no undo"
+    if effect.undo:
+        return "being undone", ""
+    if state.phase is Phase.CANCELLING and not state.cancel_now:
+        return "to be undone", ""
+    skipped = state.phase is Phase.KILLED or state.cancel_now
+    return "kept", "undo skipped" if skipped else ""

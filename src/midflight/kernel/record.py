@@ -1,0 +1,124 @@
+"""What every event is made of, and how it stands in a journal.
+
+Three classes, told apart by their base:
+
+* a ``Request`` comes from a person or another run and never loses a race;
+* a ``Decision`` comes from the driver of an epoch and is appended only where nothing was added
+  since the driver looked;
+* a ``Fact`` tells how something ended and is accepted once, in any phase.
+
+The stored name is the tag, not the class name, so that a rename orphans no journal. ``VERSION``
+grows when a field changes its meaning. A reader that does not know an event skips it, unless the
+event was stored with ``MUST_UNDERSTAND``: then it shows and stops the run but does not drive it.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, ClassVar, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from midflight.kernel.phases import Role
+
+NULL: Final = Raw(b"null")
+
+
+class Event(Struct, frozen=True, omit_defaults=True, tag_field="event"):
+    """Something that happened. Immutable, and plain data all the way down."""
+
+    VERSION: ClassVar[int] = 1
+    MUST_UNDERSTAND: ClassVar[bool] = True
+
+    @classmethod
+    def stored_name(cls) -> str:
+        """The name on disk, which never changes."""
+        return str(cls.__struct_config__.tag)
+
+
+class Who(Struct, frozen=True, omit_defaults=True):
+    """Who asked, with which right, through which door."""
+
+    by: str
+    role: Role = Role.CONTROLLER
+    channel: str = "library"
+
+
+class Request(Event, frozen=True, kw_only=True):
+    """Asked by ``who``; repeated under the same ``key`` it is the same request."""
+
+    who: Who
+    key: str = ""
+
+
+class Decision(Event, frozen=True, kw_only=True):
+    """Made by the driver that holds ``epoch``."""
+
+    epoch: int
+
+
+class Fact(Event, frozen=True, kw_only=True):
+    """How something ended, as seen by the driver of ``epoch``."""
+
+    epoch: int
+
+
+class Limits(Struct, frozen=True, omit_defaults=True):
+    """Caps of a run; ``None`` means no cap. ``seconds`` counts time in motion only."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    tool_calls: int | None = None
+    repeats: int | None = None
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """What one attempt spent. ``usd`` is None where the price is not known."""
+
+    tokens: int = 0
+    usd: float | None = None
+
+
+class Blob(Struct, frozen=True):
+    """A value too large for a row, kept once under the hash of its content."""
+
+    hash: str
+    size: int
+
+
+class Unknown(Struct, frozen=True):
+    """An event of a later version, kept as it is."""
+
+    name: str
+    version: int
+    must_understand: bool
+    body: bytes
+
+
+class Recorded(Struct, frozen=True):
+    """An event at its place in a journal, with the store's time."""
+
+    journal: str
+    position: int
+    at: float
+    event: Any  # Event | Unknown; Any keeps msgspec from validating what the codec has built
+
+
+Keys = dict[tuple[str, str], tuple[int, bytes]]
+"""(caller, key) -> (position of the first request under it, digest of what it asked)."""
+
+
+def body_digest(event: Request) -> bytes:
+    """What a request asks, apart from what the acknowledgement adds to it."""
+    if hasattr(event, "in_flight"):
+        event = msgspec.structs.replace(event, in_flight=())
+    return blake2b(msgspec.json.encode(event), digest_size=8).digest()
+
+
+def remember_key(keys: Keys, event: Event, position: int) -> None:
+    """Note under which key a request came, so that a repeat of it is recognised."""
+    if isinstance(event, Request) and event.key:
+        keys.setdefault((event.who.by, event.key), (position, body_digest(event)))

@@ -1,0 +1,143 @@
+"""What a journal adds up to. Built by ``fold``, read by everybody, changed by nobody else.
+
+A state is mutable for one reason: folding ten thousand events must not copy ten thousand maps. It
+belongs to whoever folds it; ``decide``, ``preview`` and ``receipt`` only read it. Results of steps
+are not kept here (a driver that replays takes them from the events), so that a long run's state
+stays as small as its list of effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from midflight.kernel.phases import ENDS, Cause, Effect, Mode, Outcome, Phase
+from midflight.kernel.record import Keys, Limits, Who
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try at a step that had to be recorded before it began, or a spawned child."""
+
+    position: int
+    step: str
+    name: str
+    noun: str
+    effect: Effect
+    key: str
+    undoable: bool
+    irreversible: bool
+    release_always: bool
+    reserved_tokens: int = 0
+    reserved_usd: float = 0.0
+    child: str = ""
+    outcome: Outcome | None = None
+    why: str = ""
+    undo: int = 0  # position of the undo under way
+    undone: bool | None = None
+    undo_why: str = ""
+
+
+@dataclass(slots=True)
+class Question:
+    """Something the run asks; bound to one attempt if it is about one."""
+
+    position: int
+    kind: str
+    message: str
+    about: int
+    expires_at: float | None
+    answerers: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Delivery:
+    """What became of a request: accepted, then applied or superseded at a position."""
+
+    verb: str
+    status: str = "accepted"
+    at: int = 0
+
+
+@dataclass(slots=True)
+class Spent:
+    """Spending so far. ``unpriced`` counts tokens whose price is not known."""
+
+    steps: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class RunState:
+    """A run, folded up to ``head``."""
+
+    journal: str
+    head: int = 0
+    at: float = 0.0
+    created_at: float = 0.0
+    agent: str = ""
+    thread: str = ""
+    title: str = ""
+    brief: str = ""
+    profile: str = ""
+    parent: str = ""
+    fork_of: str = ""
+    code: str = ""
+    mode: Mode = Mode.IMMEDIATE
+    limits: Limits = field(default_factory=Limits)
+    phase: Phase = Phase.QUEUED
+    holds: set[Cause] = field(default_factory=set)
+    entered: bool = False
+    waiting: bool = False
+    stirred: bool = False  # an answer has come since the run began to wait
+    opaque: bool = False  # holds an event that must be understood and is not
+    epoch: int = 0
+    driver: str = ""
+    open: dict[int, Attempt] = field(default_factory=dict)
+    effects: dict[int, Attempt] = field(default_factory=dict)
+    undos: dict[int, int] = field(default_factory=dict)  # undo under way -> its effect
+    undo_wanted: set[int] = field(default_factory=set)
+    questions: dict[int, Question] = field(default_factory=dict)
+    answered: dict[int, str] = field(default_factory=dict)
+    pending: dict[int, str] = field(default_factory=dict)  # requests not yet applied -> verb
+    redirect: tuple[str, str] | None = None  # (text, profile) of the last unapplied one
+    deliveries: dict[int, Delivery] = field(default_factory=dict)
+    keys: Keys = field(default_factory=dict)
+    relevant: int = 0  # last position at which what a person decides on has changed
+    plan: tuple[str, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+    moving_since: float | None = None
+    timers: dict[str, float] = field(default_factory=dict)
+    windows: dict[str, tuple[str, float]] = field(default_factory=dict)  # step -> noun, until
+    guards: dict[str, tuple[str, str]] = field(default_factory=dict)
+    children: dict[str, str] = field(default_factory=dict)  # id -> outcome, "" while it lives
+    cancel_at: int = 0
+    cancel_now: bool = False
+    saved: list[str] = field(default_factory=list)
+    error: str = ""
+    ended_by: Who | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the run has not ended."""
+        return self.phase not in ENDS
+
+    @property
+    def wants_driver(self) -> bool:
+        """Whether somebody must drive it for anything further to happen."""
+        if self.phase in ENDS:
+            return bool(self.undo_wanted or self.undos)
+        return self.phase is not Phase.PAUSED and (self.phase is not Phase.WAITING or self.stirred)
+
+    @property
+    def due_at(self) -> float | None:
+        """When time alone changes something: an expiry, a hold window, a back-off."""
+        if self.phase in ENDS:
+            return None
+        times = [q.expires_at for q in self.questions.values() if q.expires_at is not None]
+        times += self.timers.values()
+        times += (until for _, until in self.windows.values())
+        return min(times, default=None)
