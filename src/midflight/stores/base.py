@@ -1,0 +1,256 @@
+"""The contract of a store. Its meaning is the suite in ``tests/stores/test_contract.py``.
+
+Three ways in, and only the first compares positions:
+
+* ``append``: a *decision*, valid only where the caller has folded everything;
+* ``submit``: a *request* or a *fact*, decided inside the transaction by a pure function;
+* ``kill``: the operator's switch, one transaction over everything in scope.
+
+Nothing here returns a bare length: whoever wants to decide must fold, and what they folded tells
+them where they are. Reading the length apart from the events once broke the kill switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from midflight.kernel.decide import Switch
+from midflight.kernel.fold import fold
+from midflight.kernel.machine import State
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Event, Recorded, Who
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import ThreadState
+
+PAGE: Final = 500
+"""Events read at a time: a page decodes in about a millisecond, so no loop stalls for long."""
+
+RUN_PREFIX: Final = "r-"
+THREAD_PREFIX: Final = "t-"
+
+
+def empty_state(journal: str) -> State:
+    """A journal before its first event; its id says whether it is a run's or a thread's."""
+    return ThreadState(journal) if journal.startswith(THREAD_PREFIX) else RunState(journal)
+
+
+class Entry(Struct, frozen=True):
+    """Events for one journal, valid only if it still ends at ``expected``."""
+
+    journal: str
+    expected: int
+    events: tuple[Event, ...]
+
+
+class Append(Struct, frozen=True):
+    """A decision over one or several journals: all of it or nothing.
+
+    ``id`` is stored with it. An append whose answer was lost is repeated under the same id, and a
+    known id changes nothing.
+    """
+
+    id: str
+    entries: tuple[Entry, ...]
+
+
+class View(Struct, frozen=True):
+    """What a ``decide`` function may look at, all of it as of one moment under lock."""
+
+    states: Mapping[str, State]
+    switches: tuple[Switch, ...]
+    gone: frozenset[str]
+    now: float
+
+
+class Draft(Struct, frozen=True):
+    """What a ``decide`` function wants appended, and anything it wants to tell its caller."""
+
+    events: Mapping[str, Sequence[Event]] = {}
+    note: Any = None
+
+
+Decide = Callable[[View], Draft]
+"""Pure, and called again when the store must start over. A refusal is an exception."""
+
+
+class Widen(Exception):
+    """Raised by a ``decide`` function that has to see more journals (a child it did not know)."""
+
+    def __init__(self, *journals: str) -> None:
+        self.journals = journals
+        super().__init__(*journals)
+
+
+class Submit(Struct, frozen=True):
+    """A request: the journals it is about, and how it is decided.
+
+    ``scopes`` are the kill switches to read under lock, ``leases`` the drivers whose death matters.
+    Journals in ``new`` may not exist yet.
+    """
+
+    id: str
+    journals: tuple[str, ...]
+    decide: Decide
+    scopes: tuple[str, ...] = ()
+    leases: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+
+
+class Committed(Struct, frozen=True):
+    """What is on disk now. ``repeated`` when an earlier call under this id had done it."""
+
+    records: tuple[Recorded, ...]
+    note: Any = None
+    repeated: bool = False
+
+    def position(self, journal: str) -> int:
+        """Where this append ends in ``journal``: an acknowledgement is a position."""
+        return max(r.position for r in self.records if r.journal == journal)
+
+
+class Killing(Struct, frozen=True):
+    """The acknowledgement of a kill: which runs it ended, and what each had in flight."""
+
+    switch: Switch
+    killed: Mapping[str, tuple[int, ...]]
+    revoked: tuple[str, ...]
+
+
+class Row(Struct, frozen=True):
+    """The read model of a journal, written in the same transaction as its events."""
+
+    journal: str
+    kind: str
+    head: int
+    thread: str = ""
+    agent: str = ""
+    parent: str = ""
+    title: str = ""
+    phase: str = ""
+    driver: str = ""
+    epoch: int = 0
+    wants_driver: bool = False
+    open_questions: int = 0
+    due_at: float | None = None
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    steps: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+
+class Query(Struct, frozen=True):
+    """Which rows; all conditions must hold. Newest first, ``before`` an id for the next page."""
+
+    kind: str = "run"
+    phases: tuple[Phase, ...] = ()
+    thread: str = ""
+    agent: str = ""
+    parent: str = ""
+    before: str = ""
+    limit: int = 100
+
+
+class Purged(Struct, frozen=True):
+    """How many journals and blobs were removed."""
+
+    runs: int
+    threads: int
+    blobs: int
+
+
+class Lease(Protocol):
+    """Proof that a driver lives. Whoever cannot hold it starts nothing."""
+
+    @property
+    def driver(self) -> str:
+        """Whose lease it is."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is safe to start something now."""
+
+
+class Watch(Protocol):
+    """Events of some journals from given positions on, in order, without a gap."""
+
+    def __aiter__(self) -> AsyncIterator[Recorded]:
+        """Yield for as long as the watch is open."""
+
+    def add(self, journal: str, after: int) -> None:
+        """Also watch this one."""
+
+
+class Store(Protocol):
+    """Journals, their read model, the kill switch, leases, blobs."""
+
+    async def append(self, decision: Append) -> Committed:
+        """Append if every journal still ends where the caller has folded it.
+
+        Raises JournalConflict otherwise, which means "read again". Only a higher epoch in what is
+        then read means that the run has another driver now.
+        """
+
+    async def submit(self, request: Submit) -> Committed:
+        """Decide under lock and append. Never loses a race; an empty draft appends nothing."""
+
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        """Up to ``limit`` events after a position. Raises JournalNotFound for an unknown journal."""
+
+    async def load(self, journal: str) -> State:
+        """Fold a whole journal, a page at a time. The state belongs to the caller."""
+
+    async def rows(self, query: Query) -> list[Row]:
+        """Look the read model up."""
+
+    async def row(self, journal: str) -> Row:
+        """The read model of one journal."""
+
+    async def due(self, limit: int = 100) -> list[Row]:
+        """Runs whose time has come by the store's clock, or that want a driver and have none alive."""
+
+    async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
+        """Stop ``all``, ``agent:NAME`` or ``thread:ID``. When this returns, it has stopped."""
+
+    async def release(self, scope: str, who: Who) -> bool:
+        """Let a scope move again; False if it was not stopped."""
+
+    async def switches(self) -> list[Switch]:
+        """The kill switches that are on."""
+
+    def lease(self, driver: str) -> AbstractAsyncContextManager[Lease]:
+        """Hold a driver's lease while inside."""
+
+    async def lease_gone(self, driver: str) -> bool:
+        """Whether the driver is proven dead, or its time is over by the store's clock."""
+
+    async def blob(self, digest: str) -> bytes:
+        """A value that was too large for a row."""
+
+    def watch(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[Watch]:
+        """Events after the given positions, then live ones. Leaving it cancels nothing."""
+
+    async def now(self) -> float:
+        """The store's clock, with which deadlines are compared."""
+
+    async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
+        """Remove runs that ended before a time, and threads that hold nothing else."""
+
+
+async def load(store: Store, journal: str) -> State:
+    """Fold a journal page by page, giving the loop back in between."""
+    state = empty_state(journal)
+    while True:
+        page = await store.read(journal, after=state.head)
+        fold(state, page)
+        if len(page) < PAGE:
+            return state
+
+
+def sorted_journals(journals: Collection[str]) -> list[str]:
+    """The order in which heads are locked, everywhere: no two transactions can wait in a ring."""
+    return sorted(set(journals))

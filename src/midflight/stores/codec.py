@@ -1,0 +1,105 @@
+"""Event <-> stored row. Tolerant of what is newer, strict about what is broken.
+
+A row is the event as JSON that any SQL tool can show, its version, whether a reader must
+understand it, and a checksum: a flipped bit inside a string would still be good JSON.
+"""
+
+from __future__ import annotations
+
+import zlib
+from hashlib import blake2b
+from typing import Any, Final, Union
+
+import msgspec
+from msgspec import Raw, Struct
+
+from midflight.errors import CorruptEntry, PayloadTooLarge
+from midflight.kernel.catalogue import EVENTS
+from midflight.kernel.record import Blob, Event, Recorded, Unknown
+
+INLINE_MAX: Final = 64 * 1024  # larger results go to the blobs table, once per content
+EVENT_MAX: Final = 1024 * 1024  # what else an event carries: a brief, a question, a scrap of text
+BLOB_MAX: Final = 16 * 1024 * 1024  # beyond this a value is a file, and should be one
+
+_LARGE_FIELDS: Final = {
+    kind: next(name for name in ("result", "state") if name in kind.__struct_fields__)
+    for kind in EVENTS.values()
+    if "blob" in kind.__struct_fields__
+}
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Union[tuple(EVENTS.values())])  # noqa: UP007 - built at run time
+
+
+class _Tag(Struct):
+    event: str
+
+
+_tag_decoder: Final = msgspec.json.Decoder(_Tag)
+
+
+class Encoded(Struct, frozen=True):
+    """A row's content, and the blob that was taken out of it."""
+
+    version: int
+    must_understand: bool
+    body: bytes
+    checksum: int
+    blob: tuple[str, bytes] | None
+
+
+def encode(journal: str, event: Event) -> Encoded:
+    """Make a row of an event; large values become blobs, too large ones an error."""
+    blob = None
+    field = _LARGE_FIELDS.get(type(event))
+    if field is not None and len(value := bytes(getattr(event, field))) > INLINE_MAX:
+        if len(value) > BLOB_MAX:
+            raise PayloadTooLarge(journal, event.stored_name(), len(value), BLOB_MAX)
+        digest = blake2b(value, digest_size=20).hexdigest()
+        blob = (digest, value)
+        changes: dict[str, Any] = {field: Raw(b"null"), "blob": Blob(digest, len(value))}
+        event = msgspec.structs.replace(event, **changes)
+    body = _encoder.encode(event)
+    if len(body) > EVENT_MAX:
+        raise PayloadTooLarge(journal, event.stored_name(), len(body), EVENT_MAX)
+    return Encoded(event.VERSION, event.MUST_UNDERSTAND, body, zlib.crc32(body), blob)
+
+
+def decode(
+    journal: str,
+    position: int,
+    at: float,
+    version: int,
+    must_understand: bool,
+    checksum: int,
+    body: bytes,
+) -> Recorded:
+    """Read a row. What is newer than this code is kept as ``Unknown``, what is broken is named."""
+    if zlib.crc32(body) != checksum:
+        raise CorruptEntry(journal, position, "its checksum does not fit its content")
+    try:
+        event: Event = _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        unknown = _unknown(journal, position, version, must_understand, body, error)
+        return Recorded(journal, position, at, unknown)
+    if version > event.VERSION and must_understand:
+        newer = Unknown(event.stored_name(), version, must_understand, bytes(body))
+        return Recorded(journal, position, at, newer)
+    return Recorded(journal, position, at, event)
+
+
+def _unknown(
+    journal: str,
+    position: int,
+    version: int,
+    must_understand: bool,
+    body: bytes,
+    error: msgspec.DecodeError,
+) -> Unknown:
+    try:
+        name = _tag_decoder.decode(body).event
+    except msgspec.DecodeError as inner:
+        raise CorruptEntry(journal, position, f"it is not an event: {inner}") from None
+    known = EVENTS.get(name)
+    if known is not None and version <= known.VERSION:
+        raise CorruptEntry(journal, position, f"{name} does not have its fields: {error}") from None
+    return Unknown(name, version, must_understand, bytes(body))

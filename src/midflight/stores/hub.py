@@ -1,0 +1,139 @@
+"""Who watches what, in this process. A slow watcher costs memory for a page, never an event.
+
+The store publishes what it has committed before it acknowledges it, so whoever acts on a cancel
+has been told of it by the time the canceller is. A watcher that cannot keep up, or hears only that
+another process has moved a journal on, reads the gap from the store.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+
+from midflight.errors import JournalNotFound
+from midflight.kernel.record import Recorded
+from midflight.stores.base import PAGE
+
+BACKLOG_MAX: Final = (
+    2 * PAGE
+)  # records kept for one watcher before it reads the rest from the store
+
+Read = Callable[[str, int], Awaitable[list[Recorded]]]
+
+
+class Subscription:
+    """One watcher: yields every event of its journals once, in order."""
+
+    def __init__(self, read: Read, cursors: Mapping[str, int]) -> None:
+        self._read = read
+        self._next = {journal: after + 1 for journal, after in cursors.items()}
+        self._backlog: deque[Recorded] = deque()
+        self._behind = set(cursors)
+        self._moved: set[str] = set()
+        self._news = anyio.Event()
+        self.joined: Callable[[str], None] = lambda journal: None
+
+    @property
+    def journals(self) -> Iterable[str]:
+        """What it watches."""
+        return self._next.keys()
+
+    def add(self, journal: str, after: int) -> None:
+        """Also watch this journal, from a position on."""
+        if journal not in self._next:
+            self._next[journal] = after + 1
+            self.joined(journal)
+            self._fall_behind(journal)
+
+    def offer(self, record: Recorded) -> None:
+        """Take a record that was just committed, if it is the next one."""
+        journal, due = record.journal, self._next[record.journal]
+        if record.position < due:
+            return
+        if record.position > due or journal in self._behind or len(self._backlog) >= BACKLOG_MAX:
+            self._fall_behind(journal)
+            return
+        self._next[journal] = record.position + 1
+        self._backlog.append(record)
+        self._news.set()
+
+    def moved(self, journal: str, head: int | None = None) -> None:
+        """Another process has appended here, up to ``head`` if that is known."""
+        if head is None or head >= self._next[journal]:
+            self._fall_behind(journal)
+
+    def _fall_behind(self, journal: str) -> None:
+        self._behind.add(journal)
+        self._moved.add(journal)
+        self._news.set()
+
+    async def __aiter__(self) -> AsyncIterator[Recorded]:
+        while True:
+            self._news = anyio.Event()
+            while self._backlog:
+                yield self._backlog.popleft()
+            if self._behind:
+                for record in await self._catch_up(next(iter(self._behind))):
+                    yield record
+            elif not self._backlog:
+                await self._news.wait()
+
+    async def _catch_up(self, journal: str) -> list[Recorded]:
+        """Read one page of the gap.
+
+        The journal stays *behind* during the read, so that nothing offered meanwhile overtakes the
+        page; what was offered only makes us read once more.
+        """
+        self._moved.discard(journal)
+        try:
+            page = await self._read(journal, self._next[journal] - 1)
+        except JournalNotFound:
+            page = []  # not written yet: it may still come
+        if page:
+            self._next[journal] = page[-1].position + 1
+        if len(page) < PAGE and journal not in self._moved:
+            self._behind.discard(journal)
+        return page
+
+
+class Hub:
+    """All watchers of one store in this process."""
+
+    def __init__(self) -> None:
+        self._watchers: defaultdict[str, set[Subscription]] = defaultdict(set)
+
+    @property
+    def watched(self) -> list[str]:
+        """Journals that somebody here watches."""
+        return [journal for journal, watchers in self._watchers.items() if watchers]
+
+    def publish(self, records: Iterable[Recorded]) -> None:
+        """Tell everybody here what was just committed."""
+        for record in records:
+            for watcher in tuple(self._watchers.get(record.journal, ())):
+                watcher.offer(record)
+
+    def moved(self, heads: Mapping[str, int | None]) -> None:
+        """Tell everybody here that another process has appended."""
+        for journal, head in heads.items():
+            for watcher in tuple(self._watchers.get(journal, ())):
+                watcher.moved(journal, head)
+
+    @contextmanager
+    def subscribe(self, read: Read, cursors: Mapping[str, int]) -> Iterator[Subscription]:
+        """Register a watcher for as long as the block runs."""
+        watcher = Subscription(read, cursors)
+        for journal in cursors:
+            self._watchers[journal].add(watcher)
+        watcher.joined = lambda journal: self._watchers[journal].add(watcher)
+        try:
+            yield watcher
+        finally:
+            for journal in watcher.journals:
+                self._watchers[journal].discard(watcher)
+                if not self._watchers[journal]:
+                    del self._watchers[journal]

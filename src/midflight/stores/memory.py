@@ -1,0 +1,275 @@
+"""Journals in this process only: for tests, examples and anything that need not survive it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
+from midflight.inputs import Clock, wall_clock
+from midflight.kernel.decide import Switch, kill
+from midflight.kernel.events import Killed
+from midflight.kernel.fold import fold
+from midflight.kernel.machine import State
+from midflight.kernel.phases import ENDS, IN_MOTION
+from midflight.kernel.record import Recorded, Who
+from midflight.kernel.state import RunState
+from midflight.stores import base
+from midflight.stores.base import (
+    PAGE,
+    Append,
+    Committed,
+    Entry,
+    Killing,
+    Purged,
+    Query,
+    Row,
+    Submit,
+    View,
+    Widen,
+    empty_state,
+)
+from midflight.stores.codec import decode
+from midflight.stores.hub import Hub, Subscription
+from midflight.stores.plan import Planned, draft, plan, summary
+
+
+class MemoryLease:
+    """Held for as long as its block runs; there is no other process to lose it to."""
+
+    def __init__(self, driver: str) -> None:
+        self.driver = driver
+        self.held = True
+
+
+class MemoryStore:
+    """Forgets everything when the process ends, and otherwise behaves as the other stores do."""
+
+    def __init__(self, clock: Clock = wall_clock) -> None:
+        self._clock = clock
+        self._journals: dict[str, list[Recorded]] = {}
+        self._states: dict[str, State] = {}
+        self._appends: dict[str, list[Recorded]] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._switches: dict[str, Switch] = {}
+        self._leases: set[str] = set()
+        self._hub = Hub()
+
+    async def append(self, decision: Append) -> Committed:
+        """See ``Store.append``."""
+        with self._forget_on_error() as touched:
+            try:
+                planned = plan(decision, self._folded(decision), self._clock(), touched)
+            except JournalConflict:
+                if known := self._appends.get(decision.id):
+                    return Committed(tuple(known), repeated=True)
+                raise
+            return Committed(self._commit(planned))
+
+    async def submit(self, request: Submit) -> Committed:
+        """See ``Store.submit``."""
+        if known := self._appends.get(request.id):
+            return Committed(tuple(known), repeated=True)
+        journals = set(request.journals)
+        while True:
+            view = View(
+                {journal: self._state(journal) for journal in journals},
+                tuple(self._switches[s] for s in request.scopes if s in self._switches),
+                frozenset(driver for driver in request.leases if driver not in self._leases),
+                self._clock(),
+            )
+            try:
+                decision, note = draft(request, view)
+            except Widen as more:
+                journals |= set(more.journals)
+                continue
+            with self._forget_on_error() as touched:
+                planned = plan(decision, self._folded(decision), view.now, touched)
+                return Committed(self._commit(planned), note)
+
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        """See ``Store.read``."""
+        if journal not in self._journals:
+            raise JournalNotFound(journal)
+        return self._journals[journal][after : after + limit]
+
+    async def load(self, journal: str) -> State:
+        """See ``Store.load``."""
+        return await base.load(self, journal)
+
+    async def rows(self, query: Query) -> list[Row]:
+        """See ``Store.rows``."""
+        found = (summary(state) for state in self._states.values() if state.head)
+        wanted = [row for row in found if _matches(row, query)]
+        return sorted(wanted, key=lambda row: row.journal, reverse=True)[: query.limit]
+
+    async def row(self, journal: str) -> Row:
+        """See ``Store.row``."""
+        if journal not in self._journals:
+            raise JournalNotFound(journal)
+        return summary(self._state(journal))
+
+    async def due(self, limit: int = 100) -> list[Row]:
+        """See ``Store.due``."""
+        now, found = self._clock(), []
+        for state in self._states.values():
+            row = summary(state)
+            undriven = row.wants_driver and row.driver not in self._leases
+            if undriven or (row.due_at is not None and row.due_at <= now):
+                found.append(row)
+        return found[:limit]
+
+    async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
+        """See ``Store.kill``."""
+        now = self._clock()
+        switch = self._switches.setdefault(scope, Switch(scope, who.by, now, reason))
+        killed: dict[str, tuple[int, ...]] = {}
+        revoked: list[str] = []
+        for state in self._in_scope(scope):
+            moving = state.phase in IN_MOTION
+            events = kill(state, Killed(who=who, scope=scope))
+            if not events:
+                continue
+            killed |= {state.journal: tuple(state.open)} if moving else {}
+            revoked += [] if moving else [state.journal]
+            entry = Entry(state.journal, state.head, events)
+            decision = Append(f"kill:{scope}:{now}:{state.journal}", (entry,))
+            self._commit(plan(decision, self._states, now, set()))
+        return Killing(switch, killed, tuple(revoked))
+
+    async def release(self, scope: str, who: Who) -> bool:
+        """See ``Store.release``."""
+        return self._switches.pop(scope, None) is not None
+
+    async def switches(self) -> list[Switch]:
+        """See ``Store.switches``."""
+        return list(self._switches.values())
+
+    @asynccontextmanager
+    async def lease(self, driver: str) -> AsyncIterator[MemoryLease]:
+        """See ``Store.lease``."""
+        held = MemoryLease(driver)
+        self._leases.add(driver)
+        try:
+            yield held
+        finally:
+            held.held = False
+            self._leases.discard(driver)
+
+    async def lease_gone(self, driver: str) -> bool:
+        """See ``Store.lease_gone``."""
+        return driver not in self._leases
+
+    async def blob(self, digest: str) -> bytes:
+        """See ``Store.blob``."""
+        if digest not in self._blobs:
+            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+        return self._blobs[digest]
+
+    @asynccontextmanager
+    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[Subscription]:
+        """See ``Store.watch``."""
+        with self._hub.subscribe(self.read, cursors) as subscription:
+            yield subscription
+
+    async def now(self) -> float:
+        """See ``Store.now``."""
+        return self._clock()
+
+    async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
+        """See ``Store.purge``."""
+        runs = [s for s in self._states.values() if isinstance(s, RunState)]
+        ended = [s.journal for s in runs if s.phase in ENDS and s.at < ended_before][:limit]
+        for journal in ended:
+            self._drop(journal)
+        busy = {s.thread for s in runs if s.journal not in ended}
+        threads = [
+            s.journal
+            for s in self._states.values()
+            if not isinstance(s, RunState)
+            and s.journal not in busy
+            and not s.todos
+            and s.at < ended_before
+        ][:limit]
+        for journal in threads:
+            self._drop(journal)
+        used = {
+            blob.hash
+            for records in self._journals.values()
+            for record in records
+            if (blob := getattr(record.event, "blob", None))
+        }
+        orphans = [digest for digest in self._blobs if digest not in used]
+        for digest in orphans:
+            del self._blobs[digest]
+        return Purged(len(ended), len(threads), len(orphans))
+
+    def _commit(self, planned: Planned) -> tuple[Recorded, ...]:
+        """Keep what a disk would give back, so that live equals replay here too."""
+        records = []
+        for record, encoded in zip(planned.records, planned.encoded, strict=True):
+            e = encoded
+            stored = decode(
+                record.journal,
+                record.position,
+                record.at,
+                version=e.version,
+                must_understand=e.must_understand,
+                checksum=e.checksum,
+                body=e.body,
+            )
+            self._journals.setdefault(record.journal, []).append(stored)
+            if e.blob:
+                self._blobs[e.blob[0]] = e.blob[1]
+            records.append(stored)
+        if records:
+            self._appends[planned.append_id] = records
+            self._hub.publish(records)
+        return tuple(records)
+
+    def _state(self, journal: str) -> State:
+        if journal not in self._states:
+            self._states[journal] = fold(empty_state(journal), self._journals.get(journal, ()))
+        return self._states[journal]
+
+    def _folded(self, decision: Append) -> dict[str, State]:
+        return {entry.journal: self._state(entry.journal) for entry in decision.entries}
+
+    @contextmanager
+    def _forget_on_error(self) -> Iterator[set[str]]:
+        touched: set[str] = set()
+        try:
+            yield touched
+        except BaseException:
+            for journal in touched:
+                self._states.pop(journal, None)
+            raise
+
+    def _in_scope(self, scope: str) -> list[RunState]:
+        kind, _, name = scope.partition(":")
+        return [
+            state
+            for state in map(self._state, sorted(self._journals))
+            if isinstance(state, RunState)
+            and (kind == "all" or name == (state.agent if kind == "agent" else state.thread))
+        ]
+
+    def _drop(self, journal: str) -> None:
+        self._appends = {
+            id_: records
+            for id_, records in self._appends.items()
+            if all(record.journal != journal for record in records)
+        }
+        del self._journals[journal]
+        del self._states[journal]
+
+
+def _matches(row: Row, query: Query) -> bool:
+    return (
+        row.kind == query.kind
+        and (not query.phases or row.phase in query.phases)
+        and (not query.thread or row.thread == query.thread)
+        and (not query.agent or row.agent == query.agent)
+        and (not query.parent or row.parent == query.parent)
+        and (not query.before or row.journal < query.before)
+    )

@@ -1,0 +1,107 @@
+"""From a decision to rows: what every store does between taking the lock and writing.
+
+Checks positions, lets the kernel judge each event, folds it, and encodes it. The states it is given
+are the store's own and end up at the new heads; if anything raises after the first event was
+folded, the store must forget the states named in ``touched``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from midflight.errors import JournalConflict, JournalNotFound
+from midflight.kernel.fold import advance
+from midflight.kernel.machine import State, check
+from midflight.kernel.record import Recorded
+from midflight.kernel.state import RunState
+from midflight.stores.base import Append, Entry, Row, Submit, View
+from midflight.stores.codec import Encoded, encode
+
+
+class Planned(Struct):
+    """Rows to write, in order."""
+
+    append_id: str
+    records: list[Recorded]
+    encoded: list[Encoded]
+
+
+def check_positions(append: Append, states: Mapping[str, State]) -> None:
+    """Raise JournalConflict for the first journal that has moved on."""
+    for entry in append.entries:
+        head = states[entry.journal].head
+        if head != entry.expected:
+            raise JournalConflict(entry.journal, entry.expected, head)
+
+
+def plan(append: Append, states: Mapping[str, State], now: float, touched: set[str]) -> Planned:
+    """Check, fold and encode every event of a decision."""
+    check_positions(append, states)
+    planned = Planned(append.id, [], [])
+    for entry in append.entries:
+        state = states[entry.journal]
+        for event in entry.events:
+            check(state, event)
+            encoded = encode(entry.journal, event)
+            record = Recorded(entry.journal, state.head + 1, max(now, state.at), event)
+            touched.add(entry.journal)
+            advance(state, record)
+            planned.records.append(record)
+            planned.encoded.append(encoded)
+    return planned
+
+
+def draft(request: Submit, view: View) -> tuple[Append, object]:
+    """Let the request decide on what is under lock, and make a decision of its answer."""
+    for journal in request.journals:
+        if view.states[journal].head == 0 and journal not in request.new:
+            raise JournalNotFound(journal)
+    answer = request.decide(view)
+    entries = tuple(
+        Entry(journal, view.states[journal].head, tuple(events))
+        for journal, events in sorted(answer.events.items())
+        if events
+    )
+    return Append(request.id, entries), answer.note
+
+
+def summary(state: State) -> Row:
+    """The read model of a state."""
+    if isinstance(state, RunState):
+        return Row(
+            journal=state.journal,
+            kind="run",
+            head=state.head,
+            thread=state.thread,
+            agent=state.agent,
+            parent=state.parent,
+            title=state.title or state.brief[:120],
+            phase=state.phase,
+            driver=state.driver,
+            epoch=state.epoch,
+            wants_driver=state.wants_driver,
+            open_questions=len(state.questions),
+            due_at=state.due_at,
+            created_at=state.created_at,
+            updated_at=state.at,
+            steps=state.spent.steps,
+            tokens=state.spent.tokens,
+            usd=state.spent.usd,
+        )
+    return Row(
+        journal=state.journal,
+        kind="thread",
+        head=state.head,
+        thread=state.journal,
+        title=state.title,
+        open_questions=len(state.todos),
+        created_at=state.created_at,
+        updated_at=state.at,
+    )
+
+
+def journals_of(appends: Iterable[Append]) -> set[str]:
+    """Every journal that some decisions are about."""
+    return {entry.journal for append in appends for entry in append.entries}
