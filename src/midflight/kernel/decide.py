@@ -12,7 +12,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from midflight.errors import InvalidRequest, KeyReused, NotAllowed, Outdated, ScopeStopped
+from midflight.errors import (
+    IllegalEvent,
+    InvalidRequest,
+    KeyReused,
+    NotAllowed,
+    Outdated,
+    ScopeStopped,
+)
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.limits import validate
@@ -64,7 +71,7 @@ def decide(
     _may(request)
     if (known := _known(state, request)) is not None:
         return known
-    if isinstance(request, MOVES):
+    if isinstance(request, MOVES) or getattr(request, "resume", False):
         _refuse_if_stopped(switches)
     if isinstance(state, RunState):
         if expect is not None and state.relevant > expect and not isinstance(request, STOPS):
@@ -73,8 +80,15 @@ def decide(
     else:
         verdict = _decide_thread(state, request)
     if not isinstance(verdict, Known):
-        check(state, verdict[0])
+        _check(state, verdict[0])
     return verdict
+
+
+def _check(state: State, event: Event) -> None:
+    try:
+        check(state, event)
+    except IllegalEvent as illegal:  # a press that came too late, not a driver with a bug
+        raise InvalidRequest(str(illegal)) from illegal
 
 
 def _may(request: Request) -> None:
@@ -82,10 +96,13 @@ def _may(request: Request) -> None:
     if isinstance(request, OPERATOR_ONLY):
         needs = Role.OPERATOR
     speaking = isinstance(request, t.MessageSent | t.MessageEdited | t.MessageWithdrawn)
-    ranks = list(Role)
-    if ranks.index(role) < ranks.index(needs) and not speaking:
+    if _rank(role) < _rank(needs) and not speaking:
         verb = request.stored_name().partition(".")[0]
         raise NotAllowed(request.who.by, role, verb, f"a {needs}")
+
+
+def _rank(role: Role) -> int:
+    return list(Role).index(role)
 
 
 def _known(state: State, request: Request) -> Known | None:
@@ -110,7 +127,7 @@ def _decide_run(state: RunState, request: Request) -> Verdict:
         case e.RedirectRequested():
             return _redirect(state, request)
         case e.CancelRequested():
-            if state.phase is Phase.CANCELLING and not request.now:
+            if state.phase is Phase.CANCELLING and (state.cancel_now or not request.now):
                 return Known(state.cancel_at)
             return (msgspec.structs.replace(request, in_flight=tuple(state.open)),)
         case e.QuestionAnswered():
@@ -118,7 +135,7 @@ def _decide_run(state: RunState, request: Request) -> Verdict:
         case e.LimitsRaised() | e.RunCreated():
             validate(request.limits)
         case e.UndoRequested():
-            return (msgspec.structs.replace(request, effects=_undoable(state, request.effects)),)
+            _undoable(state, request)
         case _:
             pass
     return (request,)
@@ -158,31 +175,35 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
             raise NotAllowed(request.who.by, request.who.role, "this answer", needs)
 
 
-def _undoable(state: RunState, asked: tuple[int, ...]) -> tuple[int, ...]:
-    able = [
-        p
-        for p, effect in state.effects.items()
-        if effect.undoable
-        and effect.undone is not True
-        and effect.outcome in {Outcome.DONE, Outcome.UNKNOWN}
-    ]
-    wrong = [p for p in asked if p not in able]
-    if wrong or not able:
-        what = f"effects {wrong} of" if wrong else "nothing in"
-        raise InvalidRequest(f"{what} run {state.journal} can be undone. The run was not changed.")
-    return asked or tuple(able)
+def _undoable(state: RunState, request: e.UndoRequested) -> None:
+    able = [p for p, effect in state.effects.items() if effect.can_be_undone]
+    wrong = [p for p in request.effects if p not in able]
+    if state.phase in ENDS and (wrong or not able):
+        what = f"effects {wrong} cannot" if wrong else "nothing can"
+        raise InvalidRequest(f"{what} be undone in run {state.journal}. The run was not changed.")
 
 
 def _decide_thread(state: t.ThreadState, request: Request) -> Verdict:
-    if isinstance(request, t.MessageSent):
-        if not request.text.strip():
-            raise InvalidRequest(f"a message to {state.journal} needs a text. It was not stored.")
-        if len(state.unread) >= t.UNREAD_MAX:
-            raise InvalidRequest(
-                f"{state.journal} has {t.UNREAD_MAX} unread messages; wait until the agent has "
-                "read some. This one was not stored."
-            )
+    if isinstance(request, t.MessageSent | t.MessageEdited) and not request.text.strip():
+        raise InvalidRequest(f"a message to {state.journal} needs a text. It was not stored.")
+    if isinstance(request, t.MessageSent) and len(state.unread) >= t.UNREAD_MAX:
+        raise InvalidRequest(
+            f"{state.journal} has {t.UNREAD_MAX} unread messages; wait until the agent has "
+            "read some. This one was not stored."
+        )
+    if isinstance(request, t.MessageEdited | t.MessageWithdrawn):
+        _own(state, request)
     return (request,)
+
+
+def _own(state: t.ThreadState, request: t.MessageEdited | t.MessageWithdrawn) -> None:
+    """A message keeps its sender's role, so nobody else may put words into it."""
+    message, who = state.unread.get(request.message), request.who
+    if message is None:
+        return
+    if who.by != message.who.by or _rank(who.role) < _rank(message.who.role):
+        sender = f"its sender, {message.who.by}, as a {message.who.role}"
+        raise NotAllowed(who.by, who.role, "changing this message", sender)
 
 
 # ── facts, drivers, the switch ───────────────────────────────────────────────────────────────
@@ -195,7 +216,7 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
     know and starts nothing. A read's result or a scrap of text from an old driver is dropped: its
     successor reads again.
     """
-    current = fact.epoch == state.epoch and state.phase not in ENDS
+    current = fact.epoch == state.epoch and state.phase in IN_MOTION
     match fact:
         case e.AttemptSettled() | e.LateOutcome():
             attempt = state.open.get(fact.attempt) or state.effects.get(fact.attempt)
@@ -206,7 +227,7 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
             fresh = current and fact.attempt in state.open and isinstance(fact, e.AttemptSettled)
             return (fact,) if fresh else (_late(fact),)
         case e.StepSettled() | e.TextStreamed():
-            return (fact,) if current and state.phase in IN_MOTION else ()
+            return (fact,) if current else ()
         case e.UndoSettled():
             return (fact,) if fact.undo in state.undos else ()
         case e.ChildSettled():

@@ -248,9 +248,9 @@ class EffectStopRequested(Request, frozen=True, kw_only=True, tag="effect.stop_r
 
 
 class UndoRequested(Request, frozen=True, kw_only=True, tag="undo.requested"):
-    """Undo these effects of an ended run."""
+    """Undo these effects of an ended run; naming none means all that can be."""
 
-    effects: tuple[int, ...]
+    effects: tuple[int, ...] = ()
 
 
 class LimitsRaised(Request, frozen=True, kw_only=True, tag="limits.raised"):

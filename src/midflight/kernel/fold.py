@@ -12,7 +12,7 @@ from typing import Any, Final
 from midflight.kernel import events as e
 from midflight.kernel import thread
 from midflight.kernel.machine import State, next_phase
-from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Effect, Outcome, Phase
+from midflight.kernel.phases import ENDS, Cause, Effect, Outcome, Phase
 from midflight.kernel.record import Event, Recorded, Unknown, Usage, remember_key
 from midflight.kernel.state import Attempt, Delivery, Question, RunState
 
@@ -57,10 +57,12 @@ def _move(state: RunState, event: Event, record: Recorded) -> None:
     if state.moving_since is not None:
         state.spent.seconds += max(0.0, record.at - state.moving_since)
         state.moving_since = None
-    if phase in IN_MOTION:
+    if phase in {Phase.RUNNING, Phase.PAUSING}:  # a person who cancels does not pay for undoing
         state.moving_since = record.at
     state.phase = phase
     state.relevant = record.position
+    # Or a question that opens later, while work goes on, would look like one that is waited for.
+    state.waiting &= phase in {Phase.WAITING, Phase.PAUSED}
     if phase in ENDS:
         _end(state, record.position)
 
@@ -69,6 +71,7 @@ def _end(state: RunState, position: int) -> None:
     for asked in state.pending:
         state.deliveries[asked] = Delivery(state.deliveries[asked].verb, "superseded", position)
     state.pending.clear()
+    state.redirect = None
     state.questions.clear()
     state.windows.clear()
     state.timers.clear()
@@ -116,6 +119,7 @@ def _killed(s: RunState, event: e.Killed, _at: int) -> None:
 def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
     s.holds.add(Cause.USER)
     s.ended_by = None
+    s.cancel_at, s.cancel_now = 0, False
     s.deliveries[at] = Delivery("recover", "applied", at)
 
 
@@ -223,10 +227,6 @@ def _wait_began(s: RunState, _event: e.WaitBegan, _at: int) -> None:
     s.waiting, s.stirred = True, False
 
 
-def _wait_ended(s: RunState, _event: e.WaitEnded, _at: int) -> None:
-    s.waiting = False
-
-
 # ── control ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -279,7 +279,7 @@ def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
     s.holds.clear()
     s.questions.clear()
     s.windows.clear()
-    s.cancel_at = s.cancel_at or at
+    s.cancel_at = at
     s.cancel_now |= event.now
     s.ended_by = event.who
     s.pending[at] = "cancel"
@@ -302,7 +302,8 @@ def _effect_stop_requested(s: RunState, event: e.EffectStopRequested, at: int) -
 
 
 def _undo_requested(s: RunState, event: e.UndoRequested, at: int) -> None:
-    s.undo_wanted.update(event.effects)
+    able = (p for p, effect in s.effects.items() if effect.can_be_undone)
+    s.undo_wanted.update(event.effects or able)
     s.deliveries[at] = Delivery("undo", "applied", at)
 
 
@@ -384,7 +385,6 @@ _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {
     e.QuestionAnswered: _question_answered,
     e.QuestionClosed: _question_closed,
     e.WaitBegan: _wait_began,
-    e.WaitEnded: _wait_ended,
     e.PauseRequested: _pause_requested,
     e.ResumeRequested: _resume_requested,
     e.RedirectRequested: _redirect_requested,

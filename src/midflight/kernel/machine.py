@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from midflight.errors import IllegalEvent, IllegalSignal
 from midflight.kernel import events as e
-from midflight.kernel.phases import ENDS, Effect, Outcome, Phase
-from midflight.kernel.record import Decision, Event, Fact
-from midflight.kernel.state import RunState
+from midflight.kernel.phases import ENDS, Cause, Effect, Outcome, Phase
+from midflight.kernel.record import Decision, Event, Fact, Request
+from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import ThreadCreated, ThreadState
 from midflight.kernel.thread import check as check_thread
 
@@ -51,6 +51,7 @@ _end = {
 
 TRANSITIONS: Final[Mapping[Phase, Row]] = {
     Q: _stay(Q, *DRIVERS, *FACTS, *STEERING, e.DriverRevoked)
+    | _stay(Q, e.QuestionAnswered, e.QuestionClosed)  # asked while it was held before its start
     | {
         e.RunEntered: R,
         e.PauseRequested: PD,
@@ -150,8 +151,10 @@ def check(state: State, event: Event) -> None:
     Every append of every store passes here, so that a driver with a bug, or one that has lost its
     run, is stopped before the disk and not after.
     """
-    if (state.head == 0) != isinstance(event, e.RunCreated | ThreadCreated):
-        raise IllegalEvent(state.journal, event.stored_name(), "a journal begins once")
+    first = e.RunCreated if isinstance(state, RunState) else ThreadCreated
+    if (state.head == 0) != isinstance(event, first):
+        once = f"a journal begins once, with {first.stored_name()}"
+        raise IllegalEvent(state.journal, event.stored_name(), once)
     if state.head == 0:
         return
     if isinstance(state, ThreadState):
@@ -159,8 +162,7 @@ def check(state: State, event: Event) -> None:
         return
     kind = type(event)
     if kind not in TRANSITIONS[state.phase]:
-        signal = next((verb for verb, k in VERBS.items() if k is kind), event.stored_name())
-        raise IllegalSignal(state.journal, state.phase, signal, accepts(state.phase))
+        raise _illegal(state, event)
     if isinstance(event, Decision | Fact):
         _check_epoch(state, event)
     why = _RULES[kind](state, event) if kind in _RULES else None
@@ -168,16 +170,25 @@ def check(state: State, event: Event) -> None:
         raise IllegalEvent(state.journal, event.stored_name(), why)
 
 
+def _illegal(state: RunState, event: Event) -> IllegalSignal | IllegalEvent:
+    """A person is told what is accepted; a driver has a bug."""
+    name = event.stored_name()
+    if not isinstance(event, Request):
+        return IllegalEvent(state.journal, name, f"the run is {state.phase}")
+    signal = next((verb for verb, kind in VERBS.items() if kind is type(event)), name)
+    return IllegalSignal(state.journal, state.phase, signal, accepts(state.phase))
+
+
 def _check_epoch(state: RunState, event: Decision | Fact) -> None:
+    if state.opaque and isinstance(event, Decision) and not isinstance(event, e.DriverReleased):
+        raise IllegalEvent(
+            state.journal,
+            event.stored_name(),
+            "it holds an event of a newer version; only a newer Midflight may drive it",
+        )
     expected = state.epoch
     if isinstance(event, e.DriverClaimed):
         expected += 1
-        if state.opaque:
-            raise IllegalEvent(
-                state.journal,
-                event.stored_name(),
-                "it holds an event of a newer version; only a newer Midflight may drive it",
-            )
     elif isinstance(event, e.LateOutcome | e.ChildSettled | e.UsageSpent | e.UndoSettled):
         return  # knowledge is welcome from whoever has it
     elif isinstance(event, Decision) and not state.driver:
@@ -205,10 +216,12 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled) -> str | None:
     attempt = s.open.get(event.attempt)
     if attempt is None:
         return f"no attempt is in flight at position {event.attempt}"
+    return _outcome(attempt, event.outcome)
+
+
+def _outcome(attempt: Attempt, outcome: Outcome) -> str | None:
     allowed = EFFECT_OUTCOMES if attempt.effect.touches_world else PLAIN_OUTCOMES
-    if event.outcome not in allowed:
-        return f"{attempt.effect} cannot end as {event.outcome}"
-    return None
+    return None if outcome in allowed else f"{attempt.effect} cannot end as {outcome}"
 
 
 def _late_outcome(s: RunState, event: e.LateOutcome) -> str | None:
@@ -217,7 +230,7 @@ def _late_outcome(s: RunState, event: e.LateOutcome) -> str | None:
         return f"no attempt began at position {event.attempt}"
     if attempt.outcome not in {None, Outcome.UNKNOWN}:
         return f"the attempt at {event.attempt} is known to be {attempt.outcome}"
-    return None
+    return _outcome(attempt, event.outcome)
 
 
 def _undo_started(s: RunState, event: e.UndoStarted) -> str | None:
@@ -226,10 +239,12 @@ def _undo_started(s: RunState, event: e.UndoStarted) -> str | None:
         return f"there is no effect at position {event.effect}"
     if s.undos:
         return "one undo at a time"
-    if effect.outcome in {None, Outcome.NOT_DONE, Outcome.NOT_STARTED} or effect.undone:
+    if not effect.can_be_undone:
         return f"the effect at {event.effect} has nothing to undo"
     if s.phase in ENDS and event.effect not in s.undo_wanted:
         return "the run has ended and nobody asked for it"
+    if s.phase is C and s.cancel_now and not effect.release_always:
+        return "the cancel was told to skip undoing"
     return None
 
 
@@ -251,13 +266,39 @@ def _redirect_delivered(s: RunState, event: e.RedirectDelivered) -> str | None:
     return _quiet(s, event) or _upto(s, event.upto)
 
 
+def _heard(s: RunState, _event: Event) -> str | None:
+    told = "redirect" not in s.pending.values()
+    return None if told else "a redirect that was acknowledged has not been delivered"
+
+
+def _wait_began(s: RunState, event: e.WaitBegan) -> str | None:
+    return _quiet(s, event) or _heard(s, event) or (None if s.questions else "nothing asks")
+
+
 def _run_finished(s: RunState, event: e.RunFinished) -> str | None:
-    fits = (event.outcome == "cancelled") == (s.phase is C)
-    if not fits or event.outcome not in {"done", "failed", "cancelled"}:
+    if event.outcome not in {Q: {"failed"}, C: {"cancelled"}}.get(s.phase, {"done", "failed"}):
         return f"a run that is {s.phase} cannot end as {event.outcome}"
-    if s.phase is not C and any(verb == "redirect" for verb in s.pending.values()):
-        return "a redirect that was acknowledged has not been delivered"
-    return _quiet(s, event)
+    return _heard(s, event) or _quiet(s, event)
+
+
+def _effect_stopped(s: RunState, event: e.EffectStopRequested) -> str | None:
+    attempt = s.open.get(event.attempt)
+    if attempt is None:
+        return "it is not in flight"
+    return None if attempt.can_be_stopped else "it cannot be stopped once begun"
+
+
+def _cancelled(s: RunState, event: e.CancelRequested) -> str | None:
+    escalates = event.now and not s.cancel_now
+    return "it is cancelling" if s.phase is C and not escalates else None
+
+
+def _hold(_s: RunState, event: e.HoldPlaced | e.HoldLifted) -> str | None:
+    if event.cause is Cause.USER:
+        return "only a pause places the person's hold and only a resume lifts it"
+    if event.cause is Cause.CAP and isinstance(event, e.HoldLifted):
+        return "only raising the cap lifts it"
+    return None
 
 
 _RULES: Final[dict[type[Event], Callable[[RunState, Any], str | None]]] = {
@@ -270,11 +311,13 @@ _RULES: Final[dict[type[Event], Callable[[RunState, Any], str | None]]] = {
     e.Paused: _paused,
     e.RedirectDelivered: _redirect_delivered,
     e.RunFinished: _run_finished,
-    e.WaitBegan: lambda s, x: _quiet(s, x) or (None if s.questions else "nothing asks"),
+    e.WaitBegan: _wait_began,
     e.QuestionAnswered: lambda s, x: None if x.question in s.questions else "it is not open",
     e.QuestionClosed: lambda s, x: None if x.question in s.questions else "it is not open",
-    e.EffectStopRequested: lambda s, x: None if x.attempt in s.open else "it is not in flight",
-    e.CancelRequested: lambda s, x: "it is cancelling" if s.phase is C and not x.now else None,
+    e.EffectStopRequested: _effect_stopped,
+    e.CancelRequested: _cancelled,
+    e.HoldPlaced: _hold,
+    e.HoldLifted: _hold,
     e.ChildSettled: lambda s, x: None if s.children.get(x.child) == "" else "no such live child",
     e.StateSaved: _quiet,
 }

@@ -47,7 +47,7 @@ def _offer(state: RunState, verb: str) -> Offer:
         return Offer(verb, LABELS[verb], enabled=False, consequence=why_not)
     if verb == "cancel":
         return _cancel(state)
-    if verb == "resume" and state.phase is Phase.PAUSING:
+    if verb == "resume" and state.phase is Phase.PAUSING and state.holds == {Cause.USER}:
         return Offer(verb, "Keep running", enabled=True, consequence="Takes the pause back")
     return Offer(verb, LABELS[verb], enabled=True, consequence=_CONSEQUENCES[verb](state))
 
@@ -62,10 +62,15 @@ def _why_not(state: RunState, verb: str) -> str:
         and f"Held for another reason: {', '.join(sorted(state.holds))}",
         "cancel": state.phase is Phase.CANCELLING and state.cancel_now and "Stopping now",
         "answer": not state.questions and "Nothing is asked",
-        "stop effect": not state.open and "Nothing is in flight",
-        "undo": not _to_undo(state) and "Nothing can be undone",
+        "stop effect": not _stoppable(state) and "Nothing in flight can be stopped",
+        "undo": not _undoable(state) and "Nothing can be undone",
     }
     return reasons.get(verb) or ""
+
+
+def _then(state: RunState, cause: Cause, words: str) -> str:
+    others = ", ".join(sorted(state.holds - {cause}))
+    return f"Still held afterwards: {others}" if others else words
 
 
 def _pause(state: RunState) -> str:
@@ -105,6 +110,15 @@ def _to_undo(state: RunState) -> list[Attempt]:
     ]
 
 
+def _undoable(state: RunState) -> list[Attempt]:
+    """What can be asked for once it has ended, also a second time where undoing failed."""
+    return [a for a in state.effects.values() if a.can_be_undone]
+
+
+def _stoppable(state: RunState) -> list[Attempt]:
+    return [a for a in state.open.values() if a.can_be_stopped]
+
+
 def _staying(state: RunState) -> list[Attempt]:
     gone = {Outcome.NOT_DONE, Outcome.NOT_STARTED}
     return [a for a in state.effects.values() if not a.undoable and a.outcome not in gone]
@@ -124,15 +138,17 @@ def _count(n: int, noun: str) -> str:
 
 _CONSEQUENCES: Final[dict[str, Callable[[RunState], str]]] = {
     "pause": _pause,
-    "resume": lambda state: "Continues with context kept",
+    "resume": lambda state: _then(state, Cause.USER, "Continues with context kept"),
     "redirect": _redirect,
     "answer": lambda state: _count(len(state.questions), "decision"),
     "stop effect": lambda state: (
-        f"Aborts {_listed(state.open.values())}, which may have partly happened"
+        f"Aborts {_listed(_stoppable(state))}, which may have partly happened"
     ),
     "raise limits": lambda state: (
-        "Then continues" if Cause.CAP in state.holds else "Allows more before it asks"
+        _then(state, Cause.CAP, "Then continues")
+        if Cause.CAP in state.holds
+        else "Allows more before it asks"
     ),
-    "undo": lambda state: f"Undoes {_listed(_to_undo(state))}",
+    "undo": lambda state: f"Undoes {_listed(_undoable(state))}",
     "recover": lambda state: "Comes back paused",
 }

@@ -65,7 +65,7 @@ class Fact(Event, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, omit_defaults=True):
-    """Caps of a run; ``None`` means no cap. ``seconds`` counts time in motion only."""
+    """Caps of a run; ``None`` means no cap. ``seconds`` counts running and pausing only."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -111,11 +111,15 @@ Keys = dict[tuple[str, str], tuple[int, bytes]]
 """(caller, key) -> (position of the first request under it, digest of what it asked)."""
 
 
+ADDED_BY_US: Final = {"in_flight": (), "diff": ""}
+"""Written into a request when it is taken, from the state of that moment, not by who asks."""
+
+
 def body_digest(event: Request) -> bytes:
     """What a request asks, apart from what the acknowledgement adds to it."""
-    if hasattr(event, "in_flight"):
-        event = msgspec.structs.replace(event, in_flight=())
-    return blake2b(msgspec.json.encode(event), digest_size=8).digest()
+    added = {name: ADDED_BY_US[name] for name in event.__struct_fields__ if name in ADDED_BY_US}
+    asked = msgspec.structs.replace(event, **added) if added else event
+    return blake2b(msgspec.json.encode(asked), digest_size=8).digest()
 
 
 def remember_key(keys: Keys, event: Event, position: int) -> None:

@@ -36,6 +36,17 @@ class Attempt:
     undone: bool | None = None
     undo_why: str = ""
 
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether it happened, or may have, and has an undo that has not worked yet."""
+        happened = self.outcome in {Outcome.DONE, Outcome.UNKNOWN}
+        return self.undoable and happened and not self.undone
+
+    @property
+    def can_be_stopped(self) -> bool:
+        """Whether *Stop it* is offered: a pause aborts reads and model calls without asking."""
+        return self.effect.touches_world and not self.irreversible
+
 
 @dataclass(slots=True)
 class Question:

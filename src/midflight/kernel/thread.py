@@ -141,7 +141,7 @@ class ThreadState:
     @property
     def next_todos(self) -> list[Todo]:
         """The person's order first, then parked runs newest first, then deferred oldest first."""
-        chosen = [self.todos[p] for p in self.order if p in self.todos]
+        chosen = [self.todos[p] for p in dict.fromkeys(self.order) if p in self.todos]
         rest = [todo for p, todo in self.todos.items() if p not in self.order]
         parked = [todo for todo in reversed(rest) if todo.kind == "parked"]
         return chosen + parked + [todo for todo in rest if todo.kind != "parked"]
@@ -166,6 +166,13 @@ def _unread(s: ThreadState, event: Any) -> str | None:
     return None if event.message in s.unread else f"message {event.message} was read already"
 
 
+def _taken(s: ThreadState, event: Any) -> str | None:
+    if event.upto > s.head:
+        return f"position {event.upto} is not written yet"
+    late = [message for message in event.messages if message > event.upto]
+    return f"messages {late} came after {event.upto}" if late else None
+
+
 def _todo(s: ThreadState, event: Any) -> str | None:
     return None if event.todo in s.todos else f"todo {event.todo} is taken or gone"
 
@@ -179,7 +186,7 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageEdited: _unread,
     MessageWithdrawn: _unread,
     MessageTriaged: lambda s, x: None if x.message <= s.head else "there is no such message",
-    MessagesTaken: lambda s, x: None if x.upto <= s.head else "it is not written yet",
+    MessagesTaken: _taken,
     TodoTaken: _todo,
     TodoRemoved: _todo,
 }

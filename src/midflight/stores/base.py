@@ -199,7 +199,7 @@ class Store(Protocol):
         """Decide under lock and append. Never loses a race; an empty draft appends nothing."""
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
-        """Up to ``limit`` events after a position. Raises JournalNotFound for an unknown journal."""
+        """Up to ``limit`` events after a position; JournalNotFound for an unknown journal."""
 
     async def load(self, journal: str) -> State:
         """Fold a whole journal, a page at a time. The state belongs to the caller."""
@@ -211,7 +211,7 @@ class Store(Protocol):
         """The read model of one journal."""
 
     async def due(self, limit: int = 100) -> list[Row]:
-        """Runs whose time has come by the store's clock, or that want a driver and have none alive."""
+        """Runs whose time has come by the store's clock, or that lack a living driver."""
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """Stop ``all``, ``agent:NAME`` or ``thread:ID``. When this returns, it has stopped."""

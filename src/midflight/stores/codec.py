@@ -38,10 +38,9 @@ _tag_decoder: Final = msgspec.json.Decoder(_Tag)
 
 
 class Encoded(Struct, frozen=True):
-    """A row's content, and the blob that was taken out of it."""
+    """A row's content; the event as it is stored, and the blob that was taken out of it."""
 
-    version: int
-    must_understand: bool
+    event: Event
     body: bytes
     checksum: int
     blob: tuple[str, bytes] | None
@@ -61,7 +60,7 @@ def encode(journal: str, event: Event) -> Encoded:
     body = _encoder.encode(event)
     if len(body) > EVENT_MAX:
         raise PayloadTooLarge(journal, event.stored_name(), len(body), EVENT_MAX)
-    return Encoded(event.VERSION, event.MUST_UNDERSTAND, body, zlib.crc32(body), blob)
+    return Encoded(event, body, zlib.crc32(body), blob)
 
 
 def decode(

@@ -208,19 +208,18 @@ class MemoryStore:
         """Keep what a disk would give back, so that live equals replay here too."""
         records = []
         for record, encoded in zip(planned.records, planned.encoded, strict=True):
-            e = encoded
             stored = decode(
                 record.journal,
                 record.position,
                 record.at,
-                version=e.version,
-                must_understand=e.must_understand,
-                checksum=e.checksum,
-                body=e.body,
+                version=encoded.event.VERSION,
+                must_understand=encoded.event.MUST_UNDERSTAND,
+                checksum=encoded.checksum,
+                body=encoded.body,
             )
             self._journals.setdefault(record.journal, []).append(stored)
-            if e.blob:
-                self._blobs[e.blob[0]] = e.blob[1]
+            if encoded.blob:
+                self._blobs[encoded.blob[0]] = encoded.blob[1]
             records.append(stored)
         if records:
             self._appends[planned.append_id] = records

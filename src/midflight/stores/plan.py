@@ -45,7 +45,8 @@ def plan(append: Append, states: Mapping[str, State], now: float, touched: set[s
         for event in entry.events:
             check(state, event)
             encoded = encode(entry.journal, event)
-            record = Recorded(entry.journal, state.head + 1, max(now, state.at), event)
+            at = max(now, state.at)  # a clock may step back, a journal does not
+            record = Recorded(entry.journal, state.head + 1, at, encoded.event)
             touched.add(entry.journal)
             advance(state, record)
             planned.records.append(record)

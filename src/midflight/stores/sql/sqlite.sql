@@ -1,0 +1,107 @@
+-- name: insert_event
+INSERT INTO events (journal, position, at, version, must_understand, checksum, append_id, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: upsert_journal
+-- The read model follows in the same transaction, so it can never tell another story.
+INSERT INTO journals (
+    journal, kind, head, thread, agent, parent, title, phase, driver, epoch, wants_driver,
+    open_questions, due_at, created_at, updated_at, steps, tokens, usd
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (journal) DO UPDATE SET
+    head = excluded.head, title = excluded.title, phase = excluded.phase,
+    driver = excluded.driver, epoch = excluded.epoch, wants_driver = excluded.wants_driver,
+    open_questions = excluded.open_questions, due_at = excluded.due_at,
+    updated_at = excluded.updated_at, steps = excluded.steps, tokens = excluded.tokens,
+    usd = excluded.usd
+
+-- name: insert_blob
+INSERT INTO blobs (hash, body) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: insert_blob_use
+INSERT INTO blob_uses (journal, hash) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: read_events
+-- As bytes: what a broken disk has made of the text is for the checksum to find.
+SELECT position, at, version, must_understand, checksum, CAST(body AS BLOB)
+FROM events WHERE journal = ? AND position > ? ORDER BY position LIMIT ?
+
+-- name: find_append
+-- Where an append of this id begins, and the next append or the head ends it.
+SELECT journal, position FROM events WHERE append_id = ? ORDER BY journal
+
+-- name: append_end
+SELECT coalesce(min(position) - 1, 9223372036854775807) FROM events
+WHERE journal = ? AND position > ? AND append_id IS NOT NULL
+
+-- name: read_blob
+SELECT body FROM blobs WHERE hash = ?
+
+-- name: row
+SELECT journal, kind, head, thread, agent, parent, title, phase, driver, epoch, wants_driver,
+    open_questions, due_at, created_at, updated_at, steps, tokens, usd
+FROM journals WHERE journal = ?
+
+-- name: rows
+SELECT journal, kind, head, thread, agent, parent, title, phase, driver, epoch, wants_driver,
+    open_questions, due_at, created_at, updated_at, steps, tokens, usd
+FROM journals
+WHERE kind = :kind
+    AND (:thread = '' OR thread = :thread)
+    AND (:agent = '' OR agent = :agent)
+    AND (:parent = '' OR parent = :parent)
+    AND (:before = '' OR journal < :before)
+    AND (:phases = '[]' OR phase IN (SELECT value FROM json_each(:phases)))
+ORDER BY journal DESC LIMIT :limit
+
+-- name: due
+-- Whose time has come, or who wants a driver; whether a named driver lives is asked of its lock.
+SELECT journal, kind, head, thread, agent, parent, title, phase, driver, epoch, wants_driver,
+    open_questions, due_at, created_at, updated_at, steps, tokens, usd
+FROM journals
+WHERE wants_driver OR due_at <= ?
+ORDER BY journal
+
+-- name: heads
+SELECT journal, head FROM journals WHERE journal IN (SELECT value FROM json_each(?))
+
+-- name: in_scope
+-- What a kill must reach: everything in motion, and everything that has a driver.
+SELECT journal FROM journals
+WHERE kind = 'run'
+    AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
+    AND (:kind = 'all' OR (:kind = 'agent' AND agent = :name)
+        OR (:kind = 'thread' AND thread = :name))
+ORDER BY journal
+
+-- name: set_switch
+INSERT INTO switches (scope, stopped_by, at, reason) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: clear_switch
+DELETE FROM switches WHERE scope = ?
+
+-- name: switches
+SELECT scope, stopped_by, at, reason FROM switches ORDER BY scope
+
+-- name: ended_runs
+SELECT journal FROM journals
+WHERE kind = 'run' AND phase IN ('done', 'failed', 'cancelled', 'killed') AND updated_at < ?
+ORDER BY journal LIMIT ?
+
+-- name: idle_threads
+SELECT journal FROM journals AS t
+WHERE kind = 'thread' AND open_questions = 0 AND updated_at < ?
+    AND NOT EXISTS (SELECT 1 FROM journals AS r WHERE r.kind = 'run' AND r.thread = t.journal)
+ORDER BY journal LIMIT ?
+
+-- name: delete_events
+DELETE FROM events WHERE journal = ?
+
+-- name: delete_journal
+DELETE FROM journals WHERE journal = ?
+
+-- name: delete_blob_uses
+DELETE FROM blob_uses WHERE journal = ?
+
+-- name: delete_unused_blobs
+DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM blob_uses AS u WHERE u.hash = blobs.hash)

@@ -1,0 +1,300 @@
+"""Journals in one SQLite file: the default, for a laptop or a server of its own.
+
+Any number of processes may read, watch and send requests; one of them drives. Writes go through a
+writer thread with group commit (``sqlite_writer``); reads through one reader thread, whose
+connection never holds a statement open across an await. Beside the file lies a folder,
+``<file>.d``, with the turnstile, the drivers' locks and the letter boxes of watching processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import anyio
+import msgspec
+
+from midflight.errors import CorruptEntry, JournalNotFound, StoreUnavailable
+from midflight.inputs import Clock, Ids, new_id, wall_clock
+from midflight.kernel.decide import Switch
+from midflight.kernel.machine import State
+from midflight.kernel.record import Recorded, Who
+from midflight.stores import base
+from midflight.stores.base import (
+    PAGE,
+    Append,
+    Committed,
+    Killing,
+    Purged,
+    Query,
+    Row,
+    Submit,
+)
+from midflight.stores.hub import Hub, Subscription
+from midflight.stores.sqlite_file import connect, explain, prepare
+from midflight.stores.sqlite_lease import FileLease, Leases
+from midflight.stores.sqlite_ledger import SQL, Ledger, read_events
+from midflight.stores.sqlite_nudge import Nudges
+from midflight.stores.sqlite_writer import Job, Writer
+from midflight.stores.turnstile import Turnstile
+
+LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
+POLL_S: Final = 0.04  # the fallback when a nudge is lost; with it a watcher is never later
+POLL_ALONE_S: Final = 0.02  # where there are no nudges at all
+WAIT_MAX_S: Final = 10.0  # for the turn of this process; SQLite's own lock has its bound inside
+
+_ROW: Final = Row.__struct_fields__
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """See ``Store``; made by ``SqliteStore.open``."""
+
+    def __init__(self, path: Path, clock: Clock, ids: Ids) -> None:
+        self._path = path
+        self._clock = clock
+        self._ids = ids
+        self._hub = Hub()
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
+        self._watched = anyio.Event()
+        self._writer: Writer
+        self._nudges: Nudges
+        self._leases: Leases
+        self._db: sqlite3.Connection
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        clock: Clock = wall_clock,
+        ids: Ids = new_id,
+        wait_max_s: float = WAIT_MAX_S,
+    ) -> AsyncIterator[Self]:
+        """Open the file, creating it if need be, for as long as the block runs."""
+        store = cls(Path(os.path.abspath(path)), clock, ids)
+        async with AsyncExitStack() as stack:
+            stack.callback(store._reader.shutdown)
+            await store._set_up(stack, wait_max_s)
+            group = await stack.enter_async_context(anyio.create_task_group())
+            group.start_soon(store._listen)
+            group.start_soon(store._mind_the_queue, wait_max_s)
+            try:
+                yield store
+            finally:
+                with anyio.CancelScope(shield=True):  # bounded by the writer's own patience
+                    await store._writer.close()
+                group.cancel_scope.cancel()
+
+    async def _set_up(self, stack: AsyncExitStack, wait_max_s: float) -> None:
+        ledger, turnstile = await self._in_reader(lambda: self._open_files(stack))
+        self._writer = Writer(
+            ledger,
+            turnstile,
+            explain=lambda error: explain(self._path, error),
+            announce=self._announce,
+            deliver=self._deliver,
+            wait_max_s=wait_max_s,
+        )
+
+    def _open_files(self, stack: AsyncExitStack) -> tuple[Ledger, Turnstile]:
+        if not self._path.parent.is_dir():
+            raise StoreUnavailable(f"there is no folder {self._path.parent} for the store's file.")
+        beside = self._path.with_name(self._path.name + ".d")
+        beside.mkdir(mode=0o700, exist_ok=True)
+        turnstile = Turnstile(beside)
+        stack.callback(turnstile.close)
+        prepare(self._path, turnstile)
+        self._db = connect(self._path, writes=False)
+        stack.callback(self._db.close)
+        writing = connect(self._path, writes=True)
+        stack.callback(writing.close)
+        self._leases = Leases(beside / "drivers")
+        self._nudges = Nudges(beside / "watchers", self._ids())
+        stack.callback(self._nudges.close)
+        return Ledger(writing, self._clock, self._leases.gone), turnstile
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────
+
+    async def append(self, decision: Append) -> Committed:
+        """See ``Store.append``."""
+        committed: Committed = await self._writer.do(lambda ledger: ledger.append(decision))
+        return committed
+
+    async def submit(self, request: Submit) -> Committed:
+        """See ``Store.submit``."""
+        committed: Committed = await self._writer.do(lambda ledger: ledger.submit(request))
+        return committed
+
+    async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
+        """See ``Store.kill``."""
+        append_id = self._ids()
+        killing: Killing = await self._writer.do(
+            lambda ledger: ledger.kill(scope, who, reason, append_id)
+        )
+        return killing
+
+    async def release(self, scope: str, who: Who) -> bool:
+        """See ``Store.release``."""
+        released: bool = await self._writer.do(lambda ledger: ledger.release(scope))
+        return released
+
+    async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
+        """See ``Store.purge``."""
+        purged: Purged = await self._writer.do(lambda ledger: ledger.purge(ended_before, limit))
+        return purged
+
+    def _announce(self, jobs: list[Job]) -> None:
+        """Nudge the other processes, from the writer thread, as soon as it is on the disk."""
+        heads: dict[str, int] = {}
+        for job in jobs:
+            if isinstance(job.result, Committed):
+                heads.update((r.journal, r.position) for r in job.result.records)
+            elif isinstance(job.result, Killing):
+                heads.update(dict.fromkeys([*job.result.killed, *job.result.revoked], LAST))
+        if heads:
+            self._nudges.send(heads)
+
+    def _deliver(self, jobs: list[Job]) -> None:
+        """Tell the watchers here before the callers: an acknowledged stop has been heard."""
+        for job in jobs:
+            if isinstance(job.result, Committed) and not job.result.repeated:
+                self._hub.publish(job.result.records)
+            elif isinstance(job.result, Killing):
+                self._hub.moved(dict.fromkeys([*job.result.killed, *job.result.revoked]))
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        """See ``Store.read``."""
+        page = await self._in_reader(lambda: read_events(self._db, journal, after, limit))
+        if not page:
+            await self.row(journal)
+        return page
+
+    async def load(self, journal: str) -> State:
+        """See ``Store.load``."""
+        return await base.load(self, journal)
+
+    async def row(self, journal: str) -> Row:
+        """See ``Store.row``."""
+        rows = await self._select("row", (journal,))
+        if not rows:
+            raise JournalNotFound(journal)
+        return _row(rows[0])
+
+    async def rows(self, query: Query) -> list[Row]:
+        """See ``Store.rows``."""
+        wanted = msgspec.structs.asdict(query)
+        wanted["phases"] = msgspec.json.encode(query.phases).decode()
+        return [_row(found) for found in await self._select("rows", wanted)]
+
+    async def due(self, limit: int = 100) -> list[Row]:
+        """See ``Store.due``."""
+        now = self._clock()
+        found = [_row(values) for values in await self._select("due", (now,))]
+        alive: dict[str, bool] = {"": False}
+        for row in found:
+            if row.driver not in alive:
+                alive[row.driver] = not self._leases.gone(row.driver)
+        return [
+            row
+            for row in found
+            if (row.due_at is not None and row.due_at <= now) or not alive[row.driver]
+        ][:limit]
+
+    async def switches(self) -> list[Switch]:
+        """See ``Store.switches``."""
+        return [Switch(*values) for values in await self._select("switches", ())]
+
+    async def blob(self, digest: str) -> bytes:
+        """See ``Store.blob``."""
+        found = await self._select("read_blob", (digest,))
+        if not found:
+            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
+        return bytes(found[0][0])
+
+    async def now(self) -> float:
+        """See ``Store.now``."""
+        return self._clock()
+
+    async def _select(self, name: str, arguments: Any) -> list[Any]:
+        return await self._in_reader(lambda: self._db.execute(SQL[name], arguments).fetchall())
+
+    async def _in_reader(self, work: Callable[[], T]) -> T:
+        with self._explained():
+            return await asyncio.get_running_loop().run_in_executor(self._reader, work)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise explain(self._path, error) from error
+        except OSError as error:
+            raise StoreUnavailable(f"{self._path} cannot be used: {error}.") from error
+
+    # ── leases and watching ──────────────────────────────────────────────────────────────────
+
+    @asynccontextmanager
+    async def lease(self, driver: str) -> AsyncIterator[FileLease]:
+        """See ``Store.lease``."""
+        with self._leases.hold(driver) as lease:
+            yield lease
+
+    async def lease_gone(self, driver: str) -> bool:
+        """See ``Store.lease_gone``."""
+        return self._leases.gone(driver)
+
+    @asynccontextmanager
+    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[Subscription]:
+        """See ``Store.watch``."""
+        with self._hub.subscribe(self.read, cursors) as subscription:
+            self._watched.set()
+            yield subscription
+
+    async def _listen(self) -> None:
+        """Hear of other processes' appends: by nudge at once, by polling in any case."""
+        await self._watched.wait()
+        loop = asyncio.get_running_loop()
+        box = self._nudges.open_box()
+        if box is not None:
+            loop.add_reader(box, self._nudges.receive, self._nudged)
+        seen = -1
+        try:
+            while True:
+                await anyio.sleep(POLL_S if box is not None else POLL_ALONE_S)
+                if self._hub.watched:
+                    seen = await self._poll(seen)
+        finally:
+            if box is not None:
+                loop.remove_reader(box)
+
+    def _nudged(self, heads: Mapping[str, int]) -> None:
+        self._hub.moved(heads or dict.fromkeys(self._hub.watched))
+
+    async def _poll(self, seen: int) -> int:
+        ((version,),) = await self._in_reader(
+            lambda: self._db.execute("PRAGMA data_version").fetchall()
+        )
+        if version != seen:
+            watched = msgspec.json.encode(self._hub.watched).decode()
+            heads = await self._select("heads", (watched,))
+            self._hub.moved(dict(heads))
+        return int(version)
+
+    async def _mind_the_queue(self, wait_max_s: float) -> None:
+        while True:
+            await anyio.sleep(min(1.0, wait_max_s / 4))
+            self._writer.give_up_on_old_jobs()
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    return msgspec.convert(dict(zip(_ROW, values, strict=True)), Row, strict=False)

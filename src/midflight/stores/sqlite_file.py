@@ -1,0 +1,93 @@
+"""Opening the SQLite file: who may read it, which layout it has, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from midflight.errors import (
+    MidflightError,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    StoreVersion,
+)
+from midflight.stores.queries import script
+from midflight.stores.turnstile import Turnstile
+
+MIGRATIONS: Final = ("sqlite_001.sql",)
+APPLICATION_ID: Final = 0x4D49_4446  # "MIDF", so that another program's file is not taken for ours
+BUSY_MS: Final = 5_000
+
+
+def connect(path: Path, *, writes: bool) -> sqlite3.Connection:
+    """Open a connection with the settings that durability rests on."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
+    db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    db.execute("PRAGMA synchronous = FULL")  # an acknowledged append survives a power cut
+    db.execute("PRAGMA fullfsync = ON")  # the same on macOS, where fsync alone does not reach disk
+    if not writes:
+        db.execute("PRAGMA query_only = ON")
+    return db
+
+
+def prepare(path: Path, turnstile: Turnstile) -> None:
+    """Create the file or bring it to the layout of this version."""
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    db = connect(path, writes=True)
+    try:
+        _refuse_foreign(db, path)
+        if _layout(db) == len(MIGRATIONS):
+            return
+        db.execute("PRAGMA journal_mode = WAL")
+        with turnstile.passed():
+            db.execute("BEGIN IMMEDIATE")
+            for migration in MIGRATIONS[_layout(db) :]:
+                for statement in script(migration).split(";\n"):
+                    db.execute(statement)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+            db.execute("COMMIT")
+    finally:
+        db.close()
+
+
+def _layout(db: sqlite3.Connection) -> int:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
+    (owner,) = db.execute("PRAGMA application_id").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and owner != APPLICATION_ID:
+        raise StoreUnavailable(
+            f"{path} is an SQLite database of another program; choose another file for the store. "
+            "It was not changed."
+        )
+    if _layout(db) > len(MIGRATIONS):
+        raise StoreVersion(
+            f"{path} has layout {_layout(db)} and this Midflight knows up to {len(MIGRATIONS)}: "
+            "upgrade Midflight to open it. It was not changed."
+        )
+
+
+def explain(path: Path, error: sqlite3.Error) -> MidflightError:
+    """Say in a sentence what SQLite means by an error, and what to do about it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    kind, advice = {
+        sqlite3.SQLITE_FULL: (StoreFull, "the disk is full: free some space and try again"),
+        sqlite3.SQLITE_READONLY: (StoreReadOnly, "it may be read and not written: mend its rights"),
+        sqlite3.SQLITE_BUSY: (StoreBusy, f"another program has locked it for {BUSY_MS / 1000:g} s"),
+        sqlite3.SQLITE_LOCKED: (StoreBusy, "another program has locked it"),
+        sqlite3.SQLITE_NOTADB: (StoreUnavailable, "it is not an SQLite database"),
+        sqlite3.SQLITE_CORRUPT: (StoreUnavailable, "its pages are damaged: restore a backup"),
+        sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "it cannot be opened: check folder and rights"),
+        sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk did not obey: check it and try again"),
+    }.get(code, (StoreError, "SQLite did not accept it"))
+    return kind(f"{path}: {advice} ({error}). Nothing was appended.")

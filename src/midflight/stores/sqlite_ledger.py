@@ -1,0 +1,246 @@
+"""One write transaction of the SQLite store, seen from its writer thread.
+
+Keeps folded states of the journals in use. They are trusted only while ``data_version``, read after
+``BEGIN IMMEDIATE``, says that no other connection has written since; otherwise their tails are
+read first. Rows are staged and written together at the end: a batch of fifty appends is two
+``executemany``, not a hundred statements.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from midflight.errors import JournalConflict
+from midflight.inputs import Clock
+from midflight.kernel.decide import Switch, kill
+from midflight.kernel.events import Killed
+from midflight.kernel.fold import advance
+from midflight.kernel.machine import State
+from midflight.kernel.phases import IN_MOTION
+from midflight.kernel.record import Recorded, Who
+from midflight.kernel.state import RunState
+from midflight.stores.base import (
+    Append,
+    Committed,
+    Entry,
+    Killing,
+    Purged,
+    Submit,
+    View,
+    Widen,
+    empty_state,
+)
+from midflight.stores.codec import decode
+from midflight.stores.plan import Planned, draft, plan, summary
+from midflight.stores.queries import named
+
+STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
+SQL: Final = named("sqlite.sql")
+
+
+def read_events(db: sqlite3.Connection, journal: str, after: int, limit: int) -> list[Recorded]:
+    """Decode part of a journal. No statement stays open: a reader never holds the file."""
+    rows = db.execute(SQL["read_events"], (journal, after, limit)).fetchall()
+    return [
+        decode(journal, position, at, version, bool(must), checksum, body)
+        for position, at, version, must, checksum, body in rows
+    ]
+
+
+class Ledger:
+    """The writer's view of the file."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        clock: Clock,
+        lease_gone: Callable[[str], bool],
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._lease_gone = lease_gone
+        self._states: OrderedDict[str, tuple[State, int]] = OrderedDict()
+        self._touched: set[str] = set()
+        self._unflushed: set[str] = set()
+        self._events: list[tuple[Any, ...]] = []
+        self._blobs: list[tuple[str, str, bytes]] = []
+        self._version = -1
+        self._now = 0.0
+
+    # ── the transaction ──────────────────────────────────────────────────────────────────────
+
+    def begin(self) -> None:
+        """Take the write lock, and learn whether others have written meanwhile."""
+        self._db.execute("BEGIN IMMEDIATE")
+        (self._version,) = self._db.execute("PRAGMA data_version").fetchone()
+        self._now = self._clock()
+
+    def commit(self) -> None:
+        """Write what is staged. When this returns it is on the disk."""
+        self._flush()
+        self._db.execute("COMMIT")
+        self._touched.clear()
+        while len(self._states) > STATES_KEPT:
+            self._states.popitem(last=False)
+
+    def rollback(self) -> None:
+        """Forget everything since ``begin``."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        self._forget(self._touched)
+        self._touched.clear()
+        self._unflushed.clear()
+        self._events.clear()
+        self._blobs.clear()
+
+    def _forget(self, journals: set[str]) -> None:
+        for journal in journals:
+            self._states.pop(journal, None)
+
+    def _state(self, journal: str) -> State:
+        state, seen = self._states.get(journal, (None, -1))
+        if state is not None and seen == self._version:
+            self._states.move_to_end(journal)
+            return state
+        if journal in self._unflushed:
+            self._flush()
+        state = state or empty_state(journal)
+        for record in read_events(self._db, journal, state.head, -1):
+            advance(state, record)
+        self._states[journal] = (state, self._version)
+        return state
+
+    def _stage(self, planned: Planned) -> tuple[Recorded, ...]:
+        first = set()
+        for record, encoded in zip(planned.records, planned.encoded, strict=True):
+            journal, event = record.journal, encoded.event
+            append_id = None if journal in first else planned.append_id
+            first.add(journal)
+            self._events.append(
+                (
+                    journal,
+                    record.position,
+                    record.at,
+                    event.VERSION,
+                    event.MUST_UNDERSTAND,
+                    encoded.checksum,
+                    append_id,
+                    encoded.body.decode(),
+                )
+            )
+            if encoded.blob is not None:
+                self._blobs.append((journal, *encoded.blob))
+        self._unflushed |= first
+        return tuple(planned.records)
+
+    def _flush(self) -> None:
+        db = self._db
+        db.executemany(SQL["insert_event"], self._events)
+        if self._blobs:
+            db.executemany(SQL["insert_blob"], [(h, body) for _, h, body in self._blobs])
+            db.executemany(SQL["insert_blob_use"], [(j, h) for j, h, _ in self._blobs])
+        heads = [msgspec.structs.astuple(summary(self._states[j][0])) for j in self._unflushed]
+        db.executemany(SQL["upsert_journal"], heads)
+        self._events.clear()
+        self._blobs.clear()
+        self._unflushed.clear()
+
+    # ── what may be done in it ───────────────────────────────────────────────────────────────
+
+    def append(self, decision: Append) -> Committed:
+        """See ``Store.append``."""
+        states = {entry.journal: self._state(entry.journal) for entry in decision.entries}
+        try:
+            return Committed(self._plan(decision, states))
+        except JournalConflict:
+            if known := self._known(decision.id):
+                return Committed(known, repeated=True)
+            raise
+
+    def submit(self, request: Submit) -> Committed:
+        """See ``Store.submit``."""
+        if known := self._known(request.id):
+            return Committed(known, repeated=True)
+        journals = set(request.journals)
+        while True:
+            view = View(
+                {journal: self._state(journal) for journal in journals},
+                tuple(s for s in self.switches() if s.scope in request.scopes),
+                frozenset(driver for driver in request.leases if self._lease_gone(driver)),
+                self._now,
+            )
+            try:
+                decision, note = draft(request, view)
+            except Widen as more:
+                journals |= set(more.journals)
+                continue
+            return Committed(self._plan(decision, view.states), note)
+
+    def kill(self, scope: str, who: Who, reason: str, append_id: str) -> Killing:
+        """See ``Store.kill``. One transaction, so nothing can slip between switch and runs."""
+        self._flush()
+        self._db.execute(SQL["set_switch"], (scope, who.by, self._now, reason))
+        kind, _, name = scope.partition(":")
+        found = self._db.execute(SQL["in_scope"], {"kind": kind, "name": name}).fetchall()
+        killed: dict[str, tuple[int, ...]] = {}
+        revoked: list[str] = []
+        entries = []
+        for (journal,) in found:
+            state = self._state(journal)
+            assert isinstance(state, RunState)
+            if state.phase in IN_MOTION:
+                killed[journal] = tuple(state.open)
+            else:
+                revoked.append(journal)
+            events = kill(state, Killed(who=who, scope=scope))
+            entries.append(Entry(journal, state.head, events))
+        states = {journal: self._state(journal) for (journal,) in found}
+        self._plan(Append(append_id, tuple(entries)), states)
+        (switch,) = (s for s in self.switches() if s.scope == scope)
+        return Killing(switch, killed, tuple(revoked))
+
+    def release(self, scope: str) -> bool:
+        """See ``Store.release``."""
+        return self._db.execute(SQL["clear_switch"], (scope,)).rowcount > 0
+
+    def switches(self) -> list[Switch]:
+        """The switches that are on."""
+        return [Switch(*row) for row in self._db.execute(SQL["switches"])]
+
+    def purge(self, ended_before: float, limit: int) -> Purged:
+        """See ``Store.purge``."""
+        self._flush()
+        runs = self._delete(SQL["ended_runs"], ended_before, limit)
+        threads = self._delete(SQL["idle_threads"], ended_before, limit)
+        blobs = self._db.execute(SQL["delete_unused_blobs"]).rowcount
+        return Purged(runs, threads, blobs)
+
+    def _delete(self, which: str, ended_before: float, limit: int) -> int:
+        found = self._db.execute(which, (ended_before, limit)).fetchall()
+        for statement in ("delete_events", "delete_blob_uses", "delete_journal"):
+            self._db.executemany(SQL[statement], found)
+        self._forget({journal for (journal,) in found})
+        return len(found)
+
+    def _plan(self, decision: Append, states: Any) -> tuple[Recorded, ...]:
+        touched: set[str] = set()
+        try:
+            planned = plan(decision, states, self._now, touched)
+        except BaseException:
+            self._forget(touched)  # half of it was folded: fold again from the rows
+            raise
+        self._touched |= touched
+        return self._stage(planned)
+
+    def _known(self, append_id: str) -> tuple[Recorded, ...]:
+        """The records of an append that was committed before under this id."""
+        records: list[Recorded] = []
+        for journal, first in self._db.execute(SQL["find_append"], (append_id,)).fetchall():
+            (last,) = self._db.execute(SQL["append_end"], (journal, first)).fetchone()
+            records += read_events(self._db, journal, first - 1, min(last - first + 1, 1 << 31))
+        return tuple(records)

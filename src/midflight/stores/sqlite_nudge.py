@@ -1,0 +1,104 @@
+"""Tells the other processes on the same SQLite file that journals have moved.
+
+A datagram to each process that watches: sub-millisecond, and nobody waits for it. It is only a
+hint; whoever misses one finds the change by polling ``data_version``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+DATAGRAM_MAX: Final = 32 * 1024
+EVERYTHING: Final = b"{}"  # too much to list: look at all you watch
+
+_decoder: Final = msgspec.json.Decoder(dict[str, int])
+
+
+class Nudges:
+    """The letter box of this process, and the way to the others'."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._name = name
+        self._peers: list[str] = []
+        self._peers_at = -1
+        self._owed: dict[str, int] = {}
+        self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._out.setblocking(False)
+        self._box: socket.socket | None = None
+
+    def open_box(self) -> socket.socket | None:
+        """Start to receive; None where this file system has no sockets."""
+        box = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        box.setblocking(False)
+        try:
+            box.bind(self._address(self._name))
+        except OSError:
+            box.close()
+            return None
+        self._box = box
+        return box
+
+    def receive(self, moved: Callable[[Mapping[str, int]], None]) -> None:
+        """Pass on everything that lies in the box; an empty map means "anything"."""
+        assert self._box is not None
+        while True:
+            try:
+                letter = self._box.recv(DATAGRAM_MAX)
+            except BlockingIOError:
+                return
+            try:
+                moved(_decoder.decode(letter))
+            except msgspec.DecodeError:
+                moved({})  # not ours to trust, but a hint costs only a look
+
+    def send(self, heads: Mapping[str, int]) -> None:
+        """Tell every other process. Called by the writer thread after a commit."""
+        peers = self._others()
+        if not peers:
+            return
+        self._owed.update(heads)
+        letter = msgspec.json.encode(self._owed)
+        if len(letter) > DATAGRAM_MAX:
+            letter = EVERYTHING
+        delivered = True
+        for peer in peers:
+            try:
+                self._out.sendto(letter, self._address(peer))
+            except BlockingIOError:
+                delivered = False  # its box is full: it is told with the next one
+            except OSError:
+                self._remove(peer)  # nobody behind it any more
+        if delivered:
+            self._owed.clear()
+
+    def close(self) -> None:
+        """Take the box down."""
+        if self._box is not None:
+            self._box.close()
+            self._remove(self._name)
+        self._out.close()
+        os.close(self._folder)
+
+    def _others(self) -> list[str]:
+        changed_at = os.stat(self._folder).st_mtime_ns
+        if changed_at != self._peers_at:
+            self._peers = [name for name in os.listdir(self._folder) if name != self._name]
+            self._peers_at = changed_at
+        return self._peers
+
+    def _address(self, name: str) -> str:
+        # Through the folder's handle, because a socket's path may have 107 bytes and no more.
+        return f"/proc/self/fd/{self._folder}/{name}"
+
+    def _remove(self, name: str) -> None:
+        with suppress(OSError):  # somebody else was quicker
+            os.unlink(name, dir_fd=self._folder)

@@ -1,0 +1,177 @@
+"""The writer thread of the SQLite store: one writer a process, group commit, one turn at a time.
+
+Callers on the event loop put jobs into a queue. The thread waits for its turn at the turnstile and
+only then takes what has gathered: the longer the wait, the larger the batch, and a caller that
+gives up before its job is taken can truly say that nothing was appended. A job that is refused
+fails alone. If the batch itself fails, each of its jobs is tried again by itself, so that one
+caller's trouble is not everybody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from midflight.errors import MidflightError, StoreBusy, StoreUnavailable
+from midflight.stores.sqlite_ledger import Ledger
+from midflight.stores.turnstile import Turnstile
+
+BATCH_MAX: Final = 256  # bounds how long one transaction keeps the others out
+
+
+class Job:
+    """Something to be done in a write transaction, and who waits for it."""
+
+    __slots__ = ("error", "future", "queued_at", "result", "taken", "work")
+
+    def __init__(self, work: Callable[[Ledger], Any], future: asyncio.Future[Any]) -> None:
+        self.work = work
+        self.future = future
+        self.queued_at = time.monotonic()
+        self.taken = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Writer:
+    """Runs jobs in batches and hands what was committed back to the loop, in order."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        turnstile: Turnstile,
+        *,
+        explain: Callable[[sqlite3.Error], MidflightError],
+        announce: Callable[[list[Job]], None],
+        deliver: Callable[[list[Job]], None],
+        wait_max_s: float,
+    ) -> None:
+        self._ledger = ledger
+        self._turnstile = turnstile
+        self._explain = explain
+        self._announce = announce
+        self._deliver = deliver
+        self._wait_max_s = wait_max_s
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._waiting: dict[int, Job] = {}
+        self._taking = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="midflight-writer", daemon=True)
+        self._thread.start()
+
+    async def do(self, work: Callable[[Ledger], Any]) -> Any:
+        """Run ``work`` in a transaction; return when it is on the disk."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed. Nothing was appended.")
+        job = Job(work, self._loop.create_future())
+        self._waiting[id(job)] = job
+        self._queue.put(job)
+        return await job.future
+
+    def give_up_on_old_jobs(self) -> None:
+        """Fail jobs that nobody took for too long. Called on the loop, now and then."""
+        deadline = time.monotonic() - self._wait_max_s
+        old = [job for job in self._waiting.values() if job.queued_at < deadline]
+        with self._taking:
+            given_up = [job for job in old if not job.taken]
+            for job in given_up:
+                job.taken = True
+        for job in given_up:
+            job.error = StoreBusy(
+                f"another process has kept the store busy for more than {self._wait_max_s:g} s; "
+                "end it or try again. Nothing was appended."
+            )
+        self._hand_back(given_up)
+
+    async def close(self) -> None:
+        """Finish what is queued, then end the thread; bounded, as another process may hold it."""
+        self._closed = True
+        self._queue.put(None)
+        deadline = time.monotonic() + self._wait_max_s
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            self._thread.join(0.0)
+            await asyncio.sleep(0.001)
+        left = [job for job in self._waiting.values() if not job.taken]
+        for job in left:
+            job.error = StoreUnavailable("the store was closed. Nothing was appended.")
+        self._hand_back(left)
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            with self._turnstile.passed():
+                last, batch = self._take(job)
+                self._commit(batch)
+            self._announce([job for job in batch if job.error is None])
+            self._back_to_loop(batch)
+            if last:
+                return
+
+    def _take(self, first: Job) -> tuple[bool, list[Job]]:
+        jobs, last = [first], False
+        while len(jobs) < BATCH_MAX:
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                break
+            if job is None:
+                last = True
+                break
+            jobs.append(job)
+        with self._taking:
+            batch = [job for job in jobs if not job.taken]
+            for job in batch:
+                job.taken = True
+        return last, batch
+
+    def _commit(self, batch: list[Job]) -> None:
+        if self._attempt(batch) or len(batch) < 2:
+            return
+        for job in batch:
+            job.error = None
+            self._attempt([job])
+
+    def _attempt(self, batch: list[Job]) -> bool:
+        """One transaction. False if it failed as a whole; every job then carries the error."""
+        try:
+            self._ledger.begin()
+            for job in batch:
+                try:
+                    job.result = job.work(self._ledger)
+                except sqlite3.Error:
+                    raise
+                except Exception as error:  # noqa: BLE001 - a refusal belongs to its caller alone
+                    job.error = error
+            self._ledger.commit()
+        except Exception as error:  # noqa: BLE001 - recorded with every caller it concerns
+            told = self._explain(error) if isinstance(error, sqlite3.Error) else error
+            for job in batch:
+                job.error = told
+            self._undo()
+            return False
+        return True
+
+    def _undo(self) -> None:
+        with suppress(sqlite3.Error):  # beyond use: the next BEGIN says so to its callers
+            self._ledger.rollback()
+
+    def _back_to_loop(self, batch: Iterable[Job]) -> None:
+        with suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
+            self._loop.call_soon_threadsafe(self._hand_back, list(batch))
+
+    def _hand_back(self, jobs: list[Job]) -> None:
+        self._deliver([job for job in jobs if job.error is None])
+        for job in jobs:
+            self._waiting.pop(id(job), None)
+            if job.future.done():
+                continue  # its caller was cancelled; what was committed stays committed
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
