@@ -23,7 +23,7 @@ from midflight.errors import (
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.limits import validate
-from midflight.kernel.machine import State, check
+from midflight.kernel.machine import State, check, signal
 from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Outcome, Phase, Role
 from midflight.kernel.record import Event, Fact, Request, body_digest
 from midflight.kernel.state import RunState
@@ -97,8 +97,7 @@ def _may(request: Request) -> None:
         needs = Role.OPERATOR
     speaking = isinstance(request, t.MessageSent | t.MessageEdited | t.MessageWithdrawn)
     if _rank(role) < _rank(needs) and not speaking:
-        verb = request.stored_name().partition(".")[0]
-        raise NotAllowed(request.who.by, role, verb, f"a {needs}")
+        raise NotAllowed(request.who.by, role, signal(request), f"the role {needs}")
 
 
 def _rank(role: Role) -> int:

@@ -126,6 +126,12 @@ def accepts(phase: Phase) -> tuple[str, ...]:
     return tuple(verb for verb, kind in VERBS.items() if kind in TRANSITIONS[phase])
 
 
+def signal(event: Event) -> str:
+    """What a person calls it: the verb, or else the stored name."""
+    verbs = (verb for verb, kind in VERBS.items() if kind is type(event))
+    return next(verbs, event.stored_name())
+
+
 def rest(state: RunState, event: Event) -> Phase:
     """Choose among a cell's phases: the run moves only when nothing holds it."""
     if isinstance(event, e.RunFinished):
@@ -172,11 +178,9 @@ def check(state: State, event: Event) -> None:
 
 def _illegal(state: RunState, event: Event) -> IllegalSignal | IllegalEvent:
     """A person is told what is accepted; a driver has a bug."""
-    name = event.stored_name()
     if not isinstance(event, Request):
-        return IllegalEvent(state.journal, name, f"the run is {state.phase}")
-    signal = next((verb for verb, kind in VERBS.items() if kind is type(event)), name)
-    return IllegalSignal(state.journal, state.phase, signal, accepts(state.phase))
+        return IllegalEvent(state.journal, event.stored_name(), f"the run is {state.phase}")
+    return IllegalSignal(state.journal, state.phase, signal(event), accepts(state.phase))
 
 
 def _check_epoch(state: RunState, event: Decision | Fact) -> None:

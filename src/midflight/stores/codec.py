@@ -7,6 +7,7 @@ understand it, and a checksum: a flipped bit inside a string would still be good
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final, Union
 
@@ -84,6 +85,17 @@ def decode(
         newer = Unknown(event.stored_name(), version, must_understand, bytes(body))
         return Recorded(journal, position, at, newer)
     return Recorded(journal, position, at, event)
+
+
+def decode_page(journal: str, after: int, rows: Iterable[tuple[Any, ...]]) -> list[Recorded]:
+    """Read rows that follow a position. A row that is not there is as bad as one that is broken."""
+    page = []
+    for position, at, version, must_understand, checksum, body in rows:
+        after += 1
+        if position != after:
+            raise CorruptEntry(journal, after, "it is missing")
+        page.append(decode(journal, position, at, version, bool(must_understand), checksum, body))
+    return page
 
 
 def _unknown(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import anyio
@@ -23,6 +23,26 @@ BACKLOG_MAX: Final = (
 )  # records kept for one watcher before it reads the rest from the store
 
 Read = Callable[[str, int], Awaitable[list[Recorded]]]
+
+
+@asynccontextmanager
+async def owned_tasks(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run a store's own tasks beside a block, and end them with it.
+
+    What the block raises comes out as it is: a caller's error is not to be wrapped in a group only
+    because the store has tasks.
+    """
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        for task in tasks:
+            group.start_soon(task)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised again two lines below
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class Subscription:

@@ -99,7 +99,7 @@ class MemoryStore:
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
-        found = (summary(state) for state in self._states.values() if state.head)
+        found = (summary(state) for state in self._all())
         wanted = [row for row in found if _matches(row, query)]
         return sorted(wanted, key=lambda row: row.journal, reverse=True)[: query.limit]
 
@@ -112,7 +112,7 @@ class MemoryStore:
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
         now, found = self._clock(), []
-        for state in self._states.values():
+        for state in self._all():
             row = summary(state)
             undriven = row.wants_driver and row.driver not in self._leases
             if undriven or (row.due_at is not None and row.due_at <= now):
@@ -178,14 +178,15 @@ class MemoryStore:
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
-        runs = [s for s in self._states.values() if isinstance(s, RunState)]
+        states = self._all()
+        runs = [s for s in states if isinstance(s, RunState)]
         ended = [s.journal for s in runs if s.phase in ENDS and s.at < ended_before][:limit]
         for journal in ended:
             self._drop(journal)
         busy = {s.thread for s in runs if s.journal not in ended}
         threads = [
             s.journal
-            for s in self._states.values()
+            for s in states
             if not isinstance(s, RunState)
             and s.journal not in busy
             and not s.todos
@@ -230,6 +231,10 @@ class MemoryStore:
         if journal not in self._states:
             self._states[journal] = fold(empty_state(journal), self._journals.get(journal, ()))
         return self._states[journal]
+
+    def _all(self) -> list[State]:
+        """What is written, and not what was only asked about or has been forgotten."""
+        return [self._state(journal) for journal in self._journals]
 
     def _folded(self, decision: Append) -> dict[str, State]:
         return {entry.journal: self._state(entry.journal) for entry in decision.entries}

@@ -9,7 +9,7 @@ connection never holds a statement open across an await. Beside the file lies a 
 from __future__ import annotations
 
 import asyncio
-import os
+import errno
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 import anyio
 import msgspec
 
-from midflight.errors import CorruptEntry, JournalNotFound, StoreUnavailable
+from midflight.errors import CorruptEntry, JournalNotFound, StoreReadOnly, StoreUnavailable
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.machine import State
@@ -36,7 +36,7 @@ from midflight.stores.base import (
     Row,
     Submit,
 )
-from midflight.stores.hub import Hub, Subscription
+from midflight.stores.hub import Hub, Subscription, owned_tasks
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
 from midflight.stores.sqlite_ledger import SQL, Ledger, read_events
@@ -47,7 +47,8 @@ from midflight.stores.turnstile import Turnstile
 LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
 POLL_S: Final = 0.04  # the fallback when a nudge is lost; with it a watcher is never later
 POLL_ALONE_S: Final = 0.02  # where there are no nudges at all
-WAIT_MAX_S: Final = 10.0  # for the turn of this process; SQLite's own lock has its bound inside
+WAIT_MAX_S: Final = 10.0  # for this process's turn at the turnstile
+BUSY_S: Final = 5.0  # for a program that locks the file without passing the turnstile
 
 _ROW: Final = Row.__struct_fields__
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class SqliteStore:
         self._nudges: Nudges
         self._leases: Leases
         self._db: sqlite3.Connection
+        self._pulse: sqlite3.Connection
 
     @classmethod
     @asynccontextmanager
@@ -77,24 +79,22 @@ class SqliteStore:
         clock: Clock = wall_clock,
         ids: Ids = new_id,
         wait_max_s: float = WAIT_MAX_S,
+        busy_s: float = BUSY_S,
     ) -> AsyncIterator[Self]:
         """Open the file, creating it if need be, for as long as the block runs."""
-        store = cls(Path(os.path.abspath(path)), clock, ids)
+        store = cls(Path(path), clock, ids)
         async with AsyncExitStack() as stack:
             stack.callback(store._reader.shutdown)
-            await store._set_up(stack, wait_max_s)
-            group = await stack.enter_async_context(anyio.create_task_group())
-            group.start_soon(store._listen)
-            group.start_soon(store._mind_the_queue, wait_max_s)
-            try:
-                yield store
-            finally:
-                with anyio.CancelScope(shield=True):  # bounded by the writer's own patience
-                    await store._writer.close()
-                group.cancel_scope.cancel()
+            await store._set_up(stack, wait_max_s, busy_s)
+            async with owned_tasks(store._listen, lambda: store._mind_the_queue(wait_max_s)):
+                try:
+                    yield store
+                finally:
+                    with anyio.CancelScope(shield=True):  # bounded by the writer's own patience
+                        await store._writer.close()
 
-    async def _set_up(self, stack: AsyncExitStack, wait_max_s: float) -> None:
-        ledger, turnstile = await self._in_reader(lambda: self._open_files(stack))
+    async def _set_up(self, stack: AsyncExitStack, wait_max_s: float, busy_s: float) -> None:
+        ledger, turnstile = await self._in_reader(lambda: self._open_files(stack, busy_s))
         self._writer = Writer(
             ledger,
             turnstile,
@@ -104,17 +104,19 @@ class SqliteStore:
             wait_max_s=wait_max_s,
         )
 
-    def _open_files(self, stack: AsyncExitStack) -> tuple[Ledger, Turnstile]:
+    def _open_files(self, stack: AsyncExitStack, busy_s: float) -> tuple[Ledger, Turnstile]:
         if not self._path.parent.is_dir():
             raise StoreUnavailable(f"there is no folder {self._path.parent} for the store's file.")
         beside = self._path.with_name(self._path.name + ".d")
         beside.mkdir(mode=0o700, exist_ok=True)
         turnstile = Turnstile(beside)
         stack.callback(turnstile.close)
-        prepare(self._path, turnstile)
-        self._db = connect(self._path, writes=False)
+        prepare(self._path, turnstile, busy_s)
+        self._db = connect(self._path, writes=False, busy_s=busy_s)
         stack.callback(self._db.close)
-        writing = connect(self._path, writes=True)
+        self._pulse = connect(self._path, writes=False, busy_s=busy_s)
+        stack.callback(self._pulse.close)
+        writing = connect(self._path, writes=True, busy_s=busy_s)
         stack.callback(writing.close)
         self._leases = Leases(beside / "drivers")
         self._nudges = Nudges(beside / "watchers", self._ids())
@@ -239,6 +241,11 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
         except OSError as error:
+            if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+                raise StoreReadOnly(
+                    f"{self._path} may not be written by this user ({error.strerror}): mend the "
+                    "rights of the file and its folder, or choose another. Nothing was changed."
+                ) from error
             raise StoreUnavailable(f"{self._path} cannot be used: {error}.") from error
 
     # ── leases and watching ──────────────────────────────────────────────────────────────────
@@ -281,9 +288,8 @@ class SqliteStore:
         self._hub.moved(heads or dict.fromkeys(self._hub.watched))
 
     async def _poll(self, seen: int) -> int:
-        ((version,),) = await self._in_reader(
-            lambda: self._db.execute("PRAGMA data_version").fetchall()
-        )
+        with self._explained():  # on the loop: it looks at shared memory and takes microseconds
+            ((version,),) = self._pulse.execute("PRAGMA data_version").fetchall()
         if version != seen:
             watched = msgspec.json.encode(self._hub.watched).decode()
             heads = await self._select("heads", (watched,))

@@ -21,13 +21,12 @@ from midflight.stores.turnstile import Turnstile
 
 MIGRATIONS: Final = ("sqlite_001.sql",)
 APPLICATION_ID: Final = 0x4D49_4446  # "MIDF", so that another program's file is not taken for ours
-BUSY_MS: Final = 5_000
 
 
-def connect(path: Path, *, writes: bool) -> sqlite3.Connection:
+def connect(path: Path, *, writes: bool, busy_s: float) -> sqlite3.Connection:
     """Open a connection with the settings that durability rests on."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
-    db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
     db.execute("PRAGMA synchronous = FULL")  # an acknowledged append survives a power cut
     db.execute("PRAGMA fullfsync = ON")  # the same on macOS, where fsync alone does not reach disk
     if not writes:
@@ -35,11 +34,11 @@ def connect(path: Path, *, writes: bool) -> sqlite3.Connection:
     return db
 
 
-def prepare(path: Path, turnstile: Turnstile) -> None:
+def prepare(path: Path, turnstile: Turnstile, busy_s: float) -> None:
     """Create the file or bring it to the layout of this version."""
     if not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    db = connect(path, writes=True)
+    db = connect(path, writes=True, busy_s=busy_s)
     try:
         _refuse_foreign(db, path)
         if _layout(db) == len(MIGRATIONS):
@@ -83,8 +82,8 @@ def explain(path: Path, error: sqlite3.Error) -> MidflightError:
     kind, advice = {
         sqlite3.SQLITE_FULL: (StoreFull, "the disk is full: free some space and try again"),
         sqlite3.SQLITE_READONLY: (StoreReadOnly, "it may be read and not written: mend its rights"),
-        sqlite3.SQLITE_BUSY: (StoreBusy, f"another program has locked it for {BUSY_MS / 1000:g} s"),
-        sqlite3.SQLITE_LOCKED: (StoreBusy, "another program has locked it"),
+        sqlite3.SQLITE_BUSY: (StoreBusy, "another program has locked it for too long: end it"),
+        sqlite3.SQLITE_LOCKED: (StoreBusy, "another program has locked it: end it"),
         sqlite3.SQLITE_NOTADB: (StoreUnavailable, "it is not an SQLite database"),
         sqlite3.SQLITE_CORRUPT: (StoreUnavailable, "its pages are damaged: restore a backup"),
         sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "it cannot be opened: check folder and rights"),

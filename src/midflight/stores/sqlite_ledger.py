@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -30,12 +30,13 @@ from midflight.stores.base import (
     Entry,
     Killing,
     Purged,
+    Row,
     Submit,
     View,
     Widen,
     empty_state,
 )
-from midflight.stores.codec import decode
+from midflight.stores.codec import decode_page
 from midflight.stores.plan import Planned, draft, plan, summary
 from midflight.stores.queries import named
 
@@ -46,10 +47,7 @@ SQL: Final = named("sqlite.sql")
 def read_events(db: sqlite3.Connection, journal: str, after: int, limit: int) -> list[Recorded]:
     """Decode part of a journal. No statement stays open: a reader never holds the file."""
     rows = db.execute(SQL["read_events"], (journal, after, limit)).fetchall()
-    return [
-        decode(journal, position, at, version, bool(must), checksum, body)
-        for position, at, version, must, checksum, body in rows
-    ]
+    return decode_page(journal, after, rows)
 
 
 class Ledger:
@@ -65,6 +63,7 @@ class Ledger:
         self._clock = clock
         self._lease_gone = lease_gone
         self._states: OrderedDict[str, tuple[State, int]] = OrderedDict()
+        self._rows: dict[str, Row] = {}  # as last written by us
         self._touched: set[str] = set()
         self._unflushed: set[str] = set()
         self._events: list[tuple[Any, ...]] = []
@@ -86,7 +85,8 @@ class Ledger:
         self._db.execute("COMMIT")
         self._touched.clear()
         while len(self._states) > STATES_KEPT:
-            self._states.popitem(last=False)
+            journal, _ = self._states.popitem(last=False)
+            self._rows.pop(journal, None)
 
     def rollback(self) -> None:
         """Forget everything since ``begin``."""
@@ -101,6 +101,7 @@ class Ledger:
     def _forget(self, journals: set[str]) -> None:
         for journal in journals:
             self._states.pop(journal, None)
+            self._rows.pop(journal, None)
 
     def _state(self, journal: str) -> State:
         state, seen = self._states.get(journal, (None, -1))
@@ -109,13 +110,14 @@ class Ledger:
             return state
         if journal in self._unflushed:
             self._flush()
+        self._rows.pop(journal, None)  # somebody else may have written it
         state = state or empty_state(journal)
         for record in read_events(self._db, journal, state.head, -1):
             advance(state, record)
         self._states[journal] = (state, self._version)
         return state
 
-    def _stage(self, planned: Planned) -> tuple[Recorded, ...]:
+    def _stage(self, planned: Planned, *, requested: bool) -> tuple[Recorded, ...]:
         first = set()
         for record, encoded in zip(planned.records, planned.encoded, strict=True):
             journal, event = record.journal, encoded.event
@@ -130,6 +132,7 @@ class Ledger:
                     event.MUST_UNDERSTAND,
                     encoded.checksum,
                     append_id,
+                    requested,
                     encoded.body.decode(),
                 )
             )
@@ -144,11 +147,26 @@ class Ledger:
         if self._blobs:
             db.executemany(SQL["insert_blob"], [(h, body) for _, h, body in self._blobs])
             db.executemany(SQL["insert_blob_use"], [(j, h) for j, h, _ in self._blobs])
-        heads = [msgspec.structs.astuple(summary(self._states[j][0])) for j in self._unflushed]
-        db.executemany(SQL["upsert_journal"], heads)
+        self._write_rows()
         self._events.clear()
         self._blobs.clear()
         self._unflushed.clear()
+
+    def _write_rows(self) -> None:
+        """Bring the read model up to date; for mere steps without touching its indexes."""
+        touched, changed = [], []
+        for journal in self._unflushed:
+            row = summary(self._states[journal][0])
+            r, before = row, self._rows.get(journal)
+            self._rows[journal] = row
+            if before is not None and _fixed(row) == _fixed(before):
+                touched.append((r.head, r.updated_at, r.steps, r.tokens, r.usd, journal))
+            else:
+                changed.append(msgspec.structs.astuple(row))
+        if touched:
+            self._db.executemany(SQL["touch_journal"], touched)
+        if changed:
+            self._db.executemany(SQL["upsert_journal"], changed)
 
     # ── what may be done in it ───────────────────────────────────────────────────────────────
 
@@ -158,14 +176,16 @@ class Ledger:
         try:
             return Committed(self._plan(decision, states))
         except JournalConflict:
-            if known := self._known(decision.id):
-                return Committed(known, repeated=True)
+            begins = [(entry.journal, entry.expected + 1) for entry in decision.entries]
+            ids = (self._db.execute(SQL["append_at"], place).fetchone() for place in begins)
+            if all(found == (decision.id,) for found in ids):
+                return Committed(self._records(begins), repeated=True)
             raise
 
     def submit(self, request: Submit) -> Committed:
         """See ``Store.submit``."""
-        if known := self._known(request.id):
-            return Committed(known, repeated=True)
+        if begins := self._db.execute(SQL["find_request"], (request.id,)).fetchall():
+            return Committed(self._records(begins), repeated=True)
         journals = set(request.journals)
         while True:
             view = View(
@@ -179,7 +199,7 @@ class Ledger:
             except Widen as more:
                 journals |= set(more.journals)
                 continue
-            return Committed(self._plan(decision, view.states), note)
+            return Committed(self._plan(decision, view.states, requested=True), note)
 
     def kill(self, scope: str, who: Who, reason: str, append_id: str) -> Killing:
         """See ``Store.kill``. One transaction, so nothing can slip between switch and runs."""
@@ -227,7 +247,9 @@ class Ledger:
         self._forget({journal for (journal,) in found})
         return len(found)
 
-    def _plan(self, decision: Append, states: Any) -> tuple[Recorded, ...]:
+    def _plan(
+        self, decision: Append, states: Mapping[str, State], *, requested: bool = False
+    ) -> tuple[Recorded, ...]:
         touched: set[str] = set()
         try:
             planned = plan(decision, states, self._now, touched)
@@ -235,12 +257,17 @@ class Ledger:
             self._forget(touched)  # half of it was folded: fold again from the rows
             raise
         self._touched |= touched
-        return self._stage(planned)
+        return self._stage(planned, requested=requested)
 
-    def _known(self, append_id: str) -> tuple[Recorded, ...]:
-        """The records of an append that was committed before under this id."""
+    def _records(self, begins: Iterable[tuple[str, int]]) -> tuple[Recorded, ...]:
+        """What an append committed that begins at these places."""
         records: list[Recorded] = []
-        for journal, first in self._db.execute(SQL["find_append"], (append_id,)).fetchall():
+        for journal, first in begins:
             (last,) = self._db.execute(SQL["append_end"], (journal, first)).fetchone()
             records += read_events(self._db, journal, first - 1, min(last - first + 1, 1 << 31))
         return tuple(records)
+
+
+def _fixed(row: Row) -> tuple[object, ...]:
+    """What of a row stays the same in a mere step."""
+    return (row.phase, row.driver, row.wants_driver, row.due_at, row.open_questions, row.title)

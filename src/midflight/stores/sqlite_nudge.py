@@ -26,6 +26,7 @@ class Nudges:
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
+        self._path = folder
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._name = name
         self._peers: list[str] = []
@@ -96,8 +97,9 @@ class Nudges:
         return self._peers
 
     def _address(self, name: str) -> str:
-        # Through the folder's handle, because a socket's path may have 107 bytes and no more.
-        return f"/proc/self/fd/{self._folder}/{name}"
+        # A socket's path may have a hundred bytes or so; through the folder's handle it has.
+        path = str(self._path / name)
+        return path if len(path) < 100 else f"/proc/self/fd/{self._folder}/{name}"
 
     def _remove(self, name: str) -> None:
         with suppress(OSError):  # somebody else was quicker

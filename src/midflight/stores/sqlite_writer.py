@@ -108,8 +108,8 @@ class Writer:
             with self._turnstile.passed():
                 last, batch = self._take(job)
                 self._commit(batch)
+                self._back_to_loop(batch)  # first of all: somebody waits for it
             self._announce([job for job in batch if job.error is None])
-            self._back_to_loop(batch)
             if last:
                 return
 

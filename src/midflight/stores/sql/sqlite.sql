@@ -1,6 +1,7 @@
 -- name: insert_event
-INSERT INTO events (journal, position, at, version, must_understand, checksum, append_id, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO events (
+    journal, position, at, version, must_understand, checksum, append_id, requested, body
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: upsert_journal
 -- The read model follows in the same transaction, so it can never tell another story.
@@ -15,6 +16,10 @@ ON CONFLICT (journal) DO UPDATE SET
     updated_at = excluded.updated_at, steps = excluded.steps, tokens = excluded.tokens,
     usd = excluded.usd
 
+-- name: touch_journal
+-- A mere step. SQLite rewrites every index that a SET list names, changed or not; this names none.
+UPDATE journals SET head = ?, updated_at = ?, steps = ?, tokens = ?, usd = ? WHERE journal = ?
+
 -- name: insert_blob
 INSERT INTO blobs (hash, body) VALUES (?, ?) ON CONFLICT DO NOTHING
 
@@ -26,11 +31,16 @@ INSERT INTO blob_uses (journal, hash) VALUES (?, ?) ON CONFLICT DO NOTHING
 SELECT position, at, version, must_understand, checksum, CAST(body AS BLOB)
 FROM events WHERE journal = ? AND position > ? ORDER BY position LIMIT ?
 
--- name: find_append
--- Where an append of this id begins, and the next append or the head ends it.
-SELECT journal, position FROM events WHERE append_id = ? ORDER BY journal
+-- name: find_request
+-- Where a request of this id begins in each of its journals.
+SELECT journal, position FROM events
+WHERE append_id = ? AND requested AND append_id IS NOT NULL ORDER BY journal
+
+-- name: append_at
+SELECT append_id FROM events WHERE journal = ? AND position = ?
 
 -- name: append_end
+-- An append reaches to the next one, or to the end.
 SELECT coalesce(min(position) - 1, 9223372036854775807) FROM events
 WHERE journal = ? AND position > ? AND append_id IS NOT NULL
 

@@ -1,0 +1,45 @@
+# Two commands do everything on a machine that has Python, make and git:
+#   make demo    see it work          make test    prove that it does
+# `make check` is the fast inner loop; `make help` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix constraints diagram bench-journal clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Midflight needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing the pinned versions into .venv (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## a run that is paused, redirected and cancelled, in the terminal
+	@$(BIN)/python examples/journal_tour.py
+
+test: $(INSTALLED)  ## everything that CI runs
+	@$(BIN)/python scripts/test.py
+
+check: $(INSTALLED)  ## the fast inner loop: format, lint, types, imports, fast tests
+	@$(BIN)/python scripts/test.py --fast
+
+fix: $(INSTALLED)  ## format, and mend what the linter can mend
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+constraints: $(INSTALLED)  ## choose the pinned versions anew
+	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-header --no-annotate --no-emit-index-url \
+		--no-emit-find-links --extra dev --output-file constraints.txt pyproject.toml
+
+diagram: $(INSTALLED)  ## redraw the state diagram in ARCHITECTURE.md from the table
+	@$(BIN)/python scripts/diagram.py
+
+bench-journal: $(INSTALLED)  ## measure the stores against raw SQLite and raw asyncpg
+	@$(BIN)/python bench/journal.py
+
+clean:  ## remove what make has made
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,100 @@
+"""Everything that must hold before a change lands: ``make test``; with ``--fast``: ``make check``.
+
+Parts that need a program from outside Python are provided here, by apt-get when we may. What cannot
+be provided is left out and named at the end, and with ``CI=true`` that is a failure: a test that
+was not run has not passed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+PARTS = {
+    "strace": (("strace", "-o", "/dev/null", "true"), "strace"),
+    "namespaces": (("unshare", "-rm", "true"), "util-linux"),
+}
+"""pytest marker -> a command that works where the part is there, and the Debian package for it."""
+
+CHECKS = (
+    ("format", ("ruff", "format", "--check", ".")),
+    ("lint", ("ruff", "check", ".")),
+    ("types", ("mypy",)),
+    ("imports", ("lint-imports", "--no-logo")),
+)
+
+
+def main() -> int:
+    """Run the checks in order, all of them, and sum up."""
+    fast = "--fast" in sys.argv[1:]
+    left_out = {} if fast else provide_parts()
+    failed = [name for name, command in CHECKS if not run(name, *command)]
+    if not run("tests", "pytest", "-q", "-n", "2", "-m", selection(fast, left_out)):
+        failed.append("tests")
+    if left_out:
+        say("Left out:")
+        for part, why in left_out.items():
+            say(f"  {part}: {why}")
+        if os.environ.get("CI") == "true":
+            failed.append("left-out parts")
+    say(f"Failed: {', '.join(failed)}." if failed else "All is well.")
+    return 1 if failed else 0
+
+
+def selection(fast: bool, left_out: dict[str, str]) -> str:
+    """The pytest marker expression."""
+    without = ["live", *left_out, *(["slow"] if fast else [])]
+    return " and ".join(f"not {marker}" for marker in without)
+
+
+def provide_parts() -> dict[str, str]:
+    """Install the programs that are missing, and say why where it cannot be done."""
+    left_out = {}
+    for part, (probe, package) in PARTS.items():
+        if works(*probe):
+            continue
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            left_out[part] = f"`{' '.join(probe)}` does not work; install the package {package}"
+        elif not (run("apt-get update", "apt-get", "update", "-qq") and install(package)):
+            left_out[part] = f"apt-get could not install {package}"
+        elif not works(*probe):
+            left_out[part] = f"`{' '.join(probe)}` is not allowed on this machine"
+    return left_out
+
+
+def works(*probe: str) -> bool:
+    """Whether a command can be run here."""
+    if shutil.which(probe[0]) is None:
+        return False
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def install(package: str) -> bool:
+    """Install a Debian package."""
+    return run(f"install {package}", "apt-get", "install", "-y", "-qq", package)
+
+
+def run(name: str, *command: str) -> bool:
+    """Run one command from the project's root; say how long it took and whether it passed."""
+    program = BIN / command[0]
+    began = time.monotonic()
+    full = (str(program) if program.exists() else command[0], *command[1:])
+    passed = subprocess.run(full, cwd=ROOT, check=False).returncode == 0
+    say(f"{'ok  ' if passed else 'FAIL'} {name} ({time.monotonic() - began:.1f} s)")
+    return passed
+
+
+def say(line: str) -> None:
+    """Print at once, between the lines of what we run."""
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""From an address to a store: ``memory:``, a path or ``sqlite:PATH``, ``postgresql://…``."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, nullcontext
+from urllib.parse import urlsplit
+
+from midflight.errors import StoreUnavailable
+from midflight.stores.base import Store
+from midflight.stores.memory import MemoryStore
+
+
+def open_store(address: str) -> AbstractAsyncContextManager[Store]:
+    """Open the store at an address for as long as the block runs.
+
+    What a store needs is imported only when it is asked for.
+    """
+    scheme = urlsplit(address).scheme if ":" in address else ""
+    match scheme:
+        case "memory":
+            return nullcontext(MemoryStore())
+        case "postgres" | "postgresql":
+            from midflight.stores.postgres import PostgresStore
+
+            return PostgresStore.open(address)
+        case "" | "sqlite" | "file":
+            from midflight.stores.sqlite import SqliteStore
+
+            path = address.removeprefix(f"{scheme}:") if scheme else address
+            return SqliteStore.open(path.removeprefix("//") if scheme else path)
+        case _:
+            raise StoreUnavailable(
+                f"{scheme}: is not a kind of store. Use a path or sqlite:PATH for a file, "
+                "postgresql://USER@HOST/DATABASE for a server, or memory: for nothing lasting."
+            )

@@ -1,0 +1,314 @@
+"""The Postgres server as seen from here: its address, its connections, what its errors mean.
+
+A connection is never trusted to be there. Work is handed over as a function of a connection and
+called again on a new one when the old one was lost, for a bounded time. That is safe because
+everything that writes carries the id of its append, and a known id changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import anyio
+
+from midflight.errors import (
+    InvalidRequest,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    StoreVersion,
+)
+from midflight.stores.queries import named, script
+
+try:
+    import asyncpg
+except ImportError as missing:
+    raise ImportError(
+        "the Postgres store needs asyncpg, which is not installed: "
+        'pip install "midflight[postgres]"'
+    ) from missing
+
+Connection = asyncpg.Connection[asyncpg.Record]
+Work = Callable[[Connection], Awaitable["T"]]
+T = TypeVar("T")
+
+SQL: Final = named("postgres.sql")
+MIGRATIONS: Final = ("postgres_001.sql",)
+
+PATIENCE_S: Final = 10.0  # how long a lost server is waited for before the caller is told
+ANSWER_S: Final = 10.0  # a server that says nothing for so long counts as lost
+CONNECT_S: Final = 5.0
+SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+
+SETTINGS: Final = {
+    "application_name": "midflight",
+    "default_transaction_isolation": "read committed",  # every check is on rows locked before it
+    "lock_timeout": "3s",  # one stuck lock must not hold up the batch around it
+    "idle_in_transaction_session_timeout": "5s",  # frozen with locks held: the server takes them
+    # All statements here are short and find their rows by index. Plans are made once, and are the
+    # same when the tables are still empty and no statistics say that they will not be.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "jit": "off",
+}
+
+_GONE: Final = (
+    OSError,  # with it every TimeoutError
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TooManyConnectionsError,
+)
+_BUSY: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.LockNotAvailableError,
+)
+ERRORS: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+
+
+class Server:
+    """One database on one server, and the schema of the store in it."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        if not SCHEMA_NAME.fullmatch(schema):
+            raise InvalidRequest(
+                f"{schema!r} cannot be the store's schema: use small letters, digits and _."
+            )
+        self._dsn = dsn
+        self._schema = schema
+        self._user, self._database, self._host = _address(dsn)
+        self.where = f"database {self._database} on {self._host}"
+
+    async def connect(self) -> Connection:
+        """Open a connection whose tables are the store's."""
+        settings = SETTINGS | {"search_path": self._schema}
+        connection = await asyncpg.connect(
+            self._dsn, timeout=CONNECT_S, command_timeout=ANSWER_S, server_settings=settings
+        )
+        await connection.execute(SQL["commit_to_disk"])
+        return connection
+
+    async def prepare(self) -> None:
+        """Create the tables or bring them to the layout of this version."""
+        try:
+            connection = await self._first_connection()
+            try:
+                await self._prepare(connection)
+            finally:
+                connection.terminate()
+        except ERRORS as error:
+            raise self.explain(error) from error
+
+    async def _first_connection(self) -> Connection:
+        """Wait for a server that is starting, and for nothing else: the address may be wrong."""
+        with anyio.move_on_after(PATIENCE_S):
+            while True:
+                try:
+                    return await self.connect()
+                except asyncpg.CannotConnectNowError:
+                    await anyio.sleep(0.1)
+        raise StoreUnavailable(f"{self.where} has been starting for {PATIENCE_S:g} s; try again.")
+
+    async def _prepare(self, connection: Connection) -> None:
+        encoding = await connection.fetchval("SHOW server_encoding")
+        if encoding != "UTF8":
+            raise StoreUnavailable(
+                f"{self.where} stores text as {encoding} and Midflight needs UTF8: create a "
+                "database with that encoding. Nothing was changed."
+            )
+        if await self._layout(connection) == len(MIGRATIONS):
+            return
+        async with connection.transaction():
+            lock = f"midflight:{self._schema}"  # others who open the store now wait for our layout
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", lock)
+            layout = await self._layout(connection)
+            if layout == 0:
+                await self._create_schema(connection)
+            for migration in MIGRATIONS[layout:]:
+                await connection.execute(script(migration))
+            if layout == 0:
+                await connection.execute("INSERT INTO midflight_layout VALUES (0)")
+            await connection.execute("UPDATE midflight_layout SET version = $1", len(MIGRATIONS))
+
+    async def _create_schema(self, connection: Connection) -> None:
+        if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", self._schema):
+            create = "SELECT format('CREATE SCHEMA %I', $1::text)"
+            await connection.execute(await connection.fetchval(create, self._schema))
+
+    async def _layout(self, connection: Connection) -> int:
+        if await connection.fetchval("SELECT to_regclass('midflight_layout') IS NULL"):
+            return 0
+        layout = int(await connection.fetchval("SELECT version FROM midflight_layout"))
+        if layout > len(MIGRATIONS):
+            raise StoreVersion(
+                f"{self.where}, schema {self._schema}, has layout {layout} and this Midflight "
+                f"knows up to {len(MIGRATIONS)}: upgrade Midflight to open it. It was not changed."
+            )
+        return layout
+
+    def explain(self, error: BaseException) -> StoreError:
+        """Say in a sentence what an error means and what to do about it; never the password."""
+        user, schema = self._user, self._schema
+        for kinds, raised, advice in (
+            (
+                asyncpg.InvalidAuthorizationSpecificationError,
+                StoreUnavailable,
+                f"does not let user {user} in: check user, password and the server's pg_hba.conf",
+            ),
+            (
+                asyncpg.InvalidCatalogNameError,
+                StoreUnavailable,
+                f"does not exist: create it (createdb {self._database}) or correct the address",
+            ),
+            (
+                asyncpg.InsufficientPrivilegeError,
+                StoreReadOnly,
+                f"does not let user {user} write to schema {schema}: grant it the right",
+            ),
+            (
+                asyncpg.ReadOnlySQLTransactionError,
+                StoreReadOnly,
+                "may be read and not written: it is a replica, or its administrator made it so",
+            ),
+            (asyncpg.DiskFullError, StoreFull, "has no space left on its disk: free some"),
+            (
+                asyncpg.TooManyConnectionsError,
+                StoreUnavailable,
+                "has no connection left: raise max_connections or run fewer processes",
+            ),
+            (_BUSY, StoreBusy, "is held up by another program's locks: try again"),
+            (
+                (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError),
+                StoreUnavailable,
+                f"has lost the store's tables in schema {schema}: restore them from a backup",
+            ),
+            (_GONE, StoreUnavailable, "cannot be reached: check that it runs, host and port"),
+        ):
+            if isinstance(error, kinds):
+                return raised(f"{self.where} {advice} ({_brief(error)}).")
+        return StoreError(f"{self.where} did not accept it ({_brief(error)}). Nothing was changed.")
+
+
+class Link:
+    """One connection, made anew after it was lost. Used by one task at a time."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+
+    async def do(self, work: Work[T]) -> T:
+        """Give a connection to ``work``, once."""
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            connection = self._connection = await self._server.connect()
+        try:
+            return await work(connection)
+        except BaseException as error:
+            # After a cancelled or unanswered query nobody knows what the connection is busy with.
+            unsure = not isinstance(error, Exception) or isinstance(error, _GONE)
+            if unsure or connection.is_closed() or connection.is_in_transaction():
+                self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Close it without waiting for anybody."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+
+class Links:
+    """A few connections that requests and readers share."""
+
+    def __init__(self, server: Server, size: int) -> None:
+        self._server = server
+        self._free = [Link(server) for _ in range(size)]
+        self._all = tuple(self._free)
+        self._places = anyio.Semaphore(size, fast_acquire=True)
+
+    async def do(self, work: Work[T]) -> T:
+        """Do ``work`` on one of them; again on a new one for as long as the server is lost."""
+        async with self._taken() as link:
+            return await persist(self._server, link, work)
+
+    @asynccontextmanager
+    async def _taken(self) -> AsyncIterator[Link]:
+        with anyio.move_on_after(PATIENCE_S) as waiting:
+            await self._places.acquire()
+        if waiting.cancelled_caught:
+            raise StoreBusy(
+                f"{self._server.where}: all connections of this process are busy. "
+                "Nothing was changed."
+            )
+        link = self._free.pop()  # the last one used: the others may go stale, it is warm
+        try:
+            yield link
+        finally:
+            self._free.append(link)
+            self._places.release()
+
+    def close(self) -> None:
+        """Drop them all; whoever uses one sees it as lost."""
+        for link in self._all:
+            link.drop()
+
+
+async def persist(server: Server, link: Link, work: Work[T]) -> T:
+    """Do ``work`` until it is done or has an answer, through lost connections and deadlocks."""
+    pause, deadline = 0.005, anyio.current_time() + PATIENCE_S
+    while True:
+        try:
+            return await link.do(work)
+        except (*_GONE, *_BUSY) as error:
+            if anyio.current_time() + pause > deadline:
+                raise _unknown(server, error) from error
+        except asyncpg.PostgresError as error:
+            raise server.explain(error) from error
+        await anyio.sleep(pause)
+        pause = min(pause * 2, 0.25)
+
+
+def _unknown(server: Server, error: BaseException) -> StoreError:
+    explained = server.explain(error)
+    return type(explained)(
+        f"{explained} Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything "
+        "was changed; the same append id may be repeated safely."
+    )
+
+
+def _brief(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).partition("\n")[0]
+
+
+def _address(dsn: str) -> tuple[str, str, str]:
+    """User, database and host of an address, for messages: all of it but the password."""
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        parts = urlsplit("")
+    # A slash in an unquoted password would end the host early, and show half of the password.
+    if parts.scheme not in {"postgres", "postgresql"} or "@" in parts.path:
+        raise StoreUnavailable(
+            "the store's address must look like postgresql://user:password@host:5432/database, "
+            "with %40, %2F, … for special characters in the password."
+        )
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    credentials, _, host = parts.netloc.rpartition("@")
+    user = unquote(credentials.partition(":")[0]) or options.get("user", "")
+    host = unquote(host) or options.get("host", "localhost")
+    database = unquote(parts.path.lstrip("/")) or options.get("dbname", "") or user
+    return user, database, host

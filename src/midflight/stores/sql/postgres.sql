@@ -1,0 +1,125 @@
+-- name: append_one
+-- What a driver does most: one event in one journal. The UPDATE is lock, comparison and read model
+-- in one; no row comes back if the head is another or the stamp is far from the server's clock.
+WITH moved AS (
+    UPDATE journals
+    SET head = $3, title = $4, phase = $5, driver = $6, epoch = $7, wants_driver = $8,
+        open_questions = $9, due_at = $10, updated_at = $11, steps = $12, tokens = $13, usd = $14
+    WHERE id = $1 AND head = $2 AND abs(clock() - $15) < 5
+    RETURNING id
+)
+INSERT INTO events (journal, position, at, version, must_understand, checksum, append_id, body)
+SELECT id, $3, $16, $17, $18, $19, $20, $21 FROM moved
+RETURNING clock()
+
+-- name: append_batch
+SELECT at, failed FROM append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: examine
+-- Why an append failed, as of one moment: done before, or decided on another head.
+SELECT
+    clock() AS at,
+    EXISTS (SELECT FROM events WHERE append_id = $1) AS known,
+    ARRAY(
+        SELECT coalesce(j.head, 0)
+        FROM unnest($2::text[]) WITH ORDINALITY AS w (id, n) LEFT JOIN journals AS j ON j.id = w.id
+        ORDER BY w.n
+    ) AS heads
+
+-- name: appended
+-- What was appended under an id: in each journal from its first event up to the next append.
+SELECT e.journal, e.position, e.at, e.version, e.must_understand, e.checksum, e.body
+FROM (
+    SELECT
+        f.journal,
+        f.position AS first,
+        (
+            SELECT n.position FROM events AS n
+            WHERE n.journal = f.journal AND n.position > f.position AND n.append_id IS NOT NULL
+            ORDER BY n.position LIMIT 1
+        ) AS next
+    FROM events AS f WHERE f.append_id = $1
+) AS span
+JOIN events AS e
+    ON e.journal = span.journal AND e.position >= span.first
+    AND e.position < coalesce(span.next, 9223372036854775807)
+ORDER BY e.journal, e.position
+
+-- name: read_events
+SELECT journal, position, at, version, must_understand, checksum, body
+FROM events WHERE journal = $1 AND position > $2 ORDER BY position LIMIT $3
+
+-- name: read_tails
+-- The events of many journals after a position each, no further than the heads we were told of.
+SELECT e.journal, e.position, e.at, e.version, e.must_understand, e.checksum, e.body
+FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (journal, after, upto)
+JOIN events AS e ON e.journal = w.journal AND e.position > w.after AND e.position <= w.upto
+ORDER BY e.journal, e.position
+
+-- name: lock_for_request
+SELECT at, known, stopped, alive, ids, heads FROM lock_for_request($1, $2, $3, $4)
+
+-- name: lock_for_kill
+SELECT at, known, stopped, ids, heads FROM lock_for_kill($1, $2, $3, $4)
+
+-- name: live
+-- What a kill will probably find, so that it can be folded before anything is locked.
+SELECT id, head FROM journals
+WHERE kind = 'run'
+    AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
+    AND $1 IN ('all', 'agent:' || agent, 'thread:' || thread)
+ORDER BY id
+
+-- name: row
+SELECT * FROM journals WHERE id = $1
+
+-- name: rows
+SELECT * FROM find_rows($1, $2, $3, $4, $5, $6, $7)
+
+-- name: due
+-- Whose time has come, or who wants a driver and has none whose lease lives.
+SELECT * FROM journals WHERE id IN (
+    SELECT id FROM journals WHERE due_at <= (SELECT clock())
+    UNION
+    SELECT w.id FROM journals AS w
+    WHERE w.wants_driver AND NOT EXISTS (
+        SELECT FROM leases AS l WHERE l.driver = w.driver AND l.expires_at > (SELECT clock())
+    )
+)
+ORDER BY id LIMIT $1
+
+-- name: heads
+SELECT id, head FROM journals WHERE id = ANY ($1)
+
+-- name: switches
+SELECT scope, stopped_by, at, reason FROM switches WHERE is_on ORDER BY scope
+
+-- name: release
+UPDATE switches SET is_on = false WHERE scope = $1 AND is_on RETURNING true
+
+-- name: renew_lease
+INSERT INTO leases (driver, expires_at) VALUES ($1, clock() + $2)
+ON CONFLICT (driver) DO UPDATE SET expires_at = excluded.expires_at
+
+-- name: drop_lease
+DELETE FROM leases WHERE driver = $1
+
+-- name: lease_lives
+SELECT EXISTS (SELECT FROM leases WHERE driver = $1 AND expires_at > clock())
+
+-- name: blob
+SELECT body FROM blobs WHERE hash = $1
+
+-- name: purge
+SELECT runs, threads, values_removed FROM purge($1, $2)
+
+-- name: clock
+SELECT clock()
+
+-- name: notify
+SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload
+
+-- name: commit_to_disk
+-- An acknowledgement means that it is on the disk, whatever the server's default.
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off'

@@ -1,0 +1,299 @@
+-- Layout 1: tables, and the few functions that must see and write under one lock in one round trip.
+-- Names are found through search_path, which every connection of the store sets to its schema.
+-- Ids are compared byte by byte (COLLATE "C"), as Python sorts them: heads are locked in that order.
+
+CREATE TABLE midflight_layout (version integer NOT NULL);
+
+-- The read model, in the order of the fields of base.Row. Its row is also the lock of its journal.
+-- Room is left in each page (fillfactor) so that a step, which changes no indexed column, rewrites
+-- the row in place and touches no index. For the same reason no index mentions updated_at.
+CREATE TABLE journals (
+    id text COLLATE "C" PRIMARY KEY,
+    kind text COLLATE "C" NOT NULL,
+    head bigint NOT NULL,
+    thread text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL,
+    parent text COLLATE "C" NOT NULL,
+    title text NOT NULL,
+    phase text COLLATE "C" NOT NULL,
+    driver text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    wants_driver boolean NOT NULL,
+    open_questions bigint NOT NULL,
+    due_at double precision,
+    created_at double precision NOT NULL,
+    updated_at double precision NOT NULL,
+    steps bigint NOT NULL,
+    tokens bigint NOT NULL,
+    usd double precision NOT NULL
+) WITH (fillfactor = 70);
+
+CREATE INDEX journals_by_thread ON journals (thread, id);
+CREATE INDEX journals_by_agent ON journals (agent, id) WHERE kind = 'run';
+CREATE INDEX journals_by_parent ON journals (parent, id) WHERE parent <> '';
+CREATE INDEX journals_by_phase ON journals (phase, id) WHERE kind = 'run';
+CREATE INDEX journals_wanting ON journals (id) WHERE wants_driver;
+CREATE INDEX journals_due ON journals (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX journals_live ON journals (id)
+WHERE kind = 'run' AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'));
+
+-- In the order in which append_batch is given them.
+CREATE TABLE events (
+    journal text COLLATE "C" NOT NULL,
+    position bigint NOT NULL,
+    at double precision NOT NULL,
+    version integer NOT NULL,
+    must_understand boolean NOT NULL,
+    checksum bigint NOT NULL,
+    append_id text COLLATE "C",          -- on the first event of an append in this journal
+    body text NOT NULL,
+    PRIMARY KEY (journal, position)      -- no two appends can take one place, not even the first
+);
+
+-- An append whose answer was lost is looked up here, by any process and after any restart.
+CREATE UNIQUE INDEX events_by_append ON events (append_id, journal) WHERE append_id IS NOT NULL;
+
+CREATE TABLE blobs (hash text COLLATE "C" PRIMARY KEY, body bytea NOT NULL);
+CREATE TABLE blob_uses (
+    hash text COLLATE "C" NOT NULL,
+    journal text COLLATE "C" NOT NULL,
+    PRIMARY KEY (hash, journal)
+);
+CREATE INDEX blob_uses_by_journal ON blob_uses (journal);
+
+-- A switch that is off keeps its row: whoever starts something must have a row to lock.
+CREATE TABLE switches (
+    scope text COLLATE "C" PRIMARY KEY,
+    is_on boolean NOT NULL DEFAULT false,
+    stopped_by text NOT NULL DEFAULT '',
+    at double precision NOT NULL DEFAULT 0,
+    reason text NOT NULL DEFAULT ''
+);
+
+CREATE TABLE leases (
+    driver text COLLATE "C" PRIMARY KEY,
+    expires_at double precision NOT NULL  -- by the server's clock, which is the only judge
+);
+
+
+-- The store's clock. Unlike now() it goes on during a transaction that waits for a lock.
+CREATE FUNCTION clock() RETURNS double precision LANGUAGE sql VOLATILE
+RETURN extract(epoch FROM clock_timestamp())::double precision;
+
+
+-- Append many decisions of one process in one transaction; each of them succeeds or fails alone.
+-- No journal is in two of them. `wanted` are the journals they were decided on, `of_append` says
+-- by which. The second statement looks after the first has locked, so what it sees stays true.
+-- Failed is what was decided on another head, has an id that is known, or was stamped by a clock
+-- that is far from ours (a laptop that slept): the caller then looks which.
+CREATE FUNCTION append_batch(
+    sent_at double precision,
+    append_ids text[],
+    of_append integer[],
+    wanted text[],
+    expected bigint[],
+    new_events events[],
+    new_rows journals[],
+    blob_journals text[],
+    blob_hashes text[],
+    blob_bodies bytea[],
+    OUT at double precision,
+    OUT failed integer[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    in_time boolean := abs(clock() - sent_at) < 5;
+    left_out text[] := '{}';
+BEGIN
+    PERFORM FROM journals WHERE id = ANY (wanted) ORDER BY id FOR UPDATE;
+    at := clock();
+    failed := ARRAY(
+        SELECT w.append
+        FROM unnest(of_append, wanted, expected) AS w (append, id, expected)
+        LEFT JOIN journals AS j ON j.id = w.id
+        WHERE coalesce(j.head, 0) <> w.expected OR NOT in_time
+        UNION
+        SELECT a.append::integer
+        FROM unnest(append_ids) WITH ORDINALITY AS a (id, append)
+        WHERE EXISTS (SELECT FROM events AS e WHERE e.append_id = a.id)
+    );
+    IF failed <> '{}' THEN
+        left_out := ARRAY(
+            SELECT w.id FROM unnest(of_append, wanted) AS w (append, id)
+            WHERE w.append = ANY (failed)
+        );
+    END IF;
+
+    IF 0 = ANY (expected) THEN
+        INSERT INTO journals
+        SELECT r.* FROM unnest(new_rows) AS r JOIN unnest(wanted, expected) AS w (id, expected)
+            ON w.id = r.id
+        WHERE w.expected = 0 AND r.id <> ALL (left_out)
+        ORDER BY r.id;
+    END IF;
+    UPDATE journals AS j
+    SET head = r.head, title = r.title, phase = r.phase, driver = r.driver, epoch = r.epoch,
+        wants_driver = r.wants_driver, open_questions = r.open_questions, due_at = r.due_at,
+        updated_at = r.updated_at, steps = r.steps, tokens = r.tokens, usd = r.usd
+    FROM unnest(new_rows) AS r
+    WHERE j.id = r.id AND j.head < r.head AND r.id <> ALL (left_out);
+    INSERT INTO events
+    SELECT e.* FROM unnest(new_events) AS e WHERE e.journal <> ALL (left_out);
+
+    IF blob_hashes <> '{}' THEN
+        -- DO UPDATE, because DO NOTHING would not lock a blob that a purge is about to remove.
+        INSERT INTO blobs (hash, body)
+        SELECT DISTINCT ON (b.hash) b.hash, b.body
+        FROM unnest(blob_journals, blob_hashes, blob_bodies) AS b (journal, hash, body)
+        WHERE b.journal <> ALL (left_out)
+        ORDER BY b.hash
+        ON CONFLICT (hash) DO UPDATE SET hash = excluded.hash;
+        INSERT INTO blob_uses (hash, journal)
+        SELECT DISTINCT b.hash, b.journal FROM unnest(blob_journals, blob_hashes) AS b (journal, hash)
+        WHERE b.journal <> ALL (left_out)
+        ON CONFLICT DO NOTHING;
+    END IF;
+END $$;
+
+
+-- Lock what a request must see as of one moment: first switches, then leases, then heads, each in
+-- the order of their ids. Every statement looks after the one before it has locked. A switch that
+-- has no row yet gets one, or there would be nothing to lock.
+CREATE FUNCTION lock_for_request(
+    request_id text,
+    scopes text[],
+    drivers text[],
+    wanted text[],
+    OUT at double precision,
+    OUT known boolean,
+    OUT stopped switches[],
+    OUT alive text[],
+    OUT ids text[],
+    OUT heads bigint[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    locked bigint := 0;
+BEGIN
+    WHILE locked < cardinality(scopes) LOOP
+        PERFORM FROM switches WHERE scope = ANY (scopes) ORDER BY scope FOR SHARE;
+        GET DIAGNOSTICS locked = ROW_COUNT;
+        IF locked < cardinality(scopes) THEN
+            INSERT INTO switches (scope) SELECT s FROM unnest(scopes) AS s ORDER BY s
+            ON CONFLICT DO NOTHING;
+        END IF;
+    END LOOP;
+    PERFORM FROM leases WHERE driver = ANY (drivers) ORDER BY driver FOR SHARE;
+    PERFORM FROM journals WHERE id = ANY (wanted) ORDER BY id FOR UPDATE;
+    at := clock();
+    known := EXISTS (SELECT FROM events WHERE append_id = request_id);
+    stopped := ARRAY(SELECT s FROM switches AS s WHERE s.scope = ANY (scopes) AND s.is_on);
+    alive := ARRAY(SELECT driver FROM leases WHERE driver = ANY (drivers) AND expires_at > clock());
+    SELECT array_agg(id), array_agg(head) INTO ids, heads FROM journals WHERE id = ANY (wanted);
+END $$;
+
+
+-- Set a kill switch and lock every run in its scope that moves or has a driver. Taking the switch
+-- waits for every start, claim and resume that holds it; those that come later wait for us. A run
+-- that begins to move without them (an answer came) has no driver, and cannot get one.
+CREATE FUNCTION lock_for_kill(
+    kill_id text,
+    wanted_scope text,
+    who text,
+    why text,
+    OUT at double precision,
+    OUT known boolean,
+    OUT stopped switches,
+    OUT ids text[],
+    OUT heads bigint[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO switches (scope) VALUES (wanted_scope) ON CONFLICT DO NOTHING;
+    PERFORM FROM switches WHERE scope = wanted_scope FOR UPDATE;
+    UPDATE switches SET is_on = true, stopped_by = who, at = clock(), reason = why
+    WHERE scope = wanted_scope AND NOT is_on;
+    SELECT * INTO stopped FROM switches WHERE scope = wanted_scope;
+
+    SELECT array_agg(live.id), array_agg(live.head) INTO ids, heads
+    FROM (
+        SELECT id, head FROM journals
+        WHERE kind = 'run'
+            AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
+            AND wanted_scope IN ('all', 'agent:' || agent, 'thread:' || thread)
+        ORDER BY id
+        FOR UPDATE
+    ) AS live;
+    at := clock();
+    known := EXISTS (SELECT FROM events WHERE append_id = kill_id);
+END $$;
+
+
+-- Look the read model up. Planned anew at each call, since which index is best depends on which
+-- conditions are empty; a plan for all of them alike would read the whole table.
+CREATE FUNCTION find_rows(
+    wanted_kind text,
+    phases text[],
+    wanted_thread text,
+    wanted_agent text,
+    wanted_parent text,
+    before text,
+    at_most bigint
+) RETURNS SETOF journals LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT * FROM journals
+    WHERE kind = wanted_kind
+        AND (phases = '{}' OR phase = ANY (phases))
+        AND (wanted_thread = '' OR thread = wanted_thread)
+        AND (wanted_agent = '' OR agent = wanted_agent)
+        AND (wanted_parent = '' OR parent = wanted_parent)
+        AND (before = '' OR id < before)
+    ORDER BY id DESC
+    LIMIT at_most;
+END $$;
+
+
+-- Remove runs that ended long ago, threads that hold nothing else, and values nobody refers to.
+-- What somebody is using at this moment is left for the next time.
+CREATE FUNCTION purge(
+    ended_before double precision,
+    at_most bigint,
+    OUT runs text[],
+    OUT threads text[],
+    OUT values_removed bigint
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    hashes text[];
+BEGIN
+    runs := ARRAY(
+        SELECT id FROM journals
+        WHERE kind = 'run' AND phase IN ('done', 'failed', 'cancelled', 'killed')
+            AND updated_at < ended_before
+        ORDER BY id LIMIT at_most FOR UPDATE SKIP LOCKED
+    );
+    DELETE FROM journals WHERE id = ANY (runs);
+    threads := ARRAY(
+        SELECT id FROM journals AS t
+        WHERE kind = 'thread' AND open_questions = 0 AND updated_at < ended_before
+            AND NOT EXISTS (SELECT FROM journals AS r WHERE r.thread = t.id AND r.kind = 'run')
+        ORDER BY id LIMIT at_most FOR UPDATE SKIP LOCKED
+    );
+    threads := ARRAY(  -- once more under lock: a run may just have begun there
+        SELECT t FROM unnest(threads) AS t
+        WHERE NOT EXISTS (SELECT FROM journals AS r WHERE r.thread = t AND r.kind = 'run')
+    );
+    DELETE FROM journals WHERE id = ANY (threads);
+    DELETE FROM events WHERE journal = ANY (runs || threads);
+    WITH dropped AS (
+        DELETE FROM blob_uses WHERE journal = ANY (runs || threads) RETURNING hash
+    )
+    SELECT array_agg(DISTINCT hash) INTO hashes FROM dropped;
+    PERFORM FROM blobs WHERE hash = ANY (hashes) ORDER BY hash FOR UPDATE;
+    DELETE FROM blobs AS b
+    WHERE b.hash = ANY (hashes) AND NOT EXISTS (SELECT FROM blob_uses AS u WHERE u.hash = b.hash);
+    GET DIAGNOSTICS values_removed = ROW_COUNT;
+    DELETE FROM leases WHERE expires_at < clock() - 86400;
+END $$;

@@ -1,0 +1,222 @@
+"""Reachable runs: every event that fits a state, and journals grown from nothing but numbers.
+
+A number is spent choice by choice on the next event, whose fields are then taken from the state.
+Events go in by the same doors as in life (requests through ``decide``, facts through ``record``),
+and what the kernel refuses is left out: so everything that is generated can really happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from hypothesis import strategies as st
+
+from kernel.journals import ANN, BOB, OLGA, Run, queued, running, waiting
+from midflight.errors import IllegalEvent, Refused
+from midflight.kernel import decide as decisions
+from midflight.kernel import events as e
+from midflight.kernel.decide import Known
+from midflight.kernel.machine import TRANSITIONS, check
+from midflight.kernel.phases import Cause, Effect, Outcome
+from midflight.kernel.record import Event, Fact, Limits, Request, Usage
+from midflight.kernel.state import RunState
+
+T = TypeVar("T")
+
+NUMBERS: Final = 2**24  # larger ranges are not drawn evenly
+
+
+class Chance:
+    """One number, spent choice by choice."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def among(self, options: Sequence[T]) -> T:
+        self._left, choice = divmod(self._left, len(options))
+        return options[choice]
+
+    def position(self, places: Iterable[int], state: RunState) -> int:
+        """One of them, or a place where there is nothing of the kind."""
+        return self.among(list(places) or [state.head])
+
+    def epoch(self, state: RunState) -> int:
+        """Mostly today's."""
+        return state.epoch - self.among((0, 0, 0, 0, 0, 0, 0, 1))
+
+
+Maker = Callable[[RunState, Chance], Event]
+
+MAKERS: Final[dict[type[Event], Maker]] = {
+    e.RunCreated: lambda s, c: e.RunCreated(who=ANN, agent="trip", thread="t-1", brief="Again"),
+    e.DriverClaimed: lambda s, c: e.DriverClaimed(epoch=c.epoch(s) + 1, driver="d-2"),
+    e.DriverReleased: lambda s, c: e.DriverReleased(epoch=c.epoch(s)),
+    e.DriverRevoked: lambda s, c: e.DriverRevoked(scope="all"),
+    e.RunEntered: lambda s, c: e.RunEntered(epoch=c.epoch(s)),
+    e.RunFinished: lambda s, c: e.RunFinished(
+        epoch=c.epoch(s), outcome=c.among(("done", "failed", "cancelled"))
+    ),
+    e.PlanSet: lambda s, c: e.PlanSet(epoch=c.epoch(s), steps=("Book",)),
+    e.StepSettled: lambda s, c: e.StepSettled(epoch=c.epoch(s), step="look", name="look"),
+    e.AttemptStarted: lambda s, c: e.AttemptStarted(
+        epoch=c.epoch(s),
+        step=c.among(("book", "pay", "mail", "think")),
+        name="tool",
+        effect=c.among((Effect.WRITE, Effect.ONCE, Effect.ONCE, Effect.MODEL, Effect.READ)),
+        idempotency_key="key",
+        undoable=c.among((True, False)),
+        irreversible=c.among((False, False, True)),
+        release_always=c.among((False, False, True)),
+    ),
+    e.AttemptSettled: lambda s, c: e.AttemptSettled(
+        epoch=c.epoch(s),
+        attempt=c.position([*s.open, *s.open, *s.effects], s),
+        outcome=c.among((Outcome.DONE, Outcome.UNKNOWN, *Outcome)),
+        usage=c.among((Usage(), Usage(tokens=10, usd=0.5), Usage(tokens=10))),
+    ),
+    e.LateOutcome: lambda s, c: e.LateOutcome(
+        epoch=c.epoch(s),
+        attempt=c.position([*s.open, *s.effects], s),
+        outcome=c.among((Outcome.DONE, Outcome.NOT_DONE, *Outcome)),
+    ),
+    e.TextStreamed: lambda s, c: e.TextStreamed(epoch=c.epoch(s), step="think", offset=0, text="a"),
+    e.UsageSpent: lambda s, c: e.UsageSpent(epoch=c.epoch(s), usage=Usage(tokens=1)),
+    e.WindowOpened: lambda s, c: e.WindowOpened(
+        epoch=c.epoch(s), step="mail", noun="email", until=s.at + 10
+    ),
+    e.TimerSet: lambda s, c: e.TimerSet(epoch=c.epoch(s), name="retry", until=s.at + 10),
+    e.TimerCleared: lambda s, c: e.TimerCleared(epoch=c.epoch(s), name="retry"),
+    e.StateSaved: lambda s, c: e.StateSaved(epoch=c.epoch(s)),
+    e.GuardSet: lambda s, c: e.GuardSet(
+        epoch=c.epoch(s), name="menu.txt", kind="file", fingerprint="abc"
+    ),
+    e.QuestionOpened: lambda s, c: e.QuestionOpened(
+        epoch=c.epoch(s), kind="approval", message="Pay?", about=c.position(s.open, s)
+    ),
+    e.QuestionAnswered: lambda s, c: e.QuestionAnswered(
+        who=c.among((ANN, BOB)), question=c.position([*s.questions, *s.answered], s)
+    ),
+    e.QuestionClosed: lambda s, c: e.QuestionClosed(
+        question=c.position([*s.questions, *s.answered], s), why="expired"
+    ),
+    e.WaitBegan: lambda s, c: e.WaitBegan(epoch=c.epoch(s)),
+    e.WaitEnded: lambda s, c: e.WaitEnded(epoch=c.epoch(s)),
+    e.PauseRequested: lambda s, c: e.PauseRequested(who=c.among((ANN, BOB))),
+    e.ResumeRequested: lambda s, c: e.ResumeRequested(who=c.among((ANN, BOB)), diff="a =b="),
+    e.RedirectRequested: lambda s, c: e.RedirectRequested(
+        who=c.among((ANN, BOB)), text="Elsewhere", resume=c.among((False, True))
+    ),
+    e.CancelRequested: lambda s, c: e.CancelRequested(
+        who=c.among((ANN, BOB)), now=c.among((False, False, True))
+    ),
+    e.EffectStopRequested: lambda s, c: e.EffectStopRequested(
+        who=ANN, attempt=c.position(s.open, s)
+    ),
+    e.UndoRequested: lambda s, c: e.UndoRequested(
+        who=ANN, effects=c.among(((), tuple(s.effects)[-1:]))
+    ),
+    e.LimitsRaised: lambda s, c: e.LimitsRaised(who=ANN, limits=Limits(usd=9.0)),
+    e.HoldPlaced: lambda s, c: e.HoldPlaced(cause=c.among(tuple(Cause))),
+    e.HoldLifted: lambda s, c: e.HoldLifted(cause=c.among((*sorted(s.holds), *Cause))),
+    e.Paused: lambda s, c: e.Paused(epoch=c.epoch(s), upto=s.head - c.among((0, 0, 0, 1, -1))),
+    e.RedirectDelivered: lambda s, c: e.RedirectDelivered(
+        epoch=c.epoch(s), upto=s.head - c.among((0, 0, 0, 1, -1)), brief="Elsewhere"
+    ),
+    e.Killed: lambda s, c: e.Killed(who=OLGA, scope="all"),
+    e.Recovered: lambda s, c: e.Recovered(who=OLGA),
+    e.MessagesTaken: lambda s, c: e.MessagesTaken(run=s.journal, upto=1),
+    e.UndoStarted: lambda s, c: e.UndoStarted(
+        epoch=c.epoch(s),
+        effect=c.position([*s.effects, *s.undo_wanted], s),
+        idempotency_key="key:undo",
+    ),
+    e.UndoSettled: lambda s, c: e.UndoSettled(
+        epoch=c.epoch(s),
+        undo=c.position(s.undos, s),
+        undone=c.among((True, False)),
+        final=c.among((True, False)),
+    ),
+    e.WorkSaved: lambda s, c: e.WorkSaved(epoch=c.epoch(s), what=("the draft",)),
+    e.ChildSpawned: lambda s, c: e.ChildSpawned(
+        epoch=c.epoch(s), child=f"r-{s.head}", agent="scout", brief="Look around"
+    ),
+    e.ChildSettled: lambda s, c: e.ChildSettled(
+        epoch=c.epoch(s), child=c.among((*s.children, "nobody")), outcome="done"
+    ),
+}
+"""How to make an event of each kind that a run's journal knows, from a state and some chance."""
+
+RUN_EVENTS: Final = tuple(MAKERS)
+
+OFTEN: Final = (
+    e.AttemptStarted,
+    e.AttemptSettled,
+    e.LateOutcome,
+    e.UndoStarted,
+    e.QuestionOpened,
+    e.WaitBegan,
+    e.DriverClaimed,
+)
+"""Else most histories are over before anything interesting has begun."""
+
+
+def some_event(state: RunState, number: int) -> Event:
+    """Mostly one that the phase takes."""
+    chance = Chance(number)
+    row = sorted(TRANSITIONS[state.phase], key=lambda kind: kind.stored_name())
+    row += [kind for kind in OFTEN if kind in row] * 3
+    kinds = RUN_EVENTS if chance.among(range(16)) == 0 else row
+    return MAKERS[chance.among(kinds)](state, chance)
+
+
+def offer(run: Run, event: Event) -> bool:
+    """Hand it in by its own door; whether the journal has grown."""
+    head = run.state.head
+    try:
+        if isinstance(event, e.Killed):
+            run.kill()
+        elif isinstance(event, Request):
+            run.ask(event)
+        elif isinstance(event, Fact):
+            run.report(event)
+        else:
+            run.append(event)
+    except (Refused, IllegalEvent):
+        assert run.state.head == head
+    return run.state.head > head
+
+
+def accepts(state: RunState, event: Event) -> bool:
+    """Whether the very next event may be this one."""
+    try:
+        check(state, event)
+    except (Refused, IllegalEvent):
+        return False
+    return True
+
+
+def grants(state: RunState, request: Request) -> bool:
+    """Whether asking for it now would append something."""
+    try:
+        verdict = decisions.decide(state, request)
+    except Refused:
+        return False
+    return not isinstance(verdict, Known)
+
+
+def grown(numbers: Sequence[int]) -> Run:
+    """A run that has lived through all that the numbers say."""
+    first, *rest = numbers
+    run = Chance(first).among((queued, running, running, waiting))()
+    for number in rest:
+        offer(run, some_event(run.state, number))
+    return run
+
+
+@st.composite
+def histories(draw: st.DrawFn, longest: int = 60) -> Run:
+    """A run in any state that can be reached; a failure shows its journal."""
+    # Lists without a lower bound hold five numbers on average, and no run ends in five events.
+    numbers = st.lists(st.integers(0, NUMBERS - 1), min_size=longest // 2, max_size=longest)
+    return grown(draw(numbers))

@@ -1,0 +1,283 @@
+"""The words on a control before it is pressed. That they are enabled rightly is a property."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kernel.journals import (
+    ANN,
+    Run,
+    cancelled,
+    cancelling,
+    done,
+    killed,
+    paused,
+    pausing,
+    queued,
+    running,
+    waiting,
+)
+from midflight.kernel import events as e
+from midflight.kernel.machine import VERBS
+from midflight.kernel.phases import Cause, Effect, Outcome
+from midflight.kernel.preview import Offer, preview
+
+
+def says(run: Run, verb: str) -> tuple[str, str]:
+    """Label and consequence of a control that can be pressed."""
+    offer = preview(run.state)[verb]
+    assert offer.enabled
+    return offer.label, offer.consequence
+
+
+def why_not(run: Run, verb: str) -> str:
+    offer = preview(run.state)[verb]
+    assert not offer.enabled
+    return offer.consequence
+
+
+@pytest.mark.parametrize(
+    "phase", [queued, running, pausing, paused, waiting, cancelling, done, cancelled, killed]
+)
+def test_every_verb_is_always_shown_with_a_label_and_a_consequence(
+    phase: Callable[[], Run],
+) -> None:
+    offers = preview(phase().state)
+
+    assert list(offers) == list(VERBS)
+    assert all(offer.verb == verb and offer.label for verb, offer in offers.items())
+    assert all(offer.consequence for offer in offers.values())
+
+
+# ── pause and resume ─────────────────────────────────────────────────────────────────────────
+
+
+def test_pause_keeps_the_context() -> None:
+    assert says(running(), "pause") == ("Pause", "Resume keeps context")
+
+
+def test_pause_names_the_effect_it_will_let_finish_and_no_model_call() -> None:
+    run = running()
+    run.start("create_invoice", noun="invoice")
+    run.start("think", effect=Effect.MODEL)
+
+    assert says(run, "pause") == ("Pause", "Finishes invoice first, keeps context")
+
+
+def test_pause_is_not_offered_twice() -> None:
+    assert why_not(pausing(), "pause") == "It is pausing"
+    assert why_not(paused(), "pause") == "It is paused"
+
+
+def test_resume_continues() -> None:
+    assert says(paused(), "resume") == ("Resume", "Continues with context kept")
+
+
+def test_resume_while_pausing_takes_the_pause_back() -> None:
+    assert says(pausing(), "resume") == ("Keep running", "Takes the pause back")
+
+
+@pytest.mark.parametrize("held", [paused, pausing])
+def test_resume_does_not_promise_to_continue_what_something_else_holds(
+    held: Callable[[], Run],
+) -> None:
+    run = held()
+    run.append(e.HoldPlaced(cause=Cause.CAP), e.HoldPlaced(cause=Cause.DRAIN))
+
+    assert says(run, "resume") == ("Resume", "Still held afterwards: cap, drain")
+
+
+def test_resume_says_whose_hold_it_does_not_lift() -> None:
+    run = running()
+    run.append(e.HoldPlaced(cause=Cause.PARKED), e.HoldPlaced(cause=Cause.CAP))
+
+    assert why_not(run, "resume") == "Held for another reason: cap, parked"
+    assert says(run, "pause") == ("Pause", "Resume keeps context")
+
+
+# ── redirect, answer, raise, stop it ─────────────────────────────────────────────────────────
+
+
+def test_redirect_says_when_it_is_used() -> None:
+    assert says(running(), "redirect") == ("Redirect", "Rewrites the next step")
+    assert says(paused(), "redirect") == ("Redirect", "Used when you resume")
+    assert says(waiting(), "redirect") == ("Redirect", "Skips this, rewrites the step")
+
+
+def test_redirect_does_not_promise_to_skip_a_question_that_nothing_waits_for() -> None:
+    run = waiting()
+    run.answer(next(iter(run.state.questions)))
+    run.open_question("And the wine?")
+
+    assert says(run, "redirect") == ("Redirect", "Rewrites the next step")
+
+
+def test_review_counts_the_decisions() -> None:
+    run = waiting()
+    assert says(run, "answer") == ("Review", "1 decision")
+
+    run.open_question("And the wine?")
+    assert says(run, "answer") == ("Review", "2 decisions")
+
+    assert why_not(running(), "answer") == "Nothing is asked"
+
+
+def test_raising_the_cap_continues_only_what_is_held_for_it_alone() -> None:
+    run = running()
+    assert says(run, "raise limits") == ("Raise cap", "Allows more before it asks")
+
+    run.append(e.HoldPlaced(cause=Cause.CAP))
+    assert says(run, "raise limits") == ("Raise cap", "Then continues")
+
+    run.pause()
+    assert says(run, "raise limits") == ("Raise cap", "Still held afterwards: user")
+
+
+def test_stop_it_names_what_may_have_partly_happened() -> None:
+    run = running()
+    run.start("create_invoice", noun="invoice")
+    run.start("think", effect=Effect.MODEL)
+    run.pause()
+
+    assert says(run, "stop effect") == (
+        "Stop it",
+        "Aborts invoice, which may have partly happened",
+    )
+
+
+def test_stop_it_is_not_offered_for_what_cannot_be_stopped() -> None:
+    run = running()
+    run.start("mail", noun="email", irreversible=True)
+    run.pause()
+
+    assert why_not(run, "stop effect") == "Nothing in flight can be stopped"
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_cancel_with_nothing_done_saves_what_there_is() -> None:
+    assert says(running(), "cancel") == ("Cancel", "Saves what is done so far")
+
+
+def test_cancel_names_what_it_undoes_and_what_stays() -> None:
+    run = running()
+    for n in range(20):
+        run.did(f"create_task_{n}", noun="task", undoable=True)
+    run.did("mail", noun="email")
+
+    assert says(run, "cancel") == (
+        "Cancel",
+        "Undoes 20 tasks, email stays, saves partial work to thread",
+    )
+
+
+def test_cancel_does_not_count_what_did_not_happen_or_is_undone() -> None:
+    run = running()
+    run.did("book", Outcome.NOT_DONE, noun="table", undoable=True)
+    run.did("mail", Outcome.NOT_STARTED, noun="email")
+    lock = run.did("take_lock", noun="lock", undoable=True)
+    run.undo(lock)
+
+    assert says(run, "cancel") == ("Cancel", "Saves what is done so far")
+
+
+def test_cancel_counts_what_is_in_flight_or_in_doubt() -> None:
+    run = running()
+    run.did("book", Outcome.UNKNOWN, noun="table", undoable=True)
+    run.start("pay", noun="payment", undoable=True)
+
+    assert says(run, "cancel") == (
+        "Cancel",
+        "Undoes table and payment, saves partial work to thread",
+    )
+
+
+def test_a_long_list_is_cut() -> None:
+    run = running()
+    for noun in ("table", "taxi", "room", "guide", "boat"):
+        run.did(noun, noun=noun, undoable=True)
+
+    _, consequence = says(run, "cancel")
+
+    assert consequence == "Undoes table, taxi and 3 more, saves partial work to thread"
+
+
+def test_cancel_asks_first_only_while_something_irreversible_is_in_flight() -> None:
+    run = running()
+    mail = run.start("mail", noun="email", irreversible=True)
+    assert preview(run.state)["cancel"].confirm == (
+        "email is under way and cannot be stopped. Cancel anyway?"
+    )
+
+    run.settle(mail)
+    assert preview(run.state)["cancel"].confirm == ""
+
+
+def test_while_cancelling_the_control_says_stop_now_and_what_may_remain() -> None:
+    run = cancelling()
+    assert says(run, "cancel") == ("Stop now", "Skips what is left")
+
+    run = running()
+    run.did("hold_table", noun="hold", undoable=True)
+    run.cancel()
+    assert says(run, "cancel") == ("Stop now", "Skips undo, hold may remain")
+
+
+def test_it_cannot_stop_more_than_now() -> None:
+    run = running()
+    run.cancel(now=True)
+
+    assert why_not(run, "cancel") == "Stopping now"
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "redirect", "answer"])
+def test_while_cancelling_the_other_controls_say_why_they_are_off(verb: str) -> None:
+    assert why_not(cancelling(), verb) == "Not while cancelling"
+
+
+# ── after the end ────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_ended_run_says_how_it_ended() -> None:
+    assert why_not(done(), "pause") == "It has ended: done"
+    assert why_not(cancelled(), "cancel") == "It has ended: cancelled"
+
+
+def test_undo_names_what_it_undoes() -> None:
+    run = running()
+    run.did("book", noun="table", undoable=True)
+    run.finish()
+
+    assert says(run, "undo") == ("Undo", "Undoes table")
+
+
+def test_undo_is_offered_again_for_what_could_not_be_undone() -> None:
+    run = running()
+    booking = run.did("book", noun="table", undoable=True)
+    run.finish()
+    run.ask(e.UndoRequested(who=ANN))
+    run.undo(booking, undone=False, why="closed")
+    assert says(run, "undo") == ("Undo", "Undoes table")
+
+    run.ask(e.UndoRequested(who=ANN))
+    run.undo(booking)
+    assert why_not(run, "undo") == "Nothing can be undone"
+
+
+def test_undo_is_not_offered_for_what_was_in_flight_at_a_kill_until_its_outcome_is_known() -> None:
+    run = running()
+    booking = run.start("book", noun="table", undoable=True)
+    run.kill()
+    assert why_not(run, "undo") == "Nothing can be undone"
+
+    run.report(e.LateOutcome(epoch=1, attempt=booking, outcome=Outcome.DONE))
+    assert says(run, "undo") == ("Undo", "Undoes table")
+
+
+def test_a_killed_run_comes_back_paused() -> None:
+    assert preview(killed().state)["recover"] == Offer(
+        "recover", "Recover", enabled=True, consequence="Comes back paused"
+    )

