@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal clean
+.PHONY: help demo test check fix constraints diagram bench-journal mutants clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -40,6 +40,9 @@ diagram: $(INSTALLED)  ## redraw the state diagram in ARCHITECTURE.md from the t
 
 bench-journal: $(INSTALLED)  ## measure the stores against raw SQLite and raw asyncpg
 	@$(BIN)/python bench/journal.py
+
+mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
+	@$(BIN)/python scripts/mutants.py
 
 clean:  ## remove what make has made
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,6 +5,6 @@ from __future__ import annotations
 from hypothesis import settings
 
 settings.register_profile(
-    "deterministic", derandomize=True, database=None, deadline=None, max_examples=80
+    "deterministic", derandomize=True, database=None, deadline=None, max_examples=50
 )
 settings.load_profile("deterministic")

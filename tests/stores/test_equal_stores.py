@@ -40,10 +40,15 @@ async def begins(d: Driver, n: int) -> int:
     return await d.begins(f"step-{n}", effect=effect, **fields)
 
 
-async def settles(d: Driver, n: int) -> Committed:
-    attempt = min(d.state.open, default=n)
+async def settles(d: Driver, n: int) -> list[object]:
+    """Everything in flight ends, or nothing does and somebody says so all the same."""
+    how = list(Outcome)[n % 6] if n > 3 else Outcome.DONE
     result = Raw(b'"' + b"x" * (n * 20_000) + b'"')
-    return await d.settles(attempt, list(Outcome)[n % 6], result=result, usage=Usage(n, n / 10))
+    told = [
+        await d.settles(attempt, how, result=result, usage=Usage(n, n / 10))
+        for attempt in [*d.state.open, n]
+    ]
+    return [_timeless(answer) for answer in told]
 
 
 async def tells_late(d: Driver, n: int) -> Committed:
@@ -131,8 +136,8 @@ COURSES: Final = (
     ("begin", "settle", "begin"),
     ("begin", "pause", "redirect", "settle", "deliver", "paused", "resume", "enter"),
     ("settle", "question", "wait", "leave", "answer", "claim", "enter"),
-    ("settle", "settle", "cancel", "undo", "undone", "finish", "leave"),
-    ("settle", "settle", "front", "finish", "start", "claim", "enter"),
+    ("settle", "cancel", "undo", "undone", "finish", "leave"),
+    ("settle", "front", "finish", "start", "claim", "enter"),
     ("kill", "late outcome", "recover", "release", "resume", "claim", "enter"),
 )
 """What often follows each other; from single doings alone a run seldom gets far."""

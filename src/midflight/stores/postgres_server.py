@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
@@ -34,9 +34,9 @@ except ImportError as missing:
         'pip install "midflight[postgres]"'
     ) from missing
 
-Connection = asyncpg.Connection[asyncpg.Record]
-Work = Callable[[Connection], Awaitable["T"]]
 T = TypeVar("T")
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"  # generic in its stubs only
+Work: TypeAlias = Callable[["Connection"], Awaitable[T]]
 
 SQL: Final = named("postgres.sql")
 MIGRATIONS: Final = ("postgres_001.sql",)
@@ -58,7 +58,7 @@ SETTINGS: Final = {
     "jit": "off",
 }
 
-_GONE: Final = (
+GONE: Final = (
     OSError,  # with it every TimeoutError
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -67,7 +67,7 @@ _GONE: Final = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
 )
-_BUSY: Final = (
+BUSY: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.LockNotAvailableError,
@@ -91,6 +91,7 @@ class Server:
         self._dsn = dsn
         self._schema = schema
         self._user, self._database, self._host = _address(dsn)
+        self.channel = f"midflight_{schema}"
         self.where = f"database {self._database} on {self._host}"
 
     async def connect(self) -> Connection:
@@ -190,13 +191,13 @@ class Server:
                 StoreUnavailable,
                 "has no connection left: raise max_connections or run fewer processes",
             ),
-            (_BUSY, StoreBusy, "is held up by another program's locks: try again"),
+            (BUSY, StoreBusy, "is held up by another program's locks: try again"),
             (
                 (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError),
                 StoreUnavailable,
                 f"has lost the store's tables in schema {schema}: restore them from a backup",
             ),
-            (_GONE, StoreUnavailable, "cannot be reached: check that it runs, host and port"),
+            (GONE, StoreUnavailable, "cannot be reached: check that it runs, host and port"),
         ):
             if isinstance(error, kinds):
                 return raised(f"{self.where} {advice} ({_brief(error)}).")
@@ -219,7 +220,7 @@ class Link:
             return await work(connection)
         except BaseException as error:
             # After a cancelled or unanswered query nobody knows what the connection is busy with.
-            unsure = not isinstance(error, Exception) or isinstance(error, _GONE)
+            unsure = not isinstance(error, Exception) or isinstance(error, GONE)
             if unsure or connection.is_closed() or connection.is_in_transaction():
                 self.drop()
             raise
@@ -273,7 +274,7 @@ async def persist(server: Server, link: Link, work: Work[T]) -> T:
     while True:
         try:
             return await link.do(work)
-        except (*_GONE, *_BUSY) as error:
+        except (*GONE, *BUSY) as error:
             if anyio.current_time() + pause > deadline:
                 raise _unknown(server, error) from error
         except asyncpg.PostgresError as error:

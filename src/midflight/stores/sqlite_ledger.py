@@ -66,6 +66,7 @@ class Ledger:
         self._rows: dict[str, Row] = {}  # as last written by us
         self._touched: set[str] = set()
         self._unflushed: set[str] = set()
+        self._staged: set[str] = set()  # ids of appends that are not in the tables yet
         self._events: list[tuple[Any, ...]] = []
         self._blobs: list[tuple[str, str, bytes]] = []
         self._version = -1
@@ -94,9 +95,7 @@ class Ledger:
             self._db.execute("ROLLBACK")
         self._forget(self._touched)
         self._touched.clear()
-        self._unflushed.clear()
-        self._events.clear()
-        self._blobs.clear()
+        self._clear_staged()
 
     def _forget(self, journals: set[str]) -> None:
         for journal in journals:
@@ -111,7 +110,8 @@ class Ledger:
         if journal in self._unflushed:
             self._flush()
         self._rows.pop(journal, None)  # somebody else may have written it
-        state = state or empty_state(journal)
+        if state is None or not self._append_at(journal, state.head):
+            state = empty_state(journal)  # not seen yet, or purged by somebody else
         for record in read_events(self._db, journal, state.head, -1):
             advance(state, record)
         self._states[journal] = (state, self._version)
@@ -139,6 +139,7 @@ class Ledger:
             if encoded.blob is not None:
                 self._blobs.append((journal, *encoded.blob))
         self._unflushed |= first
+        self._staged.add(planned.append_id)
         return tuple(planned.records)
 
     def _flush(self) -> None:
@@ -148,8 +149,12 @@ class Ledger:
             db.executemany(SQL["insert_blob"], [(h, body) for _, h, body in self._blobs])
             db.executemany(SQL["insert_blob_use"], [(j, h) for j, h, _ in self._blobs])
         self._write_rows()
+        self._clear_staged()
+
+    def _clear_staged(self) -> None:
         self._events.clear()
         self._blobs.clear()
+        self._staged.clear()
         self._unflushed.clear()
 
     def _write_rows(self) -> None:
@@ -159,7 +164,7 @@ class Ledger:
             row = summary(self._states[journal][0])
             r, before = row, self._rows.get(journal)
             self._rows[journal] = row
-            if before is not None and _fixed(row) == _fixed(before):
+            if _merely_stepped(before, row):
                 touched.append((r.head, r.updated_at, r.steps, r.tokens, r.usd, journal))
             else:
                 changed.append(msgspec.structs.astuple(row))
@@ -176,14 +181,16 @@ class Ledger:
         try:
             return Committed(self._plan(decision, states))
         except JournalConflict:
+            self._flush()  # the first of two equal ones may be in this very batch
             begins = [(entry.journal, entry.expected + 1) for entry in decision.entries]
-            ids = (self._db.execute(SQL["append_at"], place).fetchone() for place in begins)
-            if all(found == (decision.id,) for found in ids):
+            if all(self._append_at(*place) == (decision.id,) for place in begins):
                 return Committed(self._records(begins), repeated=True)
             raise
 
     def submit(self, request: Submit) -> Committed:
         """See ``Store.submit``."""
+        if request.id in self._staged:
+            self._flush()
         if begins := self._db.execute(SQL["find_request"], (request.id,)).fetchall():
             return Committed(self._records(begins), repeated=True)
         journals = set(request.journals)
@@ -259,6 +266,12 @@ class Ledger:
         self._touched |= touched
         return self._stage(planned, requested=requested)
 
+    def _append_at(self, journal: str, position: int) -> tuple[str | None] | None:
+        """Which append begins at a place: None if there is no such place."""
+        found: tuple[str | None] | None
+        found = self._db.execute(SQL["append_at"], (journal, position)).fetchone()
+        return found
+
     def _records(self, begins: Iterable[tuple[str, int]]) -> tuple[Recorded, ...]:
         """What an append committed that begins at these places."""
         records: list[Recorded] = []
@@ -268,6 +281,13 @@ class Ledger:
         return tuple(records)
 
 
-def _fixed(row: Row) -> tuple[object, ...]:
-    """What of a row stays the same in a mere step."""
-    return (row.phase, row.driver, row.wants_driver, row.due_at, row.open_questions, row.title)
+def _merely_stepped(before: Row | None, row: Row) -> bool:
+    """Whether nothing but the counters of a row has changed."""
+    return before is not None and row == msgspec.structs.replace(
+        before,
+        head=row.head,
+        updated_at=row.updated_at,
+        steps=row.steps,
+        tokens=row.tokens,
+        usd=row.usd,
+    )

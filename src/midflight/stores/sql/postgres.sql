@@ -28,7 +28,8 @@ SELECT
 
 -- name: appended
 -- What was appended under an id: in each journal from its first event up to the next append.
-SELECT e.journal, e.position, e.at, e.version, e.must_understand, e.checksum, e.body
+SELECT e.journal, e.position, e.at, e.version, e.must_understand, e.checksum,
+    convert_to(e.body, 'UTF8') AS body
 FROM (
     SELECT
         f.journal,
@@ -46,14 +47,19 @@ JOIN events AS e
 ORDER BY e.journal, e.position
 
 -- name: read_events
-SELECT journal, position, at, version, must_understand, checksum, body
+-- As bytes: what a broken disk has made of the text is for the checksum to find.
+SELECT journal, position, at, version, must_understand, checksum, convert_to(body, 'UTF8') AS body
 FROM events WHERE journal = $1 AND position > $2 ORDER BY position LIMIT $3
 
 -- name: read_tails
--- The events of many journals after a position each, no further than the heads we were told of.
-SELECT e.journal, e.position, e.at, e.version, e.must_understand, e.checksum, e.body
-FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (journal, after, upto)
-JOIN events AS e ON e.journal = w.journal AND e.position > w.after AND e.position <= w.upto
+-- The same for many journals at once: those with a short tail cost one round trip together.
+SELECT e.journal, e.position, e.at, e.version, e.must_understand, e.checksum,
+    convert_to(e.body, 'UTF8') AS body
+FROM unnest($1::text[], $2::bigint[]) AS w (journal, after)
+CROSS JOIN LATERAL (
+    SELECT * FROM events WHERE journal = w.journal AND position > w.after
+    ORDER BY position LIMIT $3
+) AS e
 ORDER BY e.journal, e.position
 
 -- name: lock_for_request

@@ -1,0 +1,138 @@
+"""Who moved: how one process hears of another's appends, through LISTEN and NOTIFY.
+
+A NOTIFY inside an append's transaction would make all commits of the server queue up behind each
+other, so it goes out beside them: at once for a request, which somebody waits for, and every ten
+milliseconds for what drivers write. It only ever says that there is something to read. If one is
+lost, because a process died or a connection broke, the poll finds it a second later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import anyio
+import msgspec
+
+from midflight.stores.hub import Hub
+from midflight.stores.postgres_server import ERRORS, SQL, Connection, Server
+
+POLL_S: Final = 1.0
+SPACING_S: Final = 0.01
+PAYLOAD_MAX: Final = 7500  # Postgres takes less than 8,000 bytes
+OUTBOX_MAX: Final = 10_000  # without a connection: past this, the others' poll has to do
+AGAIN_S: Final = 0.25
+
+
+class _Moved(msgspec.Struct, array_like=True):
+    sender: str
+    heads: dict[str, int]
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(_Moved)
+
+
+class News:
+    """One connection of its own, on which this process listens, tells and polls."""
+
+    def __init__(self, server: Server, hub: Hub, name: str) -> None:
+        self._server = server
+        self._hub = hub
+        self._name = name
+        self._outbox: dict[str, int] = {}
+        self._anything = anyio.Event()
+        self._urgent = anyio.Event()
+        self._closing = False
+        self._ended = anyio.Event()
+
+    def moved(self, heads: Iterable[tuple[str, int]], *, at_once: bool) -> None:
+        """Tell the other processes that these journals now end here."""
+        if len(self._outbox) > OUTBOX_MAX:
+            self._outbox.clear()
+        self._outbox.update(heads)
+        self._anything.set()
+        if at_once:
+            self._urgent.set()
+
+    async def close(self) -> None:
+        """Tell what is left, then end."""
+        self._closing = True
+        self._anything.set()
+        self._urgent.set()
+        await self._ended.wait()
+
+    async def run(self) -> None:
+        """Listen, through lost connections, until closed."""
+        try:
+            await self._run()
+        finally:
+            self._ended.set()
+
+    async def _run(self) -> None:
+        while self._outbox or not self._closing:
+            connection = None
+            try:
+                connection = await self._server.connect()
+                await self._listen(connection)
+            except ERRORS:
+                if self._closing:
+                    return  # they will poll
+                await anyio.sleep(AGAIN_S)
+            finally:
+                if connection is not None:
+                    connection.terminate()
+
+    async def _listen(self, connection: Connection) -> None:
+        await connection.add_listener(self._server.channel, self._heard)
+        connection.add_termination_listener(lambda _: self._anything.set())
+        await self._poll(connection)  # what was said while nobody listened
+        polled = anyio.current_time()
+        while not connection.is_closed():
+            await self._tell(connection)
+            if self._closing:
+                return
+            if anyio.current_time() - polled >= POLL_S:
+                await self._poll(connection)
+                polled = anyio.current_time()
+            await self._wait(polled + POLL_S)
+
+    async def _wait(self, until: float) -> None:
+        with anyio.move_on_after(until - anyio.current_time()):
+            await self._anything.wait()
+        if self._outbox:
+            with anyio.move_on_after(SPACING_S):
+                await self._urgent.wait()
+        self._anything, self._urgent = anyio.Event(), anyio.Event()
+
+    async def _tell(self, connection: Connection) -> None:
+        told = dict(self._outbox)
+        if told:
+            await connection.execute(SQL["notify"], self._server.channel, self._letters(told))
+        for journal, head in told.items():
+            if self._outbox.get(journal) == head:
+                del self._outbox[journal]
+
+    def _letters(self, heads: Mapping[str, int]) -> list[str]:
+        letters, some, size = [], dict[str, int](), 0
+        for journal, head in heads.items():
+            size += 6 * len(journal) + 24  # as JSON, were every letter escaped
+            if size > PAYLOAD_MAX and some:
+                letters.append(_encoder.encode(_Moved(self._name, some)).decode())
+                some, size = {}, 6 * len(journal) + 24
+            some[journal] = head
+        letters.append(_encoder.encode(_Moved(self._name, some)).decode())
+        return letters
+
+    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        try:
+            moved = _decoder.decode(str(payload))
+        except msgspec.DecodeError:
+            return  # somebody else's words on our channel
+        if moved.sender != self._name:  # our own watchers were told before the commit was
+            self._hub.moved(moved.heads)
+
+    async def _poll(self, connection: Connection) -> None:
+        if watched := self._hub.watched:
+            rows = await connection.fetch(SQL["heads"], watched)
+            self._hub.moved({row["id"]: row["head"] for row in rows})

@@ -1,0 +1,55 @@
+"""What keeps the code readable and the project free of what does not belong in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+MODULE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 60
+
+
+def tracked() -> list[Path]:
+    """Every file that is in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_and_its_functions_can_be_read_in_one_sitting(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+
+    assert text.count("\n") <= MODULE_LINES_MAX
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, node.name
+
+
+def test_modules_are_named_for_what_they_are() -> None:
+    assert not {path.stem for path in SOURCES} & {"utils", "helpers", "misc", "common", "manager"}
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    registry = re.compile(r"""(index-url|registry|resolved)["= :]+"?https?://""")
+    home = re.compile(r"(^|[^A-Za-z0-9_.])/(root|home/[a-z]+|work)/")
+    for path in tracked():
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for number, line in enumerate(text.splitlines(), 1):
+            where = f"{path.relative_to(ROOT)}:{number}"
+            assert path.name == "test_tidy.py" or not registry.search(line), where
+            assert path.name == "test_tidy.py" or not home.search(line), where
+
+
+def test_cancelled_is_spelled_in_one_way() -> None:
+    american = re.compile(r"\bcancel(ed|ing)\b")  # "cancelled", "cancelling"
+    for path in SOURCES:
+        assert not american.search(path.read_text(encoding="utf-8")), path
