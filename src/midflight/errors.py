@@ -9,6 +9,13 @@ MidflightError
 │   ├── NotAllowed          this person may not ask for it
 │   └── InvalidRequest      the request itself cannot be right
 ├── IllegalEvent            a driver tried what the table forbids: a bug, stopped in time
+├── InvalidTool             a tool says something of itself that cannot be
+├── StepFailed              a step has failed; the same at replay
+├── NotPlainData            a value cannot be stored
+├── ProcessFailed           work in a process of its own has come to nothing
+│   ├── ProcessNotStarted   the command could not be run; nothing happened
+│   ├── CallRefused         this call cannot be sent to another process; nothing happened
+│   └── CallFailed          the function failed there, or its process ended before it returned
 └── StoreError              the journal could not be read or written
     ├── JournalConflict     the journal moved on: read again and decide anew
     ├── JournalNotFound     no such run or thread
@@ -97,6 +104,62 @@ class IllegalEvent(MidflightError):
     def __init__(self, journal: str, event: str, why: str) -> None:
         self.journal, self.event = journal, event
         super().__init__(f"{journal}: {event} is not allowed here: {why}. Nothing was appended.")
+
+
+class InvalidTool(MidflightError):
+    """A tool is declared in a way that could do harm."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"tool {name}: {why}.")
+
+
+class StepFailed(MidflightError):
+    """A step has failed. Raised live as at replay, with the words that were recorded."""
+
+    def __init__(self, step: str, error: str) -> None:
+        self.step, self.error = step, error
+        super().__init__(f"step {step!r} failed: {error}")
+
+
+class NotPlainData(MidflightError):
+    """A value that has to be stored is not plain data."""
+
+    def __init__(self, step: str, what: str, path: str, kind: str) -> None:
+        self.step, self.path = step, path
+        super().__init__(
+            f"step {step!r}: {what} cannot be stored: {path} is a {kind}. Use plain data (numbers, "
+            "text, lists, dicts, dataclasses). The run was not changed."
+        )
+
+
+class ProcessFailed(MidflightError):
+    """Work in a process of its own has come to nothing."""
+
+
+class ProcessNotStarted(ProcessFailed):
+    """The command could not be run."""
+
+    def __init__(self, command: str, why: str) -> None:
+        self.command, self.why = command, why
+        super().__init__(f"{command!r} could not be started: {why}. Nothing was run.")
+
+
+class CallRefused(ProcessFailed):
+    """A call cannot be sent to another process."""
+
+    def __init__(self, function: str, why: str) -> None:
+        self.function, self.why = function, why
+        super().__init__(f"{function} cannot be called in a process: {why}. Nothing was run.")
+
+
+class CallFailed(ProcessFailed):
+    """A function failed in its process. ``kind`` is the type of what it raised, if it did."""
+
+    def __init__(self, function: str, why: str, *, kind: str = "", traceback: str = "") -> None:
+        self.function, self.why, self.kind, self.traceback = function, why, kind, traceback
+        super().__init__(f"{function} failed in its process: {why}.")
+        if traceback:
+            self.add_note(f"The traceback from there:\n{traceback.rstrip()}")
 
 
 class StoreError(MidflightError):

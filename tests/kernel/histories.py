@@ -65,7 +65,7 @@ MAKERS: Final[dict[type[Event], Maker]] = {
         name="tool",
         effect=c.among((Effect.WRITE, Effect.ONCE, Effect.ONCE, Effect.MODEL, Effect.READ)),
         idempotency_key="key",
-        undoable=c.among((True, False)),
+        undoable=c.among((True, True, False)),
         irreversible=c.among((False, False, True)),
         release_always=c.among((False, False, True)),
     ),
@@ -128,7 +128,7 @@ MAKERS: Final[dict[type[Event], Maker]] = {
     e.MessagesTaken: lambda s, c: e.MessagesTaken(run=s.journal, upto=1),
     e.UndoStarted: lambda s, c: e.UndoStarted(
         epoch=c.epoch(s),
-        effect=c.position([*s.effects, *s.undo_wanted], s),
+        effect=c.position([p for p, a in s.effects.items() if a.can_be_undone] or s.effects, s),
         idempotency_key="key:undo",
     ),
     e.UndoSettled: lambda s, c: e.UndoSettled(

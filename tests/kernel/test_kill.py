@@ -216,6 +216,20 @@ def test_an_attempt_in_doubt_must_be_settled_before_its_step_begins_again() -> N
     run.start("create_invoice")
 
 
+def test_what_a_driver_from_before_the_kill_reports_after_a_recovery_is_late() -> None:
+    """Its epoch is over although nobody has claimed the run since."""
+    run = running()
+    invoice = run.start("create_invoice")
+    run.kill()
+    run.ask(e.Recovered(who=OLGA))
+    run.resume()
+
+    (event,) = run.report(e.AttemptSettled(epoch=1, attempt=invoice, outcome=Outcome.DONE))
+
+    assert isinstance(event, e.LateOutcome)
+    assert run.report(e.StepSettled(epoch=1, step="look", name="look")) == ()
+
+
 def test_only_an_operator_recovers() -> None:
     for who in (ANN, VIC):
         with pytest.raises(NotAllowed, match="recover needs the role operator"):

@@ -9,7 +9,7 @@ import pytest
 from kernel.histories import accepts
 from kernel.journals import ANN, BOB, Run, paused, pausing, queued, running, waiting
 from kernel.situations import beginnings
-from midflight.errors import IllegalEvent, IllegalSignal
+from midflight.errors import IllegalEvent, IllegalSignal, InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.machine import STARTS
 from midflight.kernel.phases import Cause, Effect, Outcome, Phase
@@ -206,6 +206,26 @@ def test_there_is_nothing_to_stop_while_nobody_waits_for_it() -> None:
     invoice = run.start("create_invoice")
 
     with pytest.raises(IllegalSignal, match="cannot take stop effect"):
+        run.ask(e.EffectStopRequested(who=ANN, attempt=invoice))
+
+
+def test_what_cannot_be_stopped_once_begun_says_so() -> None:
+    run = running()
+    mail = run.start("mail", irreversible=True)
+    call = run.start("think", effect=Effect.MODEL)  # aborted by the pause itself
+    run.pause()
+
+    for attempt in (mail, call):
+        with pytest.raises(InvalidRequest, match="cannot be stopped once begun"):
+            run.ask(e.EffectStopRequested(who=ANN, attempt=attempt))
+
+
+def test_a_press_that_comes_after_the_effect_has_finished_is_refused() -> None:
+    run = pausing()
+    invoice = next(iter(run.state.open))
+    run.settle(invoice)
+
+    with pytest.raises(InvalidRequest, match="not in flight"):
         run.ask(e.EffectStopRequested(who=ANN, attempt=invoice))
 
 

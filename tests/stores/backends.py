@@ -22,6 +22,13 @@ DURABLE = pytest.mark.parametrize("open_store", ["sqlite", POSTGRES], indirect=T
 """For what only a store can promise that outlives its process."""
 
 
+SETTINGS = """
+fsync = off              # no test outlives a power cut, and each brings tables of its own
+full_page_writes = off
+autovacuum = off
+"""
+
+
 @asynccontextmanager
 async def open_memory() -> AsyncIterator[Store]:
     yield MemoryStore()
@@ -47,9 +54,7 @@ def postgres_server() -> Iterator[str]:
         server = get_server(home / "pg", cleanup_mode="stop", start=False)
         server.ensure_pgdata_inited()
         with (server.pgdata / "postgresql.conf").open("a", encoding="utf-8") as settings:
-            settings.write(
-                "fsync = off\n"
-            )  # a test outlives no power cut, and has hundreds of tables
+            settings.write(SETTINGS)
         server.start()
         try:
             yield server.get_uri()

@@ -39,3 +39,12 @@ def open_store(request: pytest.FixtureRequest) -> Open:
 async def store(open_store: Open) -> AsyncIterator[Store]:
     async with open_store() as opened:
         yield opened
+
+
+@pytest.fixture
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a process of its own finds the store of this test."""
+    if request.param == "sqlite":
+        return str(tmp_path / "journals.db")
+    server: str = request.getfixturevalue("postgres_address")
+    return f"{server}&schema=test_{uuid4().hex}"

@@ -290,6 +290,36 @@ async def test_leaving_changes_nothing(store: Store) -> None:
     assert (await store.row(RUN)).head == 4
 
 
+async def test_who_breaks_off_goes_on_where_they_were(store: Store) -> None:
+    driver = await running(store)
+    seen: list[int] = []
+
+    async with store.watch({RUN: 0}) as watch:
+        for _ in range(2):
+            async for record in watch:
+                seen.append(record.position)
+                break
+        await driver.begins()
+        with anyio.fail_after(20):
+            async for record in watch:
+                seen.append(record.position)
+                if record.position == 4:
+                    break
+
+    assert seen == [1, 2, 3, 4]
+
+
+async def test_who_gives_up_waiting_goes_on_where_they_were(store: Store) -> None:
+    driver = await running(store)
+
+    async with store.watch({RUN: 3}) as watch:
+        with anyio.move_on_after(0.01):
+            await anext(aiter(watch))
+        await driver.begins()
+        with anyio.fail_after(20):
+            assert (await anext(aiter(watch))).position == 4
+
+
 async def test_what_a_watcher_gets_is_what_is_read(store: Store) -> None:
     driver = await running(store)
 

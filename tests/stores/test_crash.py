@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
-
 import anyio
 import pytest
 
@@ -19,14 +17,6 @@ from stores.runs import cancel, drive, positions, read_all
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
 
 KILLS = 25
-
-
-@pytest.fixture
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "journals.db")
-    found: str = request.getfixturevalue("postgres_address")
-    return found
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started")
     name: str
     effect: Effect
     idempotency_key: str
+    tool: str = ""
     noun: str = ""
     input: Raw = NULL
     attempt: int = 1

@@ -184,6 +184,9 @@ class Watch(Protocol):
     def add(self, journal: str, after: int) -> None:
         """Also watch this one."""
 
+    def ready(self) -> list[Recorded]:
+        """What was published here already, without waiting; it is not yielded again."""
+
 
 class Store(Protocol):
     """Journals, their read model, the kill switch, leases, blobs."""

@@ -8,9 +8,17 @@ another process has moved a journal on, reads the gap from the store.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -26,7 +34,7 @@ Read = Callable[[str, int], Awaitable[list[Recorded]]]
 
 
 @asynccontextmanager
-async def owned_tasks(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def owned_tasks(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
     """Run a store's own tasks beside a block, and end them with it.
 
     What the block raises comes out as it is: a caller's error is not to be wrapped in a group only
@@ -52,7 +60,7 @@ class Subscription:
         self._read = read
         self._next = {journal: after + 1 for journal, after in cursors.items()}
         self._backlog: deque[Recorded] = deque()
-        self._behind = set(cursors)
+        self._behind = dict.fromkeys(cursors)  # in the order in which they are read
         self._moved: set[str] = set()
         self._news = anyio.Event()
         self.joined: Callable[[str], None] = lambda journal: None
@@ -68,6 +76,12 @@ class Subscription:
             self._next[journal] = after + 1
             self.joined(journal)
             self._fall_behind(journal)
+
+    def ready(self) -> list[Recorded]:
+        """Give what lies here already. A driver looks once more before a tool's first line."""
+        found = list(self._backlog)
+        self._backlog.clear()
+        return found
 
     def offer(self, record: Recorded) -> None:
         """Take a record that was just committed, if it is the next one."""
@@ -87,7 +101,7 @@ class Subscription:
             self._fall_behind(journal)
 
     def _fall_behind(self, journal: str) -> None:
-        self._behind.add(journal)
+        self._behind[journal] = None
         self._moved.add(journal)
         self._news.set()
 
@@ -97,13 +111,12 @@ class Subscription:
             while self._backlog:
                 yield self._backlog.popleft()
             if self._behind:
-                for record in await self._catch_up(next(iter(self._behind))):
-                    yield record
+                await self._catch_up(next(iter(self._behind)))
             elif not self._backlog:
                 await self._news.wait()
 
-    async def _catch_up(self, journal: str) -> list[Recorded]:
-        """Read one page of the gap.
+    async def _catch_up(self, journal: str) -> None:
+        """Read one page of the gap into the backlog, where it waits also for one who breaks off.
 
         The journal stays *behind* during the read, so that nothing offered meanwhile overtakes the
         page; what was offered only makes us read once more.
@@ -115,9 +128,10 @@ class Subscription:
             page = []  # not written yet: it may still come
         if page:
             self._next[journal] = page[-1].position + 1
-        if len(page) < PAGE and journal not in self._moved:
-            self._behind.discard(journal)
-        return page
+        self._backlog.extend(page)
+        del self._behind[journal]
+        if len(page) == PAGE or journal in self._moved:
+            self._behind[journal] = None  # at the end, so that a busy journal starves no other
 
 
 class Hub:

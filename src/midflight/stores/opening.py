@@ -1,9 +1,12 @@
-"""From an address to a store: ``memory:``, a path or ``sqlite:PATH``, ``postgresql://…``."""
+"""From an address to a store.
+
+``memory:``, a path or ``sqlite:PATH``, ``postgresql://USER@HOST/DATABASE?schema=midflight``.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, nullcontext
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from midflight.errors import StoreUnavailable
 from midflight.stores.base import Store
@@ -22,7 +25,8 @@ def open_store(address: str) -> AbstractAsyncContextManager[Store]:
         case "postgres" | "postgresql":
             from midflight.stores.postgres import PostgresStore
 
-            return PostgresStore.open(address)
+            dsn, schema = _schema(address)
+            return PostgresStore.open(dsn, schema=schema)
         case "" | "sqlite" | "file":
             from midflight.stores.sqlite import SqliteStore
 
@@ -33,3 +37,11 @@ def open_store(address: str) -> AbstractAsyncContextManager[Store]:
                 f"{scheme}: is not a kind of store. Use a path or sqlite:PATH for a file, "
                 "postgresql://USER@HOST/DATABASE for a server, or memory: for nothing lasting."
             )
+
+
+def _schema(address: str) -> tuple[str, str]:
+    """Take ``schema`` out of the address: it is ours, and the server would not know it."""
+    parts = urlsplit(address)
+    query = dict(parse_qsl(parts.query))
+    schema = query.pop("schema", "midflight")
+    return parts._replace(query=urlencode(query)).geturl(), schema

@@ -9,7 +9,14 @@ Appends of one process that meet share a commit (``postgres_writer``).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Mapping,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Self
@@ -48,6 +55,7 @@ from midflight.stores.hub import Hub, Subscription, owned_tasks
 from midflight.stores.plan import draft, plan
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_lease import TTL_S, RowLease, hold
+from midflight.stores.postgres_links import Pool, mind
 from midflight.stores.postgres_news import News
 from midflight.stores.postgres_requests import (
     Moved,
@@ -56,13 +64,14 @@ from midflight.stores.postgres_requests import (
     kill_locked,
     submit_locked,
 )
-from midflight.stores.postgres_server import SQL, Connection, Links, Server
+from midflight.stores.postgres_server import SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
-from midflight.stores.postgres_writer import WRITERS, Job, Writer, row_of
+from midflight.stores.postgres_writer import Job, Writer, row_of
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug
 RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is decided again
 KILL_TURN_S: Final = 1.0
+KILL_S: Final = 60.0  # for tens of thousands of live runs in one transaction
 PURGE_S: Final = 600.0
 CLOSE_S: Final = 5.0
 
@@ -81,11 +90,14 @@ class PostgresStore:
         self._ids = ids
         self._lease_s = lease_s
         self._clock = ServerClock(clock)
-        self._links = Links(server, connections)
+        self._pool = Pool(server, connections)
         self._states = States()
         self._hub = Hub()
         self._news = News(server, self._hub, ids())
-        self._writer = Writer(server, self._states, self._clock, self._landed)
+        self._writer = Writer(
+            server, self._states, self._clock, landed=self._landed, unsure=self._unsure
+        )
+        self._links = (*self._pool.links, *self._writer.links)
         self._recent: OrderedDict[str, None] = OrderedDict()
 
     @classmethod
@@ -107,19 +119,29 @@ class PostgresStore:
         server = Server(dsn, schema)
         await server.prepare()
         store = cls(server, clock=clock, ids=ids, connections=connections, lease_s=lease_s)
-        writers = [store._writer.work] * WRITERS
-        async with owned_tasks(*writers, store._news.run):
-            try:
-                store._clock.heard(await store.now())
-                yield store
-            finally:
-                await store._close()
+        try:
+            async with owned_tasks(*store._tasks()):
+                try:
+                    store._clock.heard(await store.now())
+                    yield store
+                finally:
+                    await store._close()
+        finally:
+            for link in store._links:
+                link.drop()
 
     async def _close(self) -> None:
         with anyio.move_on_after(CLOSE_S, shield=True):
+            self._pool.close()
             await self._writer.close()
             await self._news.close()
-        self._links.close()
+
+    def _tasks(self) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+        yield partial(mind, self._links)
+        yield self._news.run
+        yield from self._writer.tasks
+        for link in self._pool.links:
+            yield partial(self._pool.serve, link)
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────
 
@@ -162,7 +184,7 @@ class PostgresStore:
                 behind.append(state)
             states[journal] = state
         if behind:
-            await self._links.do(lambda c: catch_up(c, behind))
+            await catch_up(self._select, behind)
             for state in behind:
                 if state.head:
                     self._states.put(state)
@@ -173,7 +195,7 @@ class PostgresStore:
 
         None if neither: then its stamp was far from the server's clock, which we now know better.
         """
-        found, records = await self._links.do(lambda c: _look(c, append_id, expected))
+        found, records = await self._pool.do(lambda c: _look(c, append_id, expected))
         if found["known"]:
             return Committed(records, repeated=True)
         for (journal, at), head in zip(expected.items(), found["heads"], strict=True):
@@ -192,6 +214,10 @@ class PostgresStore:
             self._recent[job.append_id] = None
             if len(self._recent) > RECENT_MAX:
                 self._recent.popitem(last=False)
+
+    def _unsure(self, job: Job) -> None:
+        """Nobody knows whether it is on the disk: let the watchers here look."""
+        self._hub.moved(dict.fromkeys(job.turn.journals))
 
     def _strange(self) -> StoreBusy:
         return StoreBusy(
@@ -266,7 +292,7 @@ class PostgresStore:
             raise _Stale from None
 
     async def _submit_locked(self, request: Submit) -> Committed:
-        journals, tries = set(request.journals), 0
+        journals, tries, leave = set(request.journals), 0, self._states.leave
         while tries < TRIES_MAX:
             turn = await self._states.take(journals)
             work = partial(
@@ -277,37 +303,36 @@ class PostgresStore:
                 landed=self._landed,
             )
             try:
-                return await self._links.do(work)
+                return await self._pool.do(work, after=partial(leave, turn), writes=True)
             except Widen as more:
                 journals |= set(more.journals)
             except Moved:
                 tries += 1
-            finally:
-                self._states.leave(turn)
         raise self._strange()
 
     # ── the operator ─────────────────────────────────────────────────────────────────────────
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
-        found = await self._links.do(lambda c: c.fetch(SQL["live"], scope))
-        heads = {row["id"]: row["head"] for row in found}
+        found = await self._pool.do(lambda c: c.fetch(SQL["live"], scope))
+        heads = {row["journal"]: row["head"] for row in found}
         turn = await self._kill_turn(heads)
         try:
             await self._caught_up({journal: heads[journal] for journal in turn.journals})
-            return await self._links.do(
-                partial(
-                    kill_locked,
-                    kill_id=self._ids(),
-                    killed=Killed(who=who, scope=scope),
-                    reason=reason,
-                    states=self._states,
-                    turn=turn,
-                    landed=self._landed,
-                )
-            )
-        finally:
+        except BaseException:
             self._states.leave(turn)
+            raise
+        work = partial(
+            kill_locked,
+            kill_id=self._ids(),
+            killed=Killed(who=who, scope=scope),
+            reason=reason,
+            states=self._states,
+            turn=turn,
+            landed=self._landed,
+        )
+        leave = partial(self._states.leave, turn)
+        return await self._pool.do(work, after=leave, writes=True, answer_s=KILL_S)
 
     async def _kill_turn(self, journals: Collection[str]) -> Turn:
         """Our turn, or none at all: a kill does not wait for appends that are stuck."""
@@ -319,7 +344,7 @@ class PostgresStore:
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
-        return bool(await self._links.do(lambda c: c.fetchval(SQL["release"], scope)))
+        return bool(await self._pool.do(lambda c: c.fetchval(SQL["release"], scope), writes=True))
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
@@ -327,8 +352,10 @@ class PostgresStore:
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
-        found = await self._links.do(
-            lambda c: c.fetchrow(SQL["purge"], ended_before, limit, timeout=PURGE_S)
+        found = await self._pool.do(
+            lambda c: c.fetchrow(SQL["purge"], ended_before, limit),
+            writes=True,
+            answer_s=PURGE_S,
         )
         assert found is not None
         self._states.forget([*found["runs"], *found["threads"]])
@@ -375,13 +402,16 @@ class PostgresStore:
         return float(now)
 
     async def _fetch(self, name: str, *arguments: object) -> list[Any]:
-        return await self._links.do(lambda c: c.fetch(SQL[name], *arguments))
+        return await self._select(SQL[name], *arguments)
+
+    async def _select(self, statement: str, *arguments: object) -> list[Any]:
+        return await self._pool.do(lambda c: c.fetch(statement, *arguments))
 
     # ── leases and watching ──────────────────────────────────────────────────────────────────
 
     def lease(self, driver: str) -> AbstractAsyncContextManager[RowLease]:
         """See ``Store.lease``."""
-        return hold(self._links, driver, self._lease_s)
+        return hold(self._pool, driver, self._lease_s)
 
     async def lease_gone(self, driver: str) -> bool:
         """See ``Store.lease_gone``."""
@@ -398,6 +428,7 @@ class PostgresStore:
 async def _look(
     connection: Connection, append_id: str, expected: Mapping[str, int]
 ) -> tuple[Any, tuple[Recorded, ...]]:
-    found = await connection.fetchrow(SQL["examine"], append_id, list(expected))
+    places = list(expected), list(expected.values())
+    found = await connection.fetchrow(SQL["examine"], append_id, *places)
     assert found is not None
-    return found, await find_append(connection, append_id) if found["known"] else ()
+    return found, await find_append(connection, append_id, expected) if found["known"] else ()

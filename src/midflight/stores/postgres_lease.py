@@ -17,7 +17,8 @@ import anyio
 
 from midflight.errors import StoreError
 from midflight.stores.hub import owned_tasks
-from midflight.stores.postgres_server import SQL, Links
+from midflight.stores.postgres_links import Pool
+from midflight.stores.postgres_server import SQL
 
 TTL_S: Final = 10.0
 MARGIN: Final = 0.1  # of the ttl: what is started in the last moment must be seen before the end
@@ -55,37 +56,37 @@ class RowLease:
 
 
 @asynccontextmanager
-async def hold(links: Links, driver: str, ttl: float) -> AsyncIterator[RowLease]:
+async def hold(pool: Pool, driver: str, ttl: float) -> AsyncIterator[RowLease]:
     """Hold a driver's lease for as long as the block runs."""
     lease = RowLease(driver, ttl)
-    await _renew(links, lease, ttl)
+    await _renew(pool, lease, ttl)
     try:
-        async with owned_tasks(lambda: _keep(links, lease, ttl)):
+        async with owned_tasks(lambda: _keep(pool, lease, ttl)):
             yield lease
     finally:
         lease.end()
         with anyio.move_on_after(GOODBYE_S, shield=True):  # else it runs out by itself
-            await _drop(links, driver)
+            await _drop(pool, driver)
 
 
-async def _renew(links: Links, lease: RowLease, ttl: float) -> None:
+async def _renew(pool: Pool, lease: RowLease, ttl: float) -> None:
     sent = steady()
-    await links.do(lambda c: c.execute(SQL["renew_lease"], lease.driver, ttl))
+    await pool.do(lambda c: c.execute(SQL["renew_lease"], lease.driver, ttl), writes=True)
     lease.renewed(sent)
 
 
-async def _keep(links: Links, lease: RowLease, ttl: float) -> None:
+async def _keep(pool: Pool, lease: RowLease, ttl: float) -> None:
     while True:
         await anyio.sleep(ttl / 3)
         try:
             with anyio.move_on_after(ttl / 3):
-                await _renew(links, lease, ttl)
+                await _renew(pool, lease, ttl)
         except StoreError:
             continue  # `held` turns false by itself, and true again when the server is back
 
 
-async def _drop(links: Links, driver: str) -> None:
+async def _drop(pool: Pool, driver: str) -> None:
     try:
-        await links.do(lambda c: c.execute(SQL["drop_lease"], driver))
+        await pool.do(lambda c: c.execute(SQL["drop_lease"], driver), writes=True)
     except StoreError:
         return  # it runs out by itself

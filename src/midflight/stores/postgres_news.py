@@ -135,4 +135,4 @@ class News:
     async def _poll(self, connection: Connection) -> None:
         if watched := self._hub.watched:
             rows = await connection.fetch(SQL["heads"], watched)
-            self._hub.moved({row["id"]: row["head"] for row in rows})
+            self._hub.moved({row["journal"]: row["head"] for row in rows})

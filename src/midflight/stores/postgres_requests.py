@@ -6,11 +6,13 @@ their ids. What the transaction sees after it has locked stays true until it com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import anyio
 import asyncpg
+import msgspec
+from msgspec import Struct
 
 from midflight.errors import CorruptEntry
 from midflight.kernel.decide import Switch, kill
@@ -36,14 +38,18 @@ from midflight.stores.postgres_states import States, Turn
 from midflight.stores.postgres_writer import Job, append_batch
 
 TAILS: Final = 100  # journals whose tails are read in one round trip
+NOWHERE: Final[Mapping[str, int]] = {}
 STRETCH: Final = 100  # runs a kill plans before it gives the loop back: about 5 ms
+
+
+Fetch = Callable[..., Awaitable[list[Any]]]
 
 
 class Moved(Exception):
     """Another process began a journal that this one wanted to begin: look again."""
 
 
-async def catch_up(connection: Connection, states: Iterable[State]) -> None:
+async def catch_up(fetch: Fetch, states: Iterable[State]) -> None:
     """Fold what was appended since: short tails many at a time, a long one page by page."""
     behind = list(states)
     while behind:
@@ -51,15 +57,19 @@ async def catch_up(connection: Connection, states: Iterable[State]) -> None:
         share = max(1, min(PAGE, 4 * PAGE // len(some)))
         by_id = {state.journal: state for state in some}
         heads = {state.journal: state.head for state in some}
-        rows = await connection.fetch(SQL["read_tails"], list(heads), list(heads.values()), share)
+        rows = await fetch(SQL["read_tails"], list(heads), list(heads.values()), share)
         for row in rows:
             advance(by_id[row["journal"]], decode(*row))
         behind += [state for state in some if state.head - heads[state.journal] == share]
 
 
-async def find_append(connection: Connection, append_id: str) -> tuple[Recorded, ...]:
-    """What was committed under an id."""
-    return tuple(decode(*row) for row in await connection.fetch(SQL["appended"], append_id))
+async def find_append(
+    connection: Connection, append_id: str, expected: Mapping[str, int] = NOWHERE
+) -> tuple[Recorded, ...]:
+    """What was committed under an id: a request anywhere, a decision after these positions."""
+    places = list(expected), list(expected.values())
+    rows = await connection.fetch(SQL["appended"], append_id, *places)
+    return tuple(decode(*row) for row in rows)
 
 
 class Locked:
@@ -79,7 +89,7 @@ class Locked:
                 state = empty_state(journal)
             self.folded[journal] = state
         behind = [state for journal, state in self.folded.items() if state.head < heads[journal]]
-        await catch_up(connection, behind)
+        await catch_up(connection.fetch, behind)
         for state in behind:
             if state.head != heads[state.journal]:
                 raise CorruptEntry(state.journal, state.head + 1, "it is missing")
@@ -131,7 +141,7 @@ async def submit_locked(
             if found["known"]:
                 return Committed(await find_append(connection, request.id), repeated=True)
             heads = dict.fromkeys(turn.journals, 0)
-            heads.update(zip(found["ids"] or (), found["heads"] or (), strict=True))
+            heads.update(zip(found["journals_found"] or (), found["heads"] or (), strict=True))
             await locked.fold(connection, heads)
             decision, note = draft(request, _view(request, locked.folded, found))
             if not decision.entries:
@@ -146,7 +156,7 @@ async def submit_locked(
 
 
 def _view(request: Submit, folded: Mapping[str, State], found: Any) -> View:
-    stopped = {switch["scope"]: _switch(switch) for switch in found["stopped"]}
+    stopped = {switch.scope: switch for switch in _switches(found["stopped"])}
     return View(
         folded,
         tuple(stopped[scope] for scope in request.scopes if scope in stopped),
@@ -155,8 +165,21 @@ def _view(request: Submit, folded: Mapping[str, State], found: Any) -> View:
     )
 
 
-def _switch(row: Mapping[str, Any]) -> Switch:
-    return Switch(row["scope"], row["stopped_by"], row["at"], row["reason"])
+class _Stopped(Struct):
+    """A row of switches."""
+
+    scope: str
+    stopped_by: str
+    at: float
+    reason: str
+
+
+_decoder: Final = msgspec.json.Decoder(list[_Stopped])
+
+
+def _switches(stopped: str | None) -> list[Switch]:
+    rows = _decoder.decode(stopped) if stopped else ()
+    return [Switch(row.scope, row.stopped_by, row.at, row.reason) for row in rows]
 
 
 async def kill_locked(
@@ -176,10 +199,10 @@ async def kill_locked(
                 SQL["lock_for_kill"], kill_id, killed.scope, killed.who.by, reason
             )
             assert found is not None
-            switch = _switch(found["stopped"])
+            (switch,) = _switches(found["stopped"])
             if found["known"]:
                 return _killing(switch, await find_append(connection, kill_id))
-            heads = dict(zip(found["ids"] or (), found["heads"] or (), strict=True))
+            heads = dict(zip(found["journals_found"] or (), found["heads"] or (), strict=True))
             await locked.fold(connection, heads)
             planned = await _plan_kill(locked, kill_id, killed, found["at"])
             if not planned.records:

@@ -1,16 +1,9 @@
-"""The Postgres server as seen from here: its address, its connections, what its errors mean.
-
-A connection is never trusted to be there. Work is handed over as a function of a connection and
-called again on a new one when the old one was lost, for a bounded time. That is safe because
-everything that writes carries the id of its append, and a known id changes nothing.
-"""
+"""The Postgres server as seen from here: its address, its layout, what its errors mean."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
@@ -34,9 +27,7 @@ except ImportError as missing:
         'pip install "midflight[postgres]"'
     ) from missing
 
-T = TypeVar("T")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"  # generic in its stubs only
-Work: TypeAlias = Callable[["Connection"], Awaitable[T]]
 
 SQL: Final = named("postgres.sql")
 MIGRATIONS: Final = ("postgres_001.sql",)
@@ -94,13 +85,23 @@ class Server:
         self.channel = f"midflight_{schema}"
         self.where = f"database {self._database} on {self._host}"
 
-    async def connect(self) -> Connection:
-        """Open a connection whose tables are the store's."""
+    async def connect(self, *, minded: bool = False) -> Connection:
+        """Open a connection whose tables are the store's.
+
+        One that is ``minded`` by somebody else needs no timer of its own in every call.
+        """
         settings = SETTINGS | {"search_path": self._schema}
-        connection = await asyncpg.connect(
-            self._dsn, timeout=CONNECT_S, command_timeout=ANSWER_S, server_settings=settings
+        connection: Connection = await asyncpg.connect(
+            self._dsn,
+            timeout=CONNECT_S,
+            command_timeout=None if minded else ANSWER_S,
+            server_settings=settings,
         )
-        await connection.execute(SQL["commit_to_disk"])
+        try:
+            await connection.execute(SQL["settle_in"])
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     async def prepare(self) -> None:
@@ -161,6 +162,17 @@ class Server:
             )
         return layout
 
+    def closed(self) -> StoreError:
+        """For whoever comes too late."""
+        return StoreUnavailable(f"{self.where}: the store is closed. Nothing was changed.")
+
+    def cut_short(self) -> StoreError:
+        """For whoever was waiting for an answer when the store was closed."""
+        return StoreUnavailable(
+            f"{self.where}: the store was closed before it answered, so it is not known whether "
+            "anything was changed; the same append id may be repeated safely."
+        )
+
     def explain(self, error: BaseException) -> StoreError:
         """Say in a sentence what an error means and what to do about it; never the password."""
         user, schema = self._user, self._schema
@@ -202,93 +214,6 @@ class Server:
             if isinstance(error, kinds):
                 return raised(f"{self.where} {advice} ({_brief(error)}).")
         return StoreError(f"{self.where} did not accept it ({_brief(error)}). Nothing was changed.")
-
-
-class Link:
-    """One connection, made anew after it was lost. Used by one task at a time."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._connection: Connection | None = None
-
-    async def do(self, work: Work[T]) -> T:
-        """Give a connection to ``work``, once."""
-        connection = self._connection
-        if connection is None or connection.is_closed():
-            connection = self._connection = await self._server.connect()
-        try:
-            return await work(connection)
-        except BaseException as error:
-            # After a cancelled or unanswered query nobody knows what the connection is busy with.
-            unsure = not isinstance(error, Exception) or isinstance(error, GONE)
-            if unsure or connection.is_closed() or connection.is_in_transaction():
-                self.drop()
-            raise
-
-    def drop(self) -> None:
-        """Close it without waiting for anybody."""
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
-
-
-class Links:
-    """A few connections that requests and readers share."""
-
-    def __init__(self, server: Server, size: int) -> None:
-        self._server = server
-        self._free = [Link(server) for _ in range(size)]
-        self._all = tuple(self._free)
-        self._places = anyio.Semaphore(size, fast_acquire=True)
-
-    async def do(self, work: Work[T]) -> T:
-        """Do ``work`` on one of them; again on a new one for as long as the server is lost."""
-        async with self._taken() as link:
-            return await persist(self._server, link, work)
-
-    @asynccontextmanager
-    async def _taken(self) -> AsyncIterator[Link]:
-        with anyio.move_on_after(PATIENCE_S) as waiting:
-            await self._places.acquire()
-        if waiting.cancelled_caught:
-            raise StoreBusy(
-                f"{self._server.where}: all connections of this process are busy. "
-                "Nothing was changed."
-            )
-        link = self._free.pop()  # the last one used: the others may go stale, it is warm
-        try:
-            yield link
-        finally:
-            self._free.append(link)
-            self._places.release()
-
-    def close(self) -> None:
-        """Drop them all; whoever uses one sees it as lost."""
-        for link in self._all:
-            link.drop()
-
-
-async def persist(server: Server, link: Link, work: Work[T]) -> T:
-    """Do ``work`` until it is done or has an answer, through lost connections and deadlocks."""
-    pause, deadline = 0.005, anyio.current_time() + PATIENCE_S
-    while True:
-        try:
-            return await link.do(work)
-        except (*GONE, *BUSY) as error:
-            if anyio.current_time() + pause > deadline:
-                raise _unknown(server, error) from error
-        except asyncpg.PostgresError as error:
-            raise server.explain(error) from error
-        await anyio.sleep(pause)
-        pause = min(pause * 2, 0.25)
-
-
-def _unknown(server: Server, error: BaseException) -> StoreError:
-    explained = server.explain(error)
-    return type(explained)(
-        f"{explained} Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything "
-        "was changed; the same append id may be repeated safely."
-    )
 
 
 def _brief(error: BaseException) -> str:

@@ -1,15 +1,16 @@
 """Group commit: what tasks here want appended at the same time goes to the server in one call.
 
-Two tasks do the writing, so that one batch is prepared while the other is under way. Whoever hands
-a job over also hands over the turn of its journals: if they are cancelled, the job is finished
-without them. In a batch each job succeeds or fails alone.
+An append that comes alone is written by its own task, on a connection kept for that. What comes
+while another is under way is queued, and a second connection carries all of it at once. In a batch
+each job succeeds or fails alone. Whoever hands a job over also hands over the turn of its journals,
+so a caller who is cancelled leaves nothing half done.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -22,24 +23,17 @@ from midflight.kernel.record import Recorded
 from midflight.stores.base import Row
 from midflight.stores.plan import Planned, summary
 from midflight.stores.postgres_clock import ServerClock
-from midflight.stores.postgres_server import (
-    GONE,
-    PATIENCE_S,
-    SQL,
-    Connection,
-    Link,
-    Server,
-    persist,
-)
+from midflight.stores.postgres_links import Link, persist
+from midflight.stores.postgres_server import GONE, PATIENCE_S, SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
 
 BATCH_JOBS: Final = 256  # a batch holds its locks until all of it is written: about 10 ms
 BATCH_BYTES: Final = 4 * 1024 * 1024
-WRITERS: Final = 2
 NUL: Final = (
     "\ufdd0"  # stands for \0, the one character Postgres refuses; Unicode reserves it for this
 )
 
+_encoder: Final = msgspec.json.Encoder()
 _WHOLE: Final = (*GONE, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """Errors after which a batch is sent again as it is; for any other one of its jobs is to blame."""
 
@@ -48,9 +42,9 @@ class Job:
     """One append, ready to be written: rows, and the heads they were decided on."""
 
     __slots__ = (
-        "answer",
         "append_id",
         "blobs",
+        "error",
         "events",
         "expected",
         "given_up_at",
@@ -61,6 +55,8 @@ class Job:
         "settled",
         "size",
         "turn",
+        "waiter",
+        "written",
     )
 
     def __init__(
@@ -79,9 +75,10 @@ class Job:
         self.sent_at = now
         self.turn = turn
         self.requested = requested
-        self.settled = False
-        self.given_up_at = anyio.current_time() + PATIENCE_S
-        self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.settled = self.written = False
+        self.error: StoreError | None = None
+        self.waiter: asyncio.Future[None] | None = None
+        self.given_up_at = float("inf")
         self.events: list[tuple[Any, ...]] = []
         self.blobs: list[tuple[str, str, bytes]] = []
         self.size = 0
@@ -97,6 +94,7 @@ class Job:
                     event.MUST_UNDERSTAND,
                     encoded.checksum,
                     None if journal in moved else planned.append_id,
+                    requested,
                     encoded.body.decode(),
                 )
             )
@@ -118,11 +116,13 @@ class Job:
         )
 
 
-def _row(state: State) -> tuple[Any, ...]:
+def _row(state: State) -> Row:
     row = summary(state)
-    if "\0" in row.title:
-        row = msgspec.structs.replace(row, title=row.title.replace("\0", NUL))
-    return msgspec.structs.astuple(row)
+    return (
+        msgspec.structs.replace(row, title=row.title.replace("\0", NUL))
+        if "\0" in row.title
+        else row
+    )
 
 
 def row_of(stored: Iterable[Any]) -> Row:
@@ -136,14 +136,25 @@ def row_of(stored: Iterable[Any]) -> Row:
 async def append_one(connection: Connection, job: Job) -> tuple[float, bool]:
     """Write a plain job: the server's time, and whether it was written."""
     ((journal, expected),) = job.expected.items()
-    _, _, head, _, _, _, title, phase, driver, epoch, wants, asks, due, _, updated, *spent = (
-        job.rows[0]
-    )
-    _, _, *event = job.events[0]
+    row = job.rows[0]
     at = await connection.fetchval(
         SQL["append_one"],
-        *(journal, expected, head, title, phase, driver, epoch, wants, asks, due, updated, *spent),
-        *(job.sent_at, *event),
+        journal,
+        expected,
+        row.head,
+        row.title,
+        row.phase,
+        row.driver,
+        row.epoch,
+        row.wants_driver,
+        row.open_questions,
+        row.due_at,
+        row.updated_at,
+        row.steps,
+        row.tokens,
+        row.usd,
+        job.sent_at,
+        *job.events[0][2:],
     )
     return (0.0, False) if at is None else (at, True)
 
@@ -151,26 +162,26 @@ async def append_one(connection: Connection, job: Job) -> tuple[float, bool]:
 async def append_batch(connection: Connection, jobs: Collection[Job]) -> tuple[float, set[int]]:
     """Write some jobs: the server's time, and the numbers (from 1) of those that failed."""
     wanted = sorted(
-        (journal, expected, number)
+        (number, journal, expected)
         for number, job in enumerate(jobs, 1)
         for journal, expected in job.expected.items()
     )
-    blobs = [blob for job in jobs for blob in job.blobs]
+    rows = [row for job in jobs for row in job.rows]
     answer = await connection.fetchrow(
         SQL["append_batch"],
         min(job.sent_at for job in jobs),
-        [job.append_id for job in jobs],
-        [number for _, _, number in wanted],
-        [journal for journal, _, _ in wanted],
-        [expected for _, expected, _ in wanted],
-        [event for job in jobs for event in job.events],
-        [row for job in jobs for row in job.rows],
-        [journal for journal, _, _ in blobs],
-        [digest for _, digest, _ in blobs],
-        [body for _, _, body in blobs],
+        [job.append_id if job.requested else None for job in jobs],
+        *_columns(wanted, 3),
+        _encoder.encode(rows).decode(),
+        *_columns([event for job in jobs for event in job.events], 9),
+        *_columns([blob for job in jobs for blob in job.blobs], 3),
     )
     assert answer is not None
     return answer["at"], set(answer["failed"])
+
+
+def _columns(rows: list[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]:
+    return zip(*rows, strict=True) if rows else ((),) * width
 
 
 class _Apart(Exception):
@@ -181,60 +192,78 @@ class Writer:
     """The jobs that wait, and the tasks that write them."""
 
     def __init__(
-        self, server: Server, states: States, clock: ServerClock, landed: Callable[[Job], None]
+        self,
+        server: Server,
+        states: States,
+        clock: ServerClock,
+        *,
+        landed: Callable[[Job], None],
+        unsure: Callable[[Job], None],
     ) -> None:
         self._server = server
         self._states = states
         self._clock = clock
         self._landed = landed
+        self._unsure = unsure
         self._queue: deque[Job] = deque()
-        self._idle: list[asyncio.Future[None]] = []
+        self._idle: asyncio.Future[None] | None = None
+        self._direct = Link(server)
+        self._batched = Link(server)
         self._busy = 0
         self._closed = False
         self._quiet = anyio.Event()
+        self.links = (self._direct, self._batched)
+        self.tasks = (self._work, self._direct.keep)
 
     async def write(self, job: Job) -> bool:
         """Whether it was written; if not, the caller has to look why. Takes the turn over."""
         if self._closed:
-            self._fail(job, self._closing())
-            return await job.answer
-        self._queue.append(job)
-        while self._idle:
-            idle = self._idle.pop()
-            if not idle.done():
-                idle.set_result(None)
-                break
-        return await job.answer
+            self._settle(job, error=self._server.closed())
+        elif self._busy or self._queue:
+            await self._queued(job)
+        elif self._direct.up:
+            await self._write(self._direct, [job])  # nobody to share a commit with
+        else:
+            self._direct.miss()
+            await self._queued(job)
+        if job.error is not None:
+            raise job.error
+        return job.written
 
-    async def work(self) -> None:
-        """Write what comes, for as long as the store is open."""
-        link = Link(self._server)
-        try:
-            while True:
-                if not self._queue:
-                    idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                    self._idle.append(idle)
-                    await idle
-                await self._write(link, self._next_batch())
-        finally:
-            link.drop()
+    async def _queued(self, job: Job) -> None:
+        loop = asyncio.get_running_loop()
+        job.given_up_at = loop.time() + PATIENCE_S
+        job.waiter = loop.create_future()
+        self._queue.append(job)
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+        await job.waiter
 
     async def close(self) -> None:
         """Refuse what has not been sent, and wait for what has."""
         self._closed = True
         while self._queue:
-            self._fail(self._queue.popleft(), self._closing())
+            self._settle(self._queue.popleft(), error=self._server.closed())
         if self._busy:
             await self._quiet.wait()
 
-    def _next_batch(self) -> list[Job]:
+    async def _work(self) -> None:
+        """Write what was queued, for as long as the store is open."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._queue:
+                self._idle = loop.create_future()
+                await self._idle
+            await self._write(self._batched, self._next_batch(loop.time()))
+
+    def _next_batch(self, now: float) -> list[Job]:
         batch: list[Job] = []
-        now, size = anyio.current_time(), 0
+        size = 0
         while self._queue and len(batch) < BATCH_JOBS and size < BATCH_BYTES:
             job = self._queue.popleft()
             if job.given_up_at < now:
                 late = f"{self._server.where} did not answer for {PATIENCE_S:g} s"
-                self._fail(job, StoreUnavailable(f"{late}. Nothing was changed."))
+                self._settle(job, error=StoreUnavailable(f"{late}. Nothing was changed."))
                 continue
             batch.append(job)
             size += job.size
@@ -245,20 +274,18 @@ class Writer:
             return
         self._busy += 1
         try:
-            failed = await persist(self._server, link, lambda c: self._send(c, batch))
+            failed = await persist(self._server, link, lambda c: self._send(c, batch), writes=True)
         except _Apart:
             for job in batch:
                 await self._write(link, [job])
         except StoreError as error:
-            for job in batch:
-                self._fail(job, error)
+            self._give_up(batch, error)
         else:
             for number, job in enumerate(batch, 1):
-                self._land(job, written=number not in failed)
+                self._settle(job, written=number not in failed)
         finally:
             self._busy -= 1
-            for job in batch:  # only where we were cancelled: all others have their answer
-                self._fail(job, self._cut_short())
+            self._give_up([job for job in batch if not job.settled], self._server.cut_short())
             if not self._busy:
                 self._quiet.set()
 
@@ -282,30 +309,20 @@ class Writer:
             self._clock.heard(at)
         return failed
 
-    def _land(self, job: Job, *, written: bool) -> None:
+    def _give_up(self, batch: Iterable[Job], error: StoreError) -> None:
+        for job in batch:
+            self._unsure(job)
+            own = type(error)(*error.args)  # one each: a raised error remembers where it went
+            own.__cause__ = error.__cause__
+            self._settle(job, error=own)
+
+    def _settle(self, job: Job, *, written: bool = False, error: StoreError | None = None) -> None:
+        """Tell the watchers here, then let the next ones in, then answer."""
+        job.settled, job.written, job.error = True, written, error
         if written:
-            self._landed(job)  # watchers here are told before the caller is
-        self._settle(job, forget=not written)
-        if not job.answer.done():
-            job.answer.set_result(written)
-
-    def _fail(self, job: Job, error: StoreError) -> None:
-        if not job.settled:
-            self._settle(job, forget=True)
-            if not job.answer.done():
-                job.answer.set_exception(error)
-
-    def _settle(self, job: Job, *, forget: bool) -> None:
-        job.settled = True
-        if forget:
+            self._landed(job)
+        else:
             self._states.forget(job.turn.journals)
         self._states.leave(job.turn)
-
-    def _closing(self) -> StoreError:
-        return StoreUnavailable(f"{self._server.where}: the store is closed. Nothing was changed.")
-
-    def _cut_short(self) -> StoreError:
-        return StoreUnavailable(
-            f"{self._server.where}: the store was closed before it answered, so it is not known "
-            "whether anything was changed; the same append id may be repeated safely."
-        )
+        if job.waiter is not None and not job.waiter.done():
+            job.waiter.set_result(None)

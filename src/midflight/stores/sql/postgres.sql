@@ -5,24 +5,33 @@ WITH moved AS (
     UPDATE journals
     SET head = $3, title = $4, phase = $5, driver = $6, epoch = $7, wants_driver = $8,
         open_questions = $9, due_at = $10, updated_at = $11, steps = $12, tokens = $13, usd = $14
-    WHERE id = $1 AND head = $2 AND abs(clock() - $15) < 5
-    RETURNING id
+    WHERE journal = $1 AND head = $2 AND abs(clock() - $15) < 5
+    RETURNING journal
 )
-INSERT INTO events (journal, position, at, version, must_understand, checksum, append_id, body)
-SELECT id, $3, $16, $17, $18, $19, $20, $21 FROM moved
+INSERT INTO events (
+    journal, position, at, version, must_understand, checksum, append_id, requested, body
+)
+SELECT journal, $3, $16, $17, $18, $19, $20, $21, $22 FROM moved
 RETURNING clock()
 
 -- name: append_batch
-SELECT at, failed FROM append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+SELECT at, failed FROM append_batch(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18
+)
 
 -- name: examine
 -- Why an append failed, as of one moment: done before, or decided on another head.
 SELECT
     clock() AS at,
-    EXISTS (SELECT FROM events WHERE append_id = $1) AS known,
+    EXISTS (SELECT FROM events WHERE append_id = $1 AND requested) OR EXISTS (
+        SELECT FROM unnest($2::text[], $3::bigint[]) AS w (journal, expected)
+        JOIN events AS e ON e.journal = w.journal AND e.position = w.expected + 1
+        WHERE e.append_id = $1
+    ) AS known,
     ARRAY(
         SELECT coalesce(j.head, 0)
-        FROM unnest($2::text[]) WITH ORDINALITY AS w (id, n) LEFT JOIN journals AS j ON j.id = w.id
+        FROM unnest($2::text[]) WITH ORDINALITY AS w (journal, n)
+        LEFT JOIN journals AS j ON j.journal = w.journal
         ORDER BY w.n
     ) AS heads
 
@@ -31,19 +40,19 @@ SELECT
 SELECT e.journal, e.position, e.at, e.version, e.must_understand, e.checksum,
     convert_to(e.body, 'UTF8') AS body
 FROM (
-    SELECT
-        f.journal,
-        f.position AS first,
-        (
-            SELECT n.position FROM events AS n
-            WHERE n.journal = f.journal AND n.position > f.position AND n.append_id IS NOT NULL
-            ORDER BY n.position LIMIT 1
-        ) AS next
-    FROM events AS f WHERE f.append_id = $1
-) AS span
+    SELECT journal, position FROM events WHERE append_id = $1 AND requested
+    UNION
+    SELECT f.journal, f.position
+    FROM unnest($2::text[], $3::bigint[]) AS w (journal, expected)
+    JOIN events AS f ON f.journal = w.journal AND f.position = w.expected + 1
+    WHERE f.append_id = $1
+) AS first
+CROSS JOIN LATERAL (
+    SELECT coalesce(min(n.position), 9223372036854775807) AS position FROM events AS n
+    WHERE n.journal = first.journal AND n.position > first.position AND n.append_id IS NOT NULL
+) AS next
 JOIN events AS e
-    ON e.journal = span.journal AND e.position >= span.first
-    AND e.position < coalesce(span.next, 9223372036854775807)
+    ON e.journal = first.journal AND e.position >= first.position AND e.position < next.position
 ORDER BY e.journal, e.position
 
 -- name: read_events
@@ -63,39 +72,40 @@ CROSS JOIN LATERAL (
 ORDER BY e.journal, e.position
 
 -- name: lock_for_request
-SELECT at, known, stopped, alive, ids, heads FROM lock_for_request($1, $2, $3, $4)
+SELECT at, known, stopped, alive, journals_found, heads
+FROM lock_for_request($1, $2, $3, $4)
 
 -- name: lock_for_kill
-SELECT at, known, stopped, ids, heads FROM lock_for_kill($1, $2, $3, $4)
+SELECT at, known, stopped, journals_found, heads FROM lock_for_kill($1, $2, $3, $4)
 
 -- name: live
 -- What a kill will probably find, so that it can be folded before anything is locked.
-SELECT id, head FROM journals
+SELECT journal, head FROM journals
 WHERE kind = 'run'
     AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
     AND $1 IN ('all', 'agent:' || agent, 'thread:' || thread)
-ORDER BY id
+ORDER BY journal
 
 -- name: row
-SELECT * FROM journals WHERE id = $1
+SELECT * FROM journals WHERE journal = $1
 
 -- name: rows
 SELECT * FROM find_rows($1, $2, $3, $4, $5, $6, $7)
 
 -- name: due
 -- Whose time has come, or who wants a driver and has none whose lease lives.
-SELECT * FROM journals WHERE id IN (
-    SELECT id FROM journals WHERE due_at <= (SELECT clock())
+SELECT * FROM journals WHERE journal IN (
+    SELECT journal FROM journals WHERE due_at <= (SELECT clock())
     UNION
-    SELECT w.id FROM journals AS w
+    SELECT w.journal FROM journals AS w
     WHERE w.wants_driver AND NOT EXISTS (
         SELECT FROM leases AS l WHERE l.driver = w.driver AND l.expires_at > (SELECT clock())
     )
 )
-ORDER BY id LIMIT $1
+ORDER BY journal LIMIT $1
 
 -- name: heads
-SELECT id, head FROM journals WHERE id = ANY ($1)
+SELECT journal, head FROM journals WHERE journal = ANY ($1)
 
 -- name: switches
 SELECT scope, stopped_by, at, reason FROM switches WHERE is_on ORDER BY scope
@@ -125,7 +135,13 @@ SELECT clock()
 -- name: notify
 SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload
 
--- name: commit_to_disk
--- An acknowledgement means that it is on the disk, whatever the server's default.
-SELECT set_config('synchronous_commit', 'on', false)
-WHERE current_setting('synchronous_commit') = 'off'
+-- name: settle_in
+-- An acknowledgement means that it is on the disk, whatever the server's default. And a statement
+-- whose client has died gives its locks back soon, where the server can find that out.
+SELECT
+    CASE WHEN current_setting('synchronous_commit') = 'off'
+        THEN set_config('synchronous_commit', 'on', false)
+    END,
+    CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL
+        THEN set_config('client_connection_check_interval', '500ms', false)
+    END

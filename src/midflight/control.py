@@ -1,0 +1,354 @@
+"""``Control``: every verb a person, a front door or a program has over runs.
+
+Every verb is on the disk before it is acknowledged, says who asked, is idempotent by its key, and
+is answered with a receipt: accepted at a position, and from there applied or superseded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from midflight.engines.base import Engine, NoEngine
+from midflight.engines.local import LocalEngine
+from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.inputs import Ids, new_id
+from midflight.kernel import events as e
+from midflight.kernel.decide import Known, Switch, decide, scopes
+from midflight.kernel.phases import Mode
+from midflight.kernel.preview import Offer, preview
+from midflight.kernel.receipt import Receipt, receipt
+from midflight.kernel.record import NULL, Limits, Request, Who
+from midflight.kernel.state import Attempt, Delivery, RunState
+from midflight.kernel.thread import ThreadCreated
+from midflight.run import Agent
+from midflight.stores.base import (
+    RUN_PREFIX,
+    THREAD_PREFIX,
+    Draft,
+    Killing,
+    Query,
+    Row,
+    Store,
+    Submit,
+    View,
+    Watch,
+    Widen,
+)
+from midflight.stores.opening import open_store
+
+LIBRARY: Final = Who(by="library")
+
+
+class Accepted(Struct, frozen=True):
+    """A verb is on record: at which position, and what was in flight at that moment."""
+
+    run: str
+    verb: str
+    position: int
+    in_flight: tuple[str, ...] = ()
+
+
+class Control:
+    """Controls runs in a store. Drives none: that is the engine's."""
+
+    def __init__(
+        self, store: Store, engine: Engine | None = None, *, who: Who = LIBRARY, ids: Ids = new_id
+    ) -> None:
+        self.store = store
+        self._engine = engine or NoEngine()
+        self._who = who
+        self._ids = ids
+
+    # ── starting and looking ─────────────────────────────────────────────────────────────────
+
+    async def start(
+        self,
+        agent: Agent | str,
+        brief: str,
+        *,
+        thread: str = "",
+        input: Any = None,  # noqa: A002 - what people call it
+        limits: Limits | None = None,
+        title: str = "",
+        who: Who | None = None,
+        key: str = "",
+    ) -> str:
+        """Start a run and give its id. Repeated under the same key it gives the same run."""
+        name = agent.name if isinstance(agent, Agent) else agent
+        who = who or self._who
+        run = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
+        on = thread or THREAD_PREFIX + run.removeprefix(RUN_PREFIX)
+        declared = agent.limits if isinstance(agent, Agent) else Limits()
+        created = e.RunCreated(
+            who=who,
+            key=key,
+            agent=name,
+            thread=on,
+            brief=brief,
+            title=title,
+            input=Raw(msgspec.json.encode(input)),
+            mode=Mode(agent.mode) if isinstance(agent, Agent) else Mode.IMMEDIATE,
+            limits=limits or declared,
+        )
+
+        def decided(view: View) -> Draft:
+            verdict = decide(view.states[run], created, switches=view.switches)
+            if isinstance(verdict, Known):
+                return Draft()
+            opening = () if view.states[on].head else (ThreadCreated(who=who, title=title),)
+            return Draft({run: verdict, on: opening})
+
+        await self.store.submit(
+            Submit(self._ids(), (run, on), decided, scopes=scopes(name, on), new=(run, on))
+        )
+        await self._engine.ensure(run)
+        return run
+
+    async def state(self, run: str) -> RunState:
+        """The run as it is now."""
+        state = await self.store.load(run)
+        if not isinstance(state, RunState):
+            raise JournalNotFound(run)
+        return state
+
+    async def preview(self, run: str) -> dict[str, Offer]:
+        """For each verb: whether it can be pressed, and what it would do now."""
+        return preview(await self.state(run))
+
+    async def receipt(self, run: str) -> Receipt:
+        """What became of every effect of the run."""
+        return receipt(await self.state(run))
+
+    async def runs(self, query: Query | None = None) -> list[Row]:
+        """The runs of the store, newest first."""
+        return await self.store.rows(query or Query())
+
+    async def result(self, run: str) -> Any:
+        """Wait for the end of a run and give what its function returned."""
+        state = await self._until(run, lambda state: not state.alive)
+        finished = (await self.store.read(run, after=state.head - 3))[::-1]
+        for record in finished:
+            if isinstance(record.event, e.RunFinished):
+                event = record.event
+                if event.blob is not None:
+                    return msgspec.json.decode(await self.store.blob(event.blob.hash))
+                return msgspec.json.decode(event.result)
+        return None
+
+    async def ended(self, run: str) -> RunState:
+        """Wait for the end of a run."""
+        return await self._until(run, lambda state: not state.alive)
+
+    def watch(self, run: str, after: int = 0) -> Any:
+        """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
+        return self.store.watch({run: after})
+
+    async def applied(self, accepted: Accepted) -> Delivery:
+        """Wait until a verb was applied or superseded."""
+
+        def settled(state: RunState) -> bool:
+            return state.deliveries[accepted.position].status != "accepted"
+
+        return (await self._until(accepted.run, settled)).deliveries[accepted.position]
+
+    async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
+        """Wait until the run's state is as wanted."""
+        return await self._until(run, ready)
+
+    async def _until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
+        from midflight.kernel.fold import advance
+
+        state = await self.state(run)
+        if ready(state):
+            return state
+        async with self.store.watch({run: state.head}) as news:
+            watching: Watch = news
+            async for record in watching:
+                advance(state, record)
+                if ready(state):
+                    break
+        return state
+
+    # ── the verbs ────────────────────────────────────────────────────────────────────────────
+
+    async def pause(self, run: str, **by: Any) -> Accepted:
+        """Hold it: nothing further starts, what is in flight is ended or finishes."""
+        return await self._ask(
+            run, "pause", lambda who, key: e.PauseRequested(who=who, key=key), **by
+        )
+
+    async def resume(self, run: str, **by: Any) -> Accepted:
+        """Go on where it was."""
+        return await self._ask(
+            run, "resume", lambda who, key: e.ResumeRequested(who=who, key=key), **by
+        )
+
+    async def redirect(
+        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Any
+    ) -> Accepted:
+        """Change course: finished work is kept, the next step is rewritten."""
+        return await self._ask(
+            run,
+            "redirect",
+            lambda who, key: e.RedirectRequested(
+                who=who, key=key, text=text, profile=profile, resume=resume
+            ),
+            **by,
+        )
+
+    async def cancel(
+        self, run: str, *, now: bool = False, scope: str = "tree", **by: Any
+    ) -> Accepted:
+        """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
+        return await self._ask(
+            run,
+            "cancel",
+            lambda who, key: e.CancelRequested(who=who, key=key, now=now, scope=scope),
+            **by,
+        )
+
+    async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
+        """Answer a question of the run. The first answer wins."""
+        raw = Raw(msgspec.json.encode(payload))
+        return await self._ask(
+            run,
+            "answer",
+            lambda who, key: e.QuestionAnswered(who=who, key=key, question=question, payload=raw),
+            **by,
+        )
+
+    async def raise_limits(self, run: str, limits: Limits, **by: Any) -> Accepted:
+        """Set new caps; a run that is held at a cap goes on."""
+        return await self._ask(
+            run,
+            "raise limits",
+            lambda who, key: e.LimitsRaised(who=who, key=key, limits=limits),
+            **by,
+        )
+
+    async def stop_effect(self, run: str, attempt: int, **by: Any) -> Accepted:
+        """Abort the effect that a pause waits for; its outcome becomes unknown."""
+        return await self._ask(
+            run,
+            "stop effect",
+            lambda who, key: e.EffectStopRequested(who=who, key=key, attempt=attempt),
+            **by,
+        )
+
+    async def undo(self, run: str, effects: Iterable[int] = (), **by: Any) -> Accepted:
+        """Undo effects of a run that has ended; all that can be, if none are named."""
+        chosen = tuple(effects)
+        return await self._ask(
+            run,
+            "undo",
+            lambda who, key: e.UndoRequested(who=who, key=key, effects=chosen),
+            **by,
+        )
+
+    async def recover(self, run: str, **by: Any) -> Accepted:
+        """Bring a killed run back, paused. Operators only."""
+        return await self._ask(run, "recover", lambda who, key: e.Recovered(who=who, key=key), **by)
+
+    async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
+        """The operator's switch: when this returns, everything in scope has stopped."""
+        _check_scope(scope)
+        return await self.store.kill(scope, who, reason)
+
+    async def release(self, scope: str, *, who: Who) -> bool:
+        """Let a scope move again."""
+        _check_scope(scope)
+        released = await self.store.release(scope, who)
+        for row in await self.store.due() if released else ():
+            await self._engine.ensure(row.journal)
+        return released
+
+    async def switches(self) -> list[Switch]:
+        """The kill switches that are on."""
+        return await self.store.switches()
+
+    async def _ask(
+        self,
+        run: str,
+        verb: str,
+        make: Callable[[Who, str], Request],
+        *,
+        who: Who | None = None,
+        key: str = "",
+        expect: int | None = None,
+    ) -> Accepted:
+        """Record one verb over a run, and over its children where it covers them."""
+        row = await self.store.row(run)
+        request = make(who or self._who, key)
+        tree = getattr(request, "scope", "tree") == "tree" and verb in {"pause", "cancel"}
+
+        def decided(view: View) -> Draft:
+            covered = _tree(run, view) if tree else [run]
+            events: dict[str, Any] = {}
+            flying: list[Attempt] = []
+            for journal in covered:
+                state = view.states[journal]
+                assert isinstance(state, RunState)
+                if journal != run and not state.alive:
+                    continue
+                verdict = decide(state, request, expect=expect, switches=view.switches)
+                if isinstance(verdict, Known):
+                    if journal == run:
+                        return Draft(note=Accepted(run, verb, verdict.position))
+                    continue
+                events[journal] = verdict
+                flying += state.open.values()
+            nouns = tuple(attempt.noun for attempt in flying)
+            head = view.states[run].head
+            return Draft(events, Accepted(run, verb, head + 1, nouns))
+
+        done = await self.store.submit(
+            Submit(self._ids(), (run,), decided, scopes=scopes(row.agent, row.thread))
+        )
+        for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
+            await self._engine.ensure(journal)
+        accepted: Accepted = done.note
+        return accepted
+
+
+def _tree(run: str, view: View) -> list[str]:
+    """A run and its descendants; asks the store for those it has not locked yet."""
+    found, unseen = [run], [run]
+    while unseen:
+        state = view.states[unseen.pop()]
+        assert isinstance(state, RunState)
+        children = [child for child, outcome in state.children.items() if not outcome]
+        missing = [child for child in children if child not in view.states]
+        if missing:
+            raise Widen(*missing)
+        found += children
+        unseen += children
+    return found
+
+
+def _check_scope(scope: str) -> None:
+    kind, _, name = scope.partition(":")
+    if kind != "all" and not (kind in {"agent", "thread"} and name):
+        raise InvalidRequest(
+            f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."
+        )
+
+
+@asynccontextmanager
+async def local(
+    address: str | Path, *agents: Agent, workdir: str | Path = ".midflight"
+) -> AsyncIterator[Control]:
+    """Open a store, drive runs of these agents in this process, and control them."""
+    async with (
+        open_store(str(address)) as store,
+        LocalEngine.open(store, agents, workdir=workdir) as engine,
+    ):
+        yield Control(store, engine)
+
+
+__all__ = ["NULL", "Accepted", "Control", "local"]

@@ -1,0 +1,157 @@
+"""Drives runs in this process: the default engine.
+
+It holds one lease for all its runs. A run is claimed from another process only when that process's
+lease is gone, which on one host means that its death is proved. Every two seconds it sweeps the
+read model for runs that want a driver or whose time has come, because whoever appended a request
+may have died before telling anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from midflight.errors import MidflightError, Refused, StoreError
+from midflight.executor.drive import Driver
+from midflight.inputs import Clock, Ids, new_id, wall_clock
+from midflight.kernel import events as e
+from midflight.kernel.decide import claim, scopes
+from midflight.kernel.phases import Cause
+from midflight.kernel.record import Event
+from midflight.kernel.state import RunState
+from midflight.run import Agent
+from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
+from midflight.stores.hub import owned_tasks
+
+SWEEP_S: Final = 2.0
+log: Final = logging.getLogger(__name__)
+
+
+class LocalEngine:
+    """Drives in tasks of this process. Made by ``LocalEngine.open``."""
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Iterable[Agent],
+        workdir: Path,
+        *,
+        clock: Clock,
+        ids: Ids,
+        sweep_s: float,
+    ) -> None:
+        self.agents = {agent.name: agent for agent in agents}
+        self.name = f"local-{ids()}"
+        self._store = store
+        self._workdir = workdir
+        self._clock = clock
+        self._ids = ids
+        self._sweep_s = sweep_s
+        self._driving: set[str] = set()
+        self._lease: Lease
+        self._tasks: TaskGroup
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        store: Store,
+        agents: Iterable[Agent],
+        *,
+        workdir: str | Path = ".midflight",
+        clock: Clock = wall_clock,
+        ids: Ids = new_id,
+        sweep_s: float = SWEEP_S,
+    ) -> AsyncIterator[Self]:
+        """Drive runs of these agents for as long as the block runs."""
+        engine = cls(store, agents, Path(workdir), clock=clock, ids=ids, sweep_s=sweep_s)
+        async with store.lease(engine.name) as lease:
+            engine._lease = lease
+            async with owned_tasks(engine._own_drivers):
+                yield engine
+
+    async def ensure(self, run: str) -> None:
+        """See ``Engine.ensure``."""
+        if run not in self._driving:
+            self._driving.add(run)
+            self._tasks.start_soon(self._drive, run)
+
+    async def _own_drivers(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            while True:
+                await self._sweep()
+                await anyio.sleep(self._sweep_s)
+
+    async def _sweep(self) -> None:
+        try:
+            due = await self._store.due()
+        except StoreError as error:
+            log.warning("Sweep failed", extra={"action": "sweep_failed", "error": str(error)})
+            return
+        for row in due:
+            if row.agent in self.agents:
+                await self.ensure(row.journal)
+
+    async def _drive(self, run: str) -> None:
+        """Claim a run and drive it; the edge at which a driver's failure is recorded."""
+        try:
+            row = await self._store.row(run)
+            if row.agent in self.agents and await self._claim(row):
+                state = await self._store.load(run)
+                assert isinstance(state, RunState)
+                if state.driver == self.name:
+                    await self._driver(row, state).drive()
+        except Refused:
+            pass  # an operator's switch: the sweep finds it again after the release
+        except MidflightError as error:
+            log.error(
+                "Driver failed", extra={"action": "driver_failed", "run": run, "error": error}
+            )
+        finally:
+            self._driving.discard(run)
+
+    def _driver(self, row: Row, state: RunState) -> Driver:
+        return Driver(
+            self._store,
+            self.agents[row.agent],
+            state,
+            self._lease,
+            workdir=self._workdir / row.journal,
+            clock=self._clock,
+            ids=self._ids,
+        )
+
+    async def _claim(self, row: Row) -> bool:
+        def claimed(view: View) -> Draft:
+            state = view.states[row.journal]
+            assert isinstance(state, RunState)
+            due = state.due_at is not None and state.due_at <= view.now
+            if not (state.wants_driver or due or Cause.DRAIN in state.holds):
+                return Draft()
+            gone = state.driver in view.gone
+            taken = claim(state, self.name, lease_gone=gone, switches=view.switches)
+            return Draft({row.journal: (*taken, *_undrained(state, bool(taken)))})
+
+        done = await self._store.submit(
+            Submit(
+                self._ids(),
+                (row.journal,),
+                claimed,
+                scopes=scopes(row.agent, row.thread),
+                leases=(row.driver,) if row.driver else (),
+            )
+        )
+        return bool(done.records)
+
+
+def _undrained(state: RunState, taken: bool) -> tuple[Event, ...]:
+    """A hold for a drain is lifted by the next start."""
+    drained = taken and Cause.DRAIN in state.holds
+    return (e.HoldLifted(cause=Cause.DRAIN),) if drained else ()

@@ -1,0 +1,118 @@
+"""What the journal already knows of a function's steps, by their identity.
+
+After a crash or an eviction the function is called again and asks for its steps as before; those
+that have an outcome on record get it, in any order. What is not on record waits until everything
+on record was asked for: only then is it certain that the function is where it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec import Raw, Struct
+
+from midflight.kernel import events as e
+from midflight.kernel.phases import Outcome
+from midflight.kernel.record import NULL, Blob, Recorded
+
+
+class Record(Struct, frozen=True):
+    """The outcome of a step: a value, or the words of its failure."""
+
+    position: int
+    name: str
+    result: Raw
+    blob: Blob | None
+    error: str
+
+
+class Answered(Struct, frozen=True):
+    """How a question ended: with a person's payload, or closed without one."""
+
+    payload: Raw
+    by: str
+    closed: str = ""
+
+
+class Replay:
+    """Fed with every event of the run, in order; asked by its steps."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self.unclaimed: set[str] = set()
+        self.state: e.StateSaved | None = None
+        self.questions: dict[str, int] = {}  # by the step that asks
+        self.answers: dict[int, Answered] = {}
+        self._asked: dict[int, e.QuestionOpened] = {}
+        self._started: dict[int, e.AttemptStarted] = {}
+        self._occurrences: Counter[str] = Counter()
+
+    def hear(self, found: Recorded) -> None:
+        """Note what an event says about a step."""
+        event = found.event
+        match event:
+            case e.AttemptStarted():
+                self._started[found.position] = event
+            case e.AttemptSettled() | e.LateOutcome():
+                self._settled(found.position, event)
+            case e.StepSettled():
+                self.records[event.step] = Record(
+                    found.position, event.name, event.result, event.blob, event.error
+                )
+            case e.QuestionOpened():
+                self._asked[found.position] = event
+                if event.step:
+                    self.questions[event.step] = found.position
+            case e.QuestionAnswered():
+                self.answers[event.question] = Answered(event.payload, event.who.by)
+            case e.QuestionClosed():
+                self.answers.setdefault(event.question, Answered(NULL, "", event.why))
+            case e.StateSaved():
+                self.state = event
+                self.records.clear()
+                self.questions.clear()
+            case _:
+                pass
+
+    def _settled(self, position: int, event: e.AttemptSettled | e.LateOutcome) -> None:
+        started = self._started.get(event.attempt)
+        if started is None or started.step in self.records:
+            return
+        if event.outcome is Outcome.DONE:
+            self.records[started.step] = Record(
+                position, started.name, event.result, event.blob, ""
+            )
+
+    def enter(self) -> None:
+        """The function is called (again): it must ask for everything that is on record."""
+        self._occurrences.clear()
+        self.unclaimed = set(self.records)
+
+    def enter_redirected(self) -> None:
+        """It is called with another brief, and need not ask for anything."""
+        self._occurrences.clear()
+        self.unclaimed = set()
+
+    def identity(self, what: str) -> str:
+        """The n-th time that this is asked for since the function was entered."""
+        self._occurrences[what] += 1
+        number = self._occurrences[what]
+        return what if number == 1 else f"{what}#{number}"
+
+    def forget_turn(self, step: str) -> None:
+        """A call that was told of a redirect has not used up its turn."""
+        what = step.rpartition("#")[0] or step
+        self._occurrences[what] -= 1
+
+    def claim(self, step: str) -> Record | None:
+        """The record of a step, if there is one."""
+        self.unclaimed.discard(step)
+        return self.records.get(step)
+
+    def attempts_of(self, step: str) -> list[int]:
+        """Where attempts at a step began."""
+        return [position for position, started in self._started.items() if started.step == step]
+
+    def started(self, position: int) -> e.AttemptStarted:
+        """What was begun at a position."""
+        return self._started[position]

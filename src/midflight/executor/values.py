@@ -1,0 +1,61 @@
+"""Values that go into a journal and come out again: plain data, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import Raw
+
+from midflight.errors import NotPlainData
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def encode(step: str, what: str, value: Any) -> Raw:
+    """Encode a value, or say which part of it cannot be."""
+    try:
+        return Raw(_encoder.encode(value))
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
+        path, part = next(_unplain(value, what), (what, value))
+        raise NotPlainData(step, what, path, type(part).__name__) from None
+
+
+def _unplain(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The innermost parts that cannot be stored, with the way to each."""
+    try:
+        _encoder.encode(value)
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
+        if depth < 20:
+            if isinstance(value, dict):
+                for key, part in value.items():
+                    yield from _unplain(part, f"{path}[{key!r}]", depth + 1)
+            elif isinstance(value, list | tuple | set | frozenset):
+                for number, part in enumerate(value):
+                    yield from _unplain(part, f"{path}[{number}]", depth + 1)
+        yield path, value
+
+
+def decode(raw: bytes, kind: Any = Any) -> Any:
+    """Decode a stored value, into the function's declared type where there is one."""
+    return msgspec.json.decode(raw, type=kind)
+
+
+@lru_cache(maxsize=1024)
+def result_type(function: Callable[..., Any]) -> Any:
+    """What a function says it returns, if msgspec can make that; otherwise plain data."""
+    try:
+        kind = get_type_hints(inspect.unwrap(function)).get("return", Any)
+        msgspec.json.Decoder(kind)
+    except Exception:  # noqa: BLE001 - any trouble with a hint means: do not use it
+        return Any
+    return Any if kind is type(None) else kind
+
+
+def digest(raw: bytes) -> str:
+    """A short name for what a step was called with."""
+    return blake2b(raw, digest_size=6).hexdigest()

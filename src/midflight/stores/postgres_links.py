@@ -1,0 +1,226 @@
+"""Connections, and how work gets to one of them.
+
+A connection is never trusted to be there. Work is a function of a connection, called again on a new
+one when the old one was lost, for a bounded time. That is safe because everything that writes
+carries the id of its append, and a known id changes nothing.
+
+Work is done by tasks of the store, not by whoever wants it: a caller who gives up leaves no
+connection in the middle of a query, and nobody else has to wait for a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import anyio
+import asyncpg
+
+from midflight.errors import StoreBusy, StoreError
+from midflight.stores.postgres_server import (
+    ANSWER_S,
+    BUSY,
+    ERRORS,
+    GONE,
+    PATIENCE_S,
+    Connection,
+    Server,
+)
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[Connection], Awaitable[T]]
+
+MIND_S: Final = 1.0
+AGAIN_S: Final = 0.25
+
+
+class Link:
+    """One connection, made anew after it was lost. Used by one task at a time."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+        self._overdue = float("inf")
+        self._missed = anyio.Event()
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a connection, as far as one can know."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def connect(self) -> None:
+        """Make a connection."""
+        self.drop()
+        self._connection = await self._server.connect(minded=True)
+
+    async def do(self, work: Work[T], answer_s: float = ANSWER_S) -> T:
+        """Give the connection to ``work``, once."""
+        if not self.up:
+            await self.connect()
+        connection = self._connection
+        assert connection is not None
+        self._overdue = asyncio.get_running_loop().time() + answer_s
+        try:
+            return await work(connection)
+        except BaseException as error:
+            # After a cancelled or unanswered query nobody knows what the connection is busy with.
+            unsure = not isinstance(error, Exception) or isinstance(error, GONE)
+            if unsure or connection.is_closed() or connection.is_in_transaction():
+                self.drop()
+            raise
+        finally:
+            self._overdue = float("inf")
+
+    def drop(self) -> None:
+        """Close it without waiting for anybody; whoever uses it sees it as lost."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    def drop_if_silent(self, now: float) -> None:
+        """Take a server that has not answered for too long for lost."""
+        if now > self._overdue:
+            self.drop()
+
+    def miss(self) -> None:
+        """Ask for a connection, for next time."""
+        self._missed.set()
+
+    async def keep(self) -> None:
+        """Connect whenever somebody misses the connection, in a task of the store."""
+        while True:
+            await self._missed.wait()
+            try:
+                await self.connect()
+            except ERRORS:
+                await anyio.sleep(AGAIN_S)
+            else:
+                self._missed = anyio.Event()
+
+
+async def mind(links: Sequence[Link]) -> None:
+    """Drop silent connections. One timer for all of them: in each call it would cost a tenth."""
+    while True:
+        await anyio.sleep(MIND_S)
+        for link in links:
+            link.drop_if_silent(anyio.current_time())
+
+
+async def persist(
+    server: Server, link: Link, work: Work[T], *, writes: bool, answer_s: float = ANSWER_S
+) -> T:
+    """Do ``work`` until it is done or has an answer, through lost connections and deadlocks."""
+    pause, deadline = 0.005, asyncio.get_running_loop().time() + PATIENCE_S
+    while True:
+        try:
+            return await link.do(work, answer_s)
+        except (*GONE, *BUSY) as error:
+            if anyio.current_time() + pause > deadline:
+                raise _given_up(server.explain(error), writes=writes) from error
+        except asyncpg.PostgresError as error:
+            raise server.explain(error) from error
+        await anyio.sleep(pause)
+        pause = min(pause * 2, AGAIN_S)
+
+
+def _given_up(error: StoreError, *, writes: bool) -> StoreError:
+    unknown = (
+        f" Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything was "
+        "changed; the same append id may be repeated safely."
+    )
+    return type(error)(f"{error}{unknown}") if writes else error
+
+
+class _Errand:
+    """Some work, whether it writes, how long it may take, and who waits for it."""
+
+    __slots__ = ("after", "answer", "answer_s", "given_up_at", "work", "writes")
+
+    def __init__(
+        self, work: Work[Any], after: Callable[[], None], *, writes: bool, answer_s: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.work = work
+        self.after = after
+        self.writes = writes
+        self.answer_s = answer_s
+        self.answer: asyncio.Future[Any] = loop.create_future()
+        self.given_up_at = loop.time() + PATIENCE_S
+
+    def fail(self, error: BaseException) -> None:
+        self.after()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Pool:
+    """A few connections, each with a task that does what readers and requests want done."""
+
+    def __init__(self, server: Server, size: int) -> None:
+        self._server = server
+        self._queue: deque[_Errand] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._closed = False
+        self.links = tuple(Link(server) for _ in range(size))
+
+    async def do(
+        self,
+        work: Work[T],
+        *,
+        after: Callable[[], None] = lambda: None,
+        writes: bool = False,
+        answer_s: float = ANSWER_S,
+    ) -> T:
+        """Have ``work`` done. ``after`` is called when it is over, whether or not we still wait."""
+        errand = _Errand(work, after, writes=writes, answer_s=answer_s)
+        if self._closed:
+            errand.fail(self._server.closed())
+        else:
+            self._queue.append(errand)
+            self._wake()
+        result: T = await errand.answer
+        return result
+
+    async def serve(self, link: Link) -> None:
+        """Do what is wanted on this connection, for as long as the store is open."""
+        while True:
+            if not self._queue:
+                idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._idle.append(idle)
+                await idle
+            if self._queue:
+                await self._run(link, self._queue.popleft())
+
+    def close(self) -> None:
+        """Refuse what has not begun."""
+        self._closed = True
+        while self._queue:
+            self._queue.popleft().fail(self._server.closed())
+
+    def _wake(self) -> None:
+        while self._idle:  # the one who rested last: its connection is warm
+            idle = self._idle.pop()
+            if not idle.done():
+                idle.set_result(None)
+                return
+
+    async def _run(self, link: Link, errand: _Errand) -> None:
+        if errand.answer.done() or errand.given_up_at < anyio.current_time():
+            late = f"{self._server.where}: all connections of this process were busy"
+            errand.fail(StoreBusy(f"{late} for {PATIENCE_S:g} s. Nothing was changed."))
+            return
+        try:
+            result = await persist(
+                self._server, link, errand.work, writes=errand.writes, answer_s=errand.answer_s
+            )
+        except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+            errand.fail(error)
+        except BaseException:
+            errand.fail(self._server.cut_short())
+            raise
+        else:
+            errand.after()
+            if not errand.answer.done():
+                errand.answer.set_result(result)

@@ -1,0 +1,169 @@
+"""What a tool says about itself: what it does to the world, how to check, undo and repeat it.
+
+A step takes any function; one that is not declared counts as ``once``, the careful choice. Tools
+are found again after a crash by their registered name, never by a stored import path.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from midflight.errors import InvalidTool
+from midflight.kernel.phases import Effect
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TIMEOUT_S: Final = 600.0
+RUNS: Final = ("async", "thread", "process")
+
+
+class NotDone(Exception):
+    """Raised by a tool that knows that nothing happened: the step may be tried again."""
+
+
+class ChangedSince(Exception):
+    """Raised by an undo that finds its object changed by others: it is left alone."""
+
+
+class Done(Struct, frozen=True):
+    """A check's answer: it did happen, with this result."""
+
+    result: Any = None
+
+
+class Unclear(Struct, frozen=True):
+    """A check's answer: nobody can tell. The person is asked."""
+
+    why: str = ""
+
+
+class Performed(Struct, frozen=True):
+    """What an undo or a check is told about the attempt it is for."""
+
+    key: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    result: Any = None
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """A function with what must be known to interrupt it safely."""
+
+    name: str
+    function: Callable[..., Any]
+    effect: Effect = Effect.ONCE
+    noun: str = ""
+    undo: Callable[[Performed], Any] | None = None
+    check: Callable[[Performed], Any] | None = None
+    irreversible: bool = False
+    approval: bool = False
+    hold: float = 0.0
+    release_always: bool = False
+    runs: str = "async"
+    timeout: float = TIMEOUT_S
+    retry: int = 0
+    wants_key: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A declared tool is still the function it was."""
+        return self.function(*args, **kwargs)
+
+
+REGISTRY: Final[dict[str, Tool]] = {}
+
+
+def tool(
+    *,
+    effect: str | Effect = Effect.ONCE,
+    name: str = "",
+    noun: str = "",
+    undo: Callable[[Performed], Any] | None = None,
+    check: Callable[[Performed], Any] | None = None,
+    irreversible: bool = False,
+    approval: bool | None = None,
+    hold: float = 0.0,
+    release_always: bool = False,
+    runs: str = "",
+    timeout: float = TIMEOUT_S,
+    retry: int = 0,
+) -> Callable[[Callable[..., Any]], Tool]:
+    """Declare a tool.
+
+    ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key) or ``once``.
+    ``undo`` and ``check`` are called with a ``Performed``. ``irreversible`` asks for approval
+    unless ``approval=False``. ``hold`` waits that many seconds first, while a cancel still wins.
+    ``release_always`` undoes it at every end: locks, sessions. A parameter called
+    ``idempotency_key`` gets the attempt's key.
+    """
+
+    def declare(function: Callable[..., Any]) -> Tool:
+        declared = Tool(
+            name=name or _name(function),
+            function=function,
+            effect=Effect(effect),
+            noun=noun,
+            undo=undo,
+            check=check,
+            irreversible=irreversible,
+            approval=irreversible if approval is None else approval,
+            hold=hold,
+            release_always=release_always,
+            runs=runs or ("async" if inspect.iscoroutinefunction(function) else "thread"),
+            timeout=timeout,
+            retry=retry,
+            wants_key="idempotency_key" in inspect.signature(function).parameters,
+        )
+        _validate(declared)
+        return register(declared)
+
+    return declare
+
+
+def register(declared: Tool) -> Tool:
+    """Make a tool findable by its name. The same function may be declared again, as on a reload."""
+    before = REGISTRY.get(declared.name)
+    if before is not None and _name(before.function) != _name(declared.function):
+        raise InvalidTool(declared.name, "another tool has this name; give one of them name=")
+    REGISTRY[declared.name] = declared
+    return declared
+
+
+def as_tool(function: Callable[..., Any]) -> Tool:
+    """A declared tool as it is; any other function as ``once``."""
+    if isinstance(function, Tool):
+        return function
+    return _undeclared(function)
+
+
+@functools.lru_cache(maxsize=1024)
+def _undeclared(function: Callable[..., Any]) -> Tool:
+    is_async = inspect.iscoroutinefunction(function)
+    return Tool(name=_name(function), function=function, runs="async" if is_async else "thread")
+
+
+def _name(function: Callable[..., Any]) -> str:
+    inner = function.func if isinstance(function, functools.partial) else function
+    return f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', repr(inner))}"
+
+
+def _validate(declared: Tool) -> None:
+    problems = {
+        "retry= on a `once` tool needs check=, or a retry could do it twice": (
+            declared.retry > 0 and declared.effect is Effect.ONCE and declared.check is None
+        ),
+        f"runs= is one of {', '.join(RUNS)}": declared.runs not in RUNS,
+        "timeout= must be more than zero": declared.timeout <= 0,
+        "hold= must not be negative": declared.hold < 0,
+        "retry= must not be negative": declared.retry < 0,
+        "a read has nothing to undo": declared.effect is Effect.READ and declared.undo is not None,
+        "what is irreversible has no undo": declared.irreversible and declared.undo is not None,
+        "release_always= needs undo=": declared.release_always and declared.undo is None,
+    }
+    for problem, there in problems.items():
+        if there:
+            raise InvalidTool(declared.name, problem)

@@ -1,0 +1,75 @@
+"""A shell command as a tool: bounded in time and output, and with no secrets in its environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from midflight.tools.output import OnOutput
+from midflight.tools.process import run_process
+
+PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+"""What a command sees of our environment unless it is given more: nothing that holds a secret."""
+
+TIMEOUT_S: Final = 120.0
+OUTPUT_MAX: Final = 1 << 17  # bytes of each stream; far more than a model reads
+
+
+class ShellResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command printed and how it ended. An exit code other than 0 is a result too."""
+
+    exit_code: int | None
+    """None if it was ended by a signal."""
+    stdout: str
+    stderr: str
+    note: str = ""
+    """What the numbers do not say: the timeout, the signal, processes that may remain."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command says that it succeeded."""
+        return self.exit_code == 0
+
+
+async def shell(
+    command: str,
+    *,
+    cwd: str | os.PathLike[str],
+    timeout_s: float = TIMEOUT_S,
+    env: Mapping[str, str] | None = None,
+    pass_on: Sequence[str] = PASSED_ON,
+    on_output: OnOutput | None = None,
+) -> ShellResult:
+    """Run a command with ``/bin/sh`` in the folder ``cwd``.
+
+    Its environment is what ``pass_on`` names of ours, and ``env`` on top. When the command ends,
+    when time is up or when the caller is cancelled, all processes that it started are ended too:
+    ``server &`` does not outlive it.
+    """
+    passed = {name: os.environ[name] for name in pass_on if name in os.environ}
+    ended = await run_process(
+        ["/bin/sh", "-c", command],
+        cwd=cwd,
+        env={**passed, **(env or {})},
+        on_output=on_output,
+        output_max=OUTPUT_MAX,
+        timeout_s=timeout_s,
+    )
+    notes = []
+    if ended.timed_out:
+        notes.append(f"It took longer than {timeout_s:g} s and was ended.")
+    elif ended.returncode is None:
+        notes.append(f"It {ended.how()}.")
+    if ended.survivors:
+        notes.append(f"These processes could not be ended: {', '.join(map(str, ended.survivors))}.")
+    elif not ended.proven_dead:
+        notes.append("Processes that it started may still run.")
+    return ShellResult(
+        exit_code=ended.returncode,
+        stdout=ended.stdout.decode(errors="replace"),
+        stderr=ended.stderr.decode(errors="replace"),
+        note=" ".join(notes),
+    )

@@ -1,0 +1,171 @@
+"""The hub, where a slow read of the gap and fresh news meet: neither overtakes, none is lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from midflight.kernel import events as e
+from midflight.kernel.record import Recorded
+from midflight.stores.base import PAGE
+from midflight.stores.hub import BACKLOG_MAX, Hub
+from stores.runs import RUN, positions
+
+pytestmark = pytest.mark.anyio
+
+
+def at(position: int, journal: str = RUN) -> Recorded:
+    return Recorded(journal, position, float(position), e.PlanSet(epoch=1, steps=()))
+
+
+class SlowStore:
+    """A journal whose readers see it as it was when they asked, and wait for their answer."""
+
+    def __init__(self) -> None:
+        self.hub = Hub()
+        self.written: list[Recorded] = []
+        self.asked = anyio.Event()
+        self.answer = anyio.Event()
+
+    async def read(self, journal: str, after: int) -> list[Recorded]:
+        page = self.written[after : after + PAGE]
+        self.asked.set()
+        await self.answer.wait()
+        return page
+
+    def append(self, *, publish: bool = True) -> None:
+        self.written.append(at(len(self.written) + 1))
+        if publish:
+            self.hub.publish(self.written[-1:])
+
+
+@asynccontextmanager
+async def watched(store: SlowStore, cursors: Mapping[str, int]) -> AsyncIterator[list[Recorded]]:
+    """What a watcher in a task of its own has got so far."""
+    got: list[Recorded] = []
+
+    async def watch() -> None:
+        with store.hub.subscribe(store.read, cursors) as subscription:
+            async for record in subscription:
+                got.append(record)  # noqa: PERF401 - it never ends
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        yield got
+        tasks.cancel_scope.cancel()
+
+
+async def test_news_that_is_also_in_the_page_under_way_comes_once() -> None:
+    store = SlowStore()
+    async with watched(store, {RUN: 0}) as got:
+        store.append(publish=False)
+        await store.asked.wait()
+        store.hub.publish(store.written)
+        store.append()
+        store.answer.set()
+        await anyio.wait_all_tasks_blocked()
+
+    assert positions(got) == [1, 2]
+
+
+async def test_news_that_came_while_an_older_page_was_read_is_not_lost() -> None:
+    store = SlowStore()
+    async with watched(store, {RUN: 0}) as got:
+        await store.asked.wait()
+        store.append()
+        store.append()
+        store.answer.set()
+        await anyio.wait_all_tasks_blocked()
+
+    assert positions(got) == [1, 2]
+
+
+async def test_who_hears_only_that_a_journal_has_moved_reads_it() -> None:
+    store = SlowStore()
+    store.answer.set()
+    async with watched(store, {RUN: 0}) as got:
+        await anyio.wait_all_tasks_blocked()
+        store.append(publish=False)
+        store.hub.moved({RUN: 1, "r-other": 9})
+        await anyio.wait_all_tasks_blocked()
+        assert positions(got) == [1]
+
+        store.append(publish=False)
+        store.hub.moved({RUN: None})
+        await anyio.wait_all_tasks_blocked()
+
+    assert positions(got) == [1, 2]
+
+
+async def test_old_news_does_not_send_anybody_to_the_store() -> None:
+    store = SlowStore()
+    store.answer.set()
+    store.append(publish=False)
+    async with watched(store, {RUN: 0}) as got:
+        await anyio.wait_all_tasks_blocked()
+        store.asked = anyio.Event()
+        store.hub.moved({RUN: 1})
+        store.hub.publish(store.written)
+        await anyio.wait_all_tasks_blocked()
+
+        assert not store.asked.is_set()
+    assert positions(got) == [1]
+
+
+async def test_news_with_a_gap_before_it_waits_for_what_was_missed() -> None:
+    store = SlowStore()
+    store.answer.set()
+    async with watched(store, {RUN: 0}) as got:
+        await anyio.wait_all_tasks_blocked()
+        store.append(publish=False)
+        store.append()
+        await anyio.wait_all_tasks_blocked()
+
+    assert positions(got) == [1, 2]
+
+
+async def test_a_busy_journal_starves_no_other() -> None:
+    hub = Hub()
+    quiet = {f"r-{number}" for number in range(5)}
+
+    async def read(journal: str, after: int) -> list[Recorded]:
+        await anyio.lowlevel.checkpoint()
+        if journal == "r-busy":
+            hub.moved({journal: after + 2})  # somebody has written again meanwhile
+        elif after:
+            return []
+        return [at(after + 1, journal)]
+
+    with hub.subscribe(read, dict.fromkeys({"r-busy", *quiet}, 0)) as subscription:
+        listening = aiter(subscription)
+        heard = {(await anext(listening)).journal for _ in range(12)}
+
+    assert heard == {"r-busy", *quiet}
+
+
+async def test_a_watcher_that_does_not_listen_costs_no_more_than_its_backlog() -> None:
+    store = SlowStore()
+    store.answer.set()
+    with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+        listening = aiter(subscription)
+        store.append()
+        assert (await anext(listening)).position == 1
+        for _ in range(3 * BACKLOG_MAX):
+            store.append()
+
+        rest = [await anext(listening) for _ in range(3 * BACKLOG_MAX)]
+
+    assert positions(rest) == list(range(2, 2 + 3 * BACKLOG_MAX))
+
+
+async def test_a_journal_that_nobody_watches_any_more_is_forgotten() -> None:
+    store = SlowStore()
+    with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+        subscription.add("r-other", 0)
+        assert sorted(store.hub.watched) == [RUN, "r-other"]
+
+    assert store.hub.watched == []
+    store.append()
