@@ -8,7 +8,7 @@ paused, redirected, cancelled and, after a crash, continued.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -114,7 +114,7 @@ class Run(Protocol):
         """A new id, the same at replay."""
 
 
-AgentFunction = Callable[[Run], Awaitable[Any]]
+AgentFunction = Callable[[Run], Coroutine[Any, Any, Any]]
 
 
 class Agent(Struct, frozen=True):

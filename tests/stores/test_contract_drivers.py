@@ -152,24 +152,45 @@ async def test_of_many_who_claim_at_once_one_does(store: Store) -> None:
     assert names(await read_all(store)) == ["run.created", "driver.claimed"]
 
 
+RUNS = [f"r-{number}" for number in range(10)]
+
+
+async def claim_all(store: Store, driver: str, taken: list[tuple[str, str]]) -> None:
+    for run in RUNS:
+        if await claim(store, run, driver=driver):
+            taken.append((run, driver))
+        await anyio.lowlevel.checkpoint()
+
+
 async def test_many_runs_claimed_at_once_by_two_have_one_driver_each(store: Store) -> None:
-    runs = [f"r-{number}" for number in range(10)]
-    for run in runs:
+    for run in RUNS:
         await start(store, run)
     taken: list[tuple[str, str]] = []
 
-    async def compete(driver: str) -> None:
-        for run in runs:
-            if await claim(store, run, driver=driver):
-                taken.append((run, driver))
-            await anyio.lowlevel.checkpoint()
-
     async with store.lease("d-1"), store.lease("d-2"), anyio.create_task_group() as tasks:
-        tasks.start_soon(compete, "d-1")
-        tasks.start_soon(compete, "d-2")
+        tasks.start_soon(claim_all, store, "d-1", taken)
+        tasks.start_soon(claim_all, store, "d-2", taken)
 
-    assert sorted(run for run, _ in taken) == sorted(runs)
-    assert {(run, (await store.row(run)).driver) for run in runs} == set(taken)
+    assert sorted(run for run, _ in taken) == RUNS
+    assert {(run, (await store.row(run)).driver) for run in RUNS} == set(taken)
+
+
+@DURABLE
+async def test_many_runs_claimed_here_and_there_have_one_driver_each(open_store: Open) -> None:
+    taken: list[tuple[str, str]] = []
+    async with open_store() as here, open_store() as there:
+        for run in RUNS:
+            await start(here, run)
+        async with (
+            here.lease("d-here"),
+            there.lease("d-there"),
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(claim_all, here, "d-here", taken)
+            tasks.start_soon(claim_all, there, "d-there", taken)
+
+        assert sorted(run for run, _ in taken) == RUNS
+        assert {(run, (await there.row(run)).driver) for run in RUNS} == set(taken)
 
 
 # ── epochs ───────────────────────────────────────────────────────────────────────────────────

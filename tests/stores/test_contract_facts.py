@@ -10,6 +10,7 @@ from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Usage
 from midflight.stores.base import Store
+from stores.backends import DURABLE, Open
 from stores.runs import (
     OLGA,
     RUN,
@@ -49,6 +50,21 @@ async def test_an_outcome_is_recorded_once_even_when_two_tell_it_at_once(store: 
 
     settled = [r.event.attempt for r in await read_all(store, after=attempts[-1])]
     assert sorted(settled) == attempts
+
+
+@DURABLE
+async def test_an_outcome_told_here_and_there_at_once_is_recorded_once(open_store: Open) -> None:
+    async with open_store() as here, open_store() as there:
+        driver = await running(here)
+        attempts = [await driver.begins(f"step-{number}") for number in range(5)]
+
+        async with anyio.create_task_group() as tasks:
+            for attempt in attempts:
+                tasks.start_soon(tell, here, outcome(attempt))
+                tasks.start_soon(tell, there, outcome(attempt, Outcome.NOT_DONE))
+
+        settled = [r.event.attempt for r in await read_all(here, after=attempts[-1])]
+        assert sorted(settled) == attempts
 
 
 async def test_an_outcome_told_again_appends_nothing(store: Store) -> None:

@@ -119,6 +119,25 @@ async def test_an_append_is_known_to_whoever_opens_the_store_next(open_store: Op
         assert len(await read_all(store)) == 4
 
 
+@DURABLE
+async def test_an_append_sent_through_two_doors_at_once_happens_once(open_store: Open) -> None:
+    async with open_store() as here, open_store() as there:
+        driver = await running(here)
+        append = decision(RUN, driver.state.head, started("send"))
+        answers = []
+
+        async def send(store: Store) -> None:
+            answers.append(await store.append(append))
+
+        async with anyio.create_task_group() as tasks:
+            for store in (here, there, here, there):
+                tasks.start_soon(send, store)
+
+        assert sorted(answer.repeated for answer in answers) == [False, True, True, True]
+        assert all(answer.records == answers[0].records for answer in answers)
+        assert len(await read_all(there)) == 4
+
+
 # ── requests ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -169,6 +188,25 @@ async def test_a_submit_is_known_to_whoever_opens_the_store_next(open_store: Ope
 
         assert (again.records, again.repeated) == (first.records, True)
         assert len(await read_all(store)) == 4
+
+
+@DURABLE
+async def test_a_submit_sent_through_two_doors_at_once_happens_once(open_store: Open) -> None:
+    async with open_store() as here, open_store() as there:
+        await running(here)
+        request = answering(Draft({RUN: (e.LimitsRaised(who=ANN, limits=Limits(steps=9)),)}))
+        answers = []
+
+        async def send(store: Store) -> None:
+            answers.append(await store.submit(request))
+
+        async with anyio.create_task_group() as tasks:
+            for store in (here, there, here, there):
+                tasks.start_soon(send, store)
+
+        assert sorted(answer.repeated for answer in answers) == [False, True, True, True]
+        assert all(answer.records == answers[0].records for answer in answers)
+        assert len(await read_all(there)) == 4
 
 
 # ── callers who give up ──────────────────────────────────────────────────────────────────────

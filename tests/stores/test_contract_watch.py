@@ -219,6 +219,25 @@ async def test_a_watcher_has_been_told_by_the_time_the_author_is(store: Store) -
         assert await watcher.take_what_is_there() == done.records[0]
 
 
+async def test_what_was_published_may_be_taken_without_waiting_and_comes_once(
+    store: Store,
+) -> None:
+    driver = await running(store)
+
+    async with watching(store, {RUN: 2}) as watcher:
+        await watcher.take(1)
+        await driver.decides(e.PlanSet(epoch=1, steps=("a",)))
+        await watcher.take(1)
+        assert watcher.watch.ready() == []
+
+        done = await pause(store)
+        assert watcher.watch.ready() == list(done.records)
+
+        await driver.reads_again()
+        await driver.decides(e.PlanSet(epoch=1, steps=("b",)))
+        assert positions(await watcher.take(1)) == [6]
+
+
 async def test_a_watcher_hears_of_a_kill(store: Store) -> None:
     await running(store)
 

@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import anyio
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -21,8 +23,10 @@ from midflight.kernel.record import Limits, Usage
 from midflight.kernel.state import RunState
 from midflight.stores.base import Append, Committed, Entry, Killing, Query, Row, Store
 from midflight.stores.memory import MemoryStore
+from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
 from stores import runs as r
+from stores.backends import Open
 from stores.runs import ANN, OLGA, THREAD, Driver
 
 RUNS: Final = ("r-1", "r-2")
@@ -208,19 +212,28 @@ async def story(store: Store) -> dict[str, Any]:
     }
 
 
-async def compare(steps: list[Step], folder: Path) -> None:
+async def compare(steps: list[Step], open_store: Open) -> None:
     memory = MemoryStore()
     expected = await play(memory, steps)
-    async with SqliteStore.open(folder / "journals.db") as store:
-        answers = await play(store, steps)
-        assert answers == expected
+    async with open_store() as store:
+        assert await play(store, steps) == expected
         assert await story(store) == await story(memory)
-    async with SqliteStore.open(folder / "journals.db") as store:
+    async with open_store() as store:  # and what is left on the disk tells it too
         assert await story(store) == await story(memory)
 
 
 @given(steps())
-@settings(max_examples=40, derandomize=True, deadline=None)
-def test_a_store_on_disk_answers_and_tells_as_the_one_in_memory(steps: list[Step]) -> None:
+@settings(max_examples=40, derandomize=True, database=None, deadline=None)
+def test_sqlite_answers_and_tells_as_memory_does(steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        anyio.run(compare, steps, Path(folder))
+        anyio.run(compare, steps, lambda: SqliteStore.open(Path(folder) / "journals.db"))
+
+
+@pytest.mark.postgres
+@given(steps())
+@settings(max_examples=10, derandomize=True, database=None, deadline=None)
+def test_postgres_answers_and_tells_as_memory_does(
+    postgres_address: str, steps: list[Step]
+) -> None:
+    schema = f"test_{uuid4().hex}"
+    anyio.run(compare, steps, lambda: PostgresStore.open(postgres_address, schema=schema))

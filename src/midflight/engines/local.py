@@ -30,6 +30,7 @@ from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
 from midflight.stores.hub import owned_tasks
 
 SWEEP_S: Final = 2.0
+DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does
 log: Final = logging.getLogger(__name__)
 
 
@@ -53,7 +54,8 @@ class LocalEngine:
         self._clock = clock
         self._ids = ids
         self._sweep_s = sweep_s
-        self._driving: set[str] = set()
+        self._driving: dict[str, Driver | None] = {}
+        self._closing = False
         self._lease: Lease
         self._tasks: TaskGroup
 
@@ -68,26 +70,39 @@ class LocalEngine:
         clock: Clock = wall_clock,
         ids: Ids = new_id,
         sweep_s: float = SWEEP_S,
+        drain_s: float = DRAIN_S,
     ) -> AsyncIterator[Self]:
         """Drive runs of these agents for as long as the block runs."""
         engine = cls(store, agents, Path(workdir), clock=clock, ids=ids, sweep_s=sweep_s)
         async with store.lease(engine.name) as lease:
             engine._lease = lease
-            async with owned_tasks(engine._own_drivers):
-                yield engine
+            async with owned_tasks() as tasks:
+                engine._tasks = tasks
+                tasks.start_soon(engine._keep_sweeping)
+                try:
+                    yield engine
+                finally:
+                    await engine._drain(drain_s)
 
     async def ensure(self, run: str) -> None:
         """See ``Engine.ensure``."""
-        if run not in self._driving:
-            self._driving.add(run)
+        if run not in self._driving and not self._closing:
+            self._driving[run] = None
             self._tasks.start_soon(self._drive, run)
 
-    async def _own_drivers(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            while True:
-                await self._sweep()
-                await anyio.sleep(self._sweep_s)
+    async def _drain(self, drain_s: float) -> None:
+        """Let every run come to rest and leave it; what is not at rest in time is left as it is."""
+        self._closing = True
+        with anyio.CancelScope(shield=True), anyio.move_on_after(drain_s):
+            while self._driving:
+                for driver in filter(None, self._driving.values()):
+                    driver.drain()
+                await anyio.sleep(0.005)
+
+    async def _keep_sweeping(self) -> None:
+        while True:
+            await self._sweep()
+            await anyio.sleep(self._sweep_s)
 
     async def _sweep(self) -> None:
         try:
@@ -107,7 +122,8 @@ class LocalEngine:
                 state = await self._store.load(run)
                 assert isinstance(state, RunState)
                 if state.driver == self.name:
-                    await self._driver(row, state).drive()
+                    self._driving[run] = driver = self._driver(row, state)
+                    await driver.drive()
         except Refused:
             pass  # an operator's switch: the sweep finds it again after the release
         except MidflightError as error:
@@ -115,7 +131,7 @@ class LocalEngine:
                 "Driver failed", extra={"action": "driver_failed", "run": run, "error": error}
             )
         finally:
-            self._driving.discard(run)
+            del self._driving[run]
 
     def _driver(self, row: Row, state: RunState) -> Driver:
         return Driver(

@@ -8,6 +8,7 @@ logbook, so the pilot decides on one state and nothing else.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from msgspec import Raw
 
 from midflight.errors import StoreError
 from midflight.executor import values
+from midflight.executor.detach import detachable
 from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Answered, Record, Replay
 from midflight.executor.steps import Step
@@ -36,6 +38,8 @@ UNWIND_S: Final = 5.0  # what a function has for its own clean-up before it is a
 REPLAY_S: Final = 0.25  # a function that asks for nothing on record for so long has changed
 
 Move = Callable[[], Awaitable[None]]
+
+log: Final = logging.getLogger(__name__)
 
 
 class Driver:
@@ -75,6 +79,8 @@ class Driver:
         self._function: asyncio.Task[Any] | None = None
         self._ended: BaseException | Raw | None = None
         self._over = False
+        self._draining = False
+        self._abandoned = False
         self.log.heard.append(self._hear)
 
     @property
@@ -191,6 +197,7 @@ class Driver:
                         await move()
                     else:
                         await self._until_something_happens()
+                self._abandoned = True  # whatever still runs of the function is not resumed
                 tasks.cancel_scope.cancel()
 
     async def _listen(self) -> None:
@@ -218,8 +225,8 @@ class Driver:
             return self._undo_on_request if state.undo_wanted else self._release
         if state.phase is Phase.CANCELLING:
             return self._cancel
-        if Cause.DRAIN in state.holds and state.phase is Phase.PAUSED:
-            return self._evict
+        if self._draining and (drain := self._drained()) is not None:
+            return drain
         if "redirect" in state.pending.values() and state.phase is not Phase.WAITING:
             return self._deliver if self._hushed("redirected") else None
         if state.phase is Phase.PAUSING:
@@ -231,6 +238,21 @@ class Driver:
         if state.phase is Phase.RUNNING and self._only_asks:
             return self._wait
         return None
+
+    def drain(self) -> None:
+        """Come to rest and leave, because this process is about to end."""
+        self._draining = True
+        self.log.stir()
+
+    def _drained(self) -> Move | None:
+        if self.log.state.phase in {Phase.RUNNING, Phase.QUEUED}:
+            return self._hold_for_drain
+        return self._evict if self._rests else None
+
+    async def _hold_for_drain(self) -> None:
+        movable = {Phase.RUNNING, Phase.QUEUED}
+        held = e.HoldPlaced(cause=Cause.DRAIN, why="the process that drives it is ending")
+        await self.log.decide(lambda s: [held] if s.phase in movable and not self.lost else [])
 
     @property
     def _only_asks(self) -> bool:
@@ -304,25 +326,22 @@ class Driver:
 
     def _start_function(self) -> None:
         self._ended, self._calling = None, True
-        context = self._context_type(self)
-        self.tasks.start_soon(self._call_function, context)
+        self.tasks.start_soon(self._call_function, self._context_type(self))
 
     async def _call_function(self, context: Any) -> None:
         self._function = asyncio.current_task()
-        assert self._function is not None
-        abandoned = self._function
         try:
-            value = await self.agent.function(context)
+            calling = self.agent.function(context)
+            value = await detachable(calling, lambda: self._abandoned)
             self._ended = values.encode(self.agent.name, "its result", value)
         except asyncio.CancelledError:
-            if self.told is None or not abandoned.cancelling():
-                raise
-            abandoned.uncancel()
+            if self.told is None or self._over:
+                raise  # the driver itself is being ended
             self._ended = self.told
         except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
             self._ended = _unwrapped(error)
         finally:
-            self._function, self._calling = None, False
+            self._calling = False
             self.log.stir()
 
     async def _deliver(self) -> None:
@@ -466,7 +485,8 @@ class Driver:
         await self._unwind()
 
         def released(state: RunState) -> list[Event]:
-            if state.wants_driver or self.lost or state.phase not in {Phase.PAUSED, Phase.WAITING}:
+            rests = state.phase in {Phase.PAUSED, Phase.WAITING}
+            if self.lost or not rests or (state.wants_driver and not self._draining):
                 return []
             return [e.DriverReleased(epoch=self.epoch, why="rests")]
 
@@ -491,10 +511,16 @@ class Driver:
         """Wait for the function to end; one that does not is abandoned."""
         with anyio.move_on_after(UNWIND_S):
             await self.log.until(lambda: not self._calling)
-        if self._function is not None:
+        if self._calling and self._function is not None:
             self._function.cancel()
-            with anyio.move_on_after(UNWIND_S):
+            with anyio.move_on_after(1.0):
                 await self.log.until(lambda: not self._calling)
+        if self._calling and self._function is not None:
+            where = {"action": "function_abandoned", "run": self.run, "agent": self.agent.name}
+            log.warning("The agent's function does not end and was abandoned", extra=where)
+            self._abandoned = True
+            self._function.cancel()
+            await self.log.until(lambda: not self._calling)
 
     async def _settle_orphans(self) -> None:
         """What a dead predecessor had in flight: nobody here knows how it ended."""

@@ -141,7 +141,10 @@ class RunState:
         """Whether somebody must drive it for anything further to happen."""
         if self.phase in ENDS:
             return bool(self.undo_wanted or self.undos)
-        return self.phase is not Phase.PAUSED and (self.phase is not Phase.WAITING or self.stirred)
+        if self.phase is Phase.PAUSED:
+            answered = Cause.STALE in self.holds and self.stirred
+            return answered or self.holds == {Cause.DRAIN}  # lifted by the next start
+        return self.phase is not Phase.WAITING or self.stirred
 
     @property
     def due_at(self) -> float | None:

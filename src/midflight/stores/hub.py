@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup
 
 from midflight.errors import JournalNotFound
 from midflight.kernel.record import Recorded
@@ -34,18 +35,18 @@ Read = Callable[[str, int], Awaitable[list[Recorded]]]
 
 
 @asynccontextmanager
-async def owned_tasks(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Run a store's own tasks beside a block, and end them with it.
+async def owned_tasks(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[TaskGroup]:
+    """Run tasks of one's own beside a block, and end them with it.
 
     What the block raises comes out as it is: a caller's error is not to be wrapped in a group only
-    because the store has tasks.
+    because a store or an engine has tasks.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         for task in tasks:
             group.start_soon(task)
         try:
-            yield
+            yield group
         except Exception as error:  # noqa: BLE001 - raised again two lines below
             failure = error
         group.cancel_scope.cancel()

@@ -12,10 +12,11 @@ from collections import OrderedDict
 from collections.abc import (
     AsyncIterator,
     Callable,
-    Collection,
     Coroutine,
+    Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -35,7 +36,7 @@ from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.events import Killed
 from midflight.kernel.machine import State
-from midflight.kernel.record import Recorded, Who
+from midflight.kernel.record import Recorded, Request, Who
 from midflight.stores import base
 from midflight.stores.base import (
     PAGE,
@@ -70,8 +71,8 @@ from midflight.stores.postgres_writer import Job, Writer, row_of
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug
 RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is decided again
-KILL_TURN_S: Final = 1.0
-KILL_S: Final = 60.0  # for tens of thousands of live runs in one transaction
+KILL_TURN_S: Final = 2.0
+KILL_S: Final = 30.0  # for tens of thousands of live runs in one transaction
 PURGE_S: Final = 600.0
 CLOSE_S: Final = 5.0
 
@@ -93,9 +94,9 @@ class PostgresStore:
         self._pool = Pool(server, connections)
         self._states = States()
         self._hub = Hub()
-        self._news = News(server, self._hub, ids())
+        self._news = News(server, self._hub)
         self._writer = Writer(
-            server, self._states, self._clock, landed=self._landed, unsure=self._unsure
+            server, self._states, self._clock, landed=self._written, unsure=self._unsure
         )
         self._links = (*self._pool.links, *self._writer.links)
         self._recent: OrderedDict[str, None] = OrderedDict()
@@ -167,7 +168,7 @@ class PostgresStore:
                 return None
             now = self._clock.now()
             planned = plan(decision, states, now, touched)
-            return Job(planned, states, expected, now=now, turn=turn)
+            return Job(planned, states, expected, now=now, turn=turn, requested=False)
         except BaseException:
             self._states.forget(touched)
             self._states.leave(turn)
@@ -197,6 +198,7 @@ class PostgresStore:
         """
         found, records = await self._pool.do(lambda c: _look(c, append_id, expected))
         if found["known"]:
+            self._landed(append_id, records)  # whoever wrote it may have died before telling
             return Committed(records, repeated=True)
         for (journal, at), head in zip(expected.items(), found["heads"], strict=True):
             if head != at:
@@ -205,13 +207,18 @@ class PostgresStore:
         self._clock.heard(found["at"])
         return None
 
-    def _landed(self, job: Job) -> None:
+    def _written(self, job: Job) -> None:
+        self._landed(job.append_id, job.records)
+
+    def _landed(self, append_id: str, records: Sequence[Recorded]) -> None:
         """It is on the disk: tell the watchers here, then have the others told."""
-        self._hub.publish(job.records)
-        heads = ((record.journal, record.position) for record in job.records)
-        self._news.moved(heads, at_once=job.requested)
-        if job.requested:
-            self._recent[job.append_id] = None
+        if not records:
+            return
+        self._hub.publish(records)
+        asked = any(isinstance(record.event, Request) for record in records)
+        self._news.moved([(r.journal, r.position) for r in records], at_once=asked)
+        if asked:
+            self._recent[append_id] = None
             if len(self._recent) > RECENT_MAX:
                 self._recent.popitem(last=False)
 
@@ -292,9 +299,10 @@ class PostgresStore:
             raise _Stale from None
 
     async def _submit_locked(self, request: Submit) -> Committed:
-        journals, tries, leave = set(request.journals), 0, self._states.leave
+        journals, tries = set(request.journals), 0
         while tries < TRIES_MAX:
             turn = await self._states.take(journals)
+            await self._fold_ahead(turn, dict.fromkeys(journals, 0))
             work = partial(
                 submit_locked,
                 request=request,
@@ -303,7 +311,9 @@ class PostgresStore:
                 landed=self._landed,
             )
             try:
-                return await self._pool.do(work, after=partial(leave, turn), writes=True)
+                return await self._pool.do(
+                    work, after=partial(self._states.leave, turn), writes=True
+                )
             except Widen as more:
                 journals |= set(more.journals)
             except Moved:
@@ -314,14 +324,10 @@ class PostgresStore:
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
-        found = await self._pool.do(lambda c: c.fetch(SQL["live"], scope))
+        found = await self._pool.do(lambda c: c.fetch(SQL["live"], scope), first=True)
         heads = {row["journal"]: row["head"] for row in found}
         turn = await self._kill_turn(heads)
-        try:
-            await self._caught_up({journal: heads[journal] for journal in turn.journals})
-        except BaseException:
-            self._states.leave(turn)
-            raise
+        await self._fold_ahead(turn, {journal: heads[journal] for journal in turn.journals})
         work = partial(
             kill_locked,
             kill_id=self._ids(),
@@ -332,15 +338,21 @@ class PostgresStore:
             landed=self._landed,
         )
         leave = partial(self._states.leave, turn)
-        return await self._pool.do(work, after=leave, writes=True, answer_s=KILL_S)
+        return await self._pool.do(work, after=leave, writes=True, first=True, answer_s=KILL_S)
 
-    async def _kill_turn(self, journals: Collection[str]) -> Turn:
+    async def _kill_turn(self, journals: Iterable[str]) -> Turn:
         """Our turn, or none at all: a kill does not wait for appends that are stuck."""
+        with anyio.move_on_after(KILL_TURN_S):
+            return await self._states.take(journals)
+        return await self._states.take(())
+
+    async def _fold_ahead(self, turn: Turn, heads: Mapping[str, int]) -> None:
+        """Fold what we can before anything is locked."""
         try:
-            with anyio.fail_after(KILL_TURN_S):
-                return await self._states.take(journals)
-        except TimeoutError:
-            return await self._states.take(())
+            await self._caught_up(heads)
+        except BaseException:
+            self._states.leave(turn)
+            raise
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
@@ -411,7 +423,7 @@ class PostgresStore:
 
     def lease(self, driver: str) -> AbstractAsyncContextManager[RowLease]:
         """See ``Store.lease``."""
-        return hold(self._pool, driver, self._lease_s)
+        return hold(self._pool, driver, holder=self._ids(), ttl=self._lease_s)
 
     async def lease_gone(self, driver: str) -> bool:
         """See ``Store.lease_gone``."""

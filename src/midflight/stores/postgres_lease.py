@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import anyio
 
-from midflight.errors import StoreError
+from midflight.errors import InvalidRequest, StoreError
 from midflight.stores.hub import owned_tasks
 from midflight.stores.postgres_links import Pool
 from midflight.stores.postgres_server import SQL
@@ -36,57 +36,55 @@ def steady() -> float:
 class RowLease:
     """Held while its row is surely alive."""
 
-    def __init__(self, driver: str, ttl: float) -> None:
+    def __init__(self, pool: Pool, driver: str, holder: str, ttl: float) -> None:
         self.driver = driver
-        self._safe_s = ttl * (1 - MARGIN)
+        self._pool = pool
+        self._holder = holder
+        self._ttl = ttl
         self._renewed = float("-inf")
 
     @property
     def held(self) -> bool:
         """Whether it is safe to start something now."""
-        return steady() - self._renewed < self._safe_s
+        return steady() - self._renewed < self._ttl * (1 - MARGIN)
 
-    def renewed(self, sent: float) -> None:
-        """A renewal that was sent then has succeeded."""
+    async def renew(self) -> bool:
+        """Hold it from now on; False if somebody else does."""
+        sent, ours = steady(), (self.driver, self._holder, self._ttl)
+        if not await self._pool.do(
+            lambda c: c.fetchval(SQL["renew_lease"], *ours), writes=True, first=True
+        ):
+            return False
         self._renewed = sent
+        return True
 
-    def end(self) -> None:
-        """Hold it no longer."""
+    async def keep(self) -> None:
+        """Renew it in time, until cancelled."""
+        while True:
+            await anyio.sleep(self._ttl / 3)
+            try:
+                with anyio.move_on_after(self._ttl / 3):
+                    await self.renew()
+            except StoreError:
+                continue  # `held` turns false by itself, and true again when the server is back
+
+    async def end(self) -> None:
+        """Hold it no longer. If the server cannot be told, it runs out by itself."""
         self._renewed = float("-inf")
+        with anyio.move_on_after(GOODBYE_S, shield=True), suppress(StoreError):
+            await self._pool.do(
+                lambda c: c.execute(SQL["drop_lease"], self.driver, self._holder), writes=True
+            )
 
 
 @asynccontextmanager
-async def hold(pool: Pool, driver: str, ttl: float) -> AsyncIterator[RowLease]:
+async def hold(pool: Pool, driver: str, *, holder: str, ttl: float) -> AsyncIterator[RowLease]:
     """Hold a driver's lease for as long as the block runs."""
-    lease = RowLease(driver, ttl)
-    await _renew(pool, lease, ttl)
+    lease = RowLease(pool, driver, holder, ttl)
+    if not await lease.renew():
+        raise InvalidRequest(f"driver {driver} is alive already; take another name.")
     try:
-        async with owned_tasks(lambda: _keep(pool, lease, ttl)):
+        async with owned_tasks(lease.keep):
             yield lease
     finally:
-        lease.end()
-        with anyio.move_on_after(GOODBYE_S, shield=True):  # else it runs out by itself
-            await _drop(pool, driver)
-
-
-async def _renew(pool: Pool, lease: RowLease, ttl: float) -> None:
-    sent = steady()
-    await pool.do(lambda c: c.execute(SQL["renew_lease"], lease.driver, ttl), writes=True)
-    lease.renewed(sent)
-
-
-async def _keep(pool: Pool, lease: RowLease, ttl: float) -> None:
-    while True:
-        await anyio.sleep(ttl / 3)
-        try:
-            with anyio.move_on_after(ttl / 3):
-                await _renew(pool, lease, ttl)
-        except StoreError:
-            continue  # `held` turns false by itself, and true again when the server is back
-
-
-async def _drop(pool: Pool, driver: str) -> None:
-    try:
-        await pool.do(lambda c: c.execute(SQL["drop_lease"], driver), writes=True)
-    except StoreError:
-        return  # it runs out by itself
+        await lease.end()

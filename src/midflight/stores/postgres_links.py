@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
-import asyncpg
 
 from midflight.errors import StoreBusy, StoreError
 from midflight.stores.postgres_server import (
@@ -27,6 +26,7 @@ from midflight.stores.postgres_server import (
     PATIENCE_S,
     Connection,
     Server,
+    ServerError,
 )
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ async def persist(
         except (*GONE, *BUSY) as error:
             if anyio.current_time() + pause > deadline:
                 raise _given_up(server.explain(error), writes=writes) from error
-        except asyncpg.PostgresError as error:
+        except ServerError as error:
             raise server.explain(error) from error
         await anyio.sleep(pause)
         pause = min(pause * 2, AGAIN_S)
@@ -171,6 +171,7 @@ class Pool:
         *,
         after: Callable[[], None] = lambda: None,
         writes: bool = False,
+        first: bool = False,
         answer_s: float = ANSWER_S,
     ) -> T:
         """Have ``work`` done. ``after`` is called when it is over, whether or not we still wait."""
@@ -178,7 +179,7 @@ class Pool:
         if self._closed:
             errand.fail(self._server.closed())
         else:
-            self._queue.append(errand)
+            (self._queue.appendleft if first else self._queue.append)(errand)
             self._wake()
         result: T = await errand.answer
         return result

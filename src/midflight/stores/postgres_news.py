@@ -2,14 +2,15 @@
 
 A NOTIFY inside an append's transaction would make all commits of the server queue up behind each
 other, so it goes out beside them: at once for a request, which somebody waits for, and every ten
-milliseconds for what drivers write. It only ever says that there is something to read. If one is
-lost, because a process died or a connection broke, the poll finds it a second later.
+milliseconds for what drivers write, and that only if another process is there to hear it. It only
+ever says that there is something to read. If one is lost, because a process died or a connection
+broke, the poll finds it a second later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import msgspec
@@ -24,30 +25,27 @@ OUTBOX_MAX: Final = 10_000  # without a connection: past this, the others' poll 
 AGAIN_S: Final = 0.25
 
 
-class _Moved(msgspec.Struct, array_like=True):
-    sender: str
-    heads: dict[str, int]
-
-
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(_Moved)
+_decoder: Final = msgspec.json.Decoder(dict[str, int])
 
 
 class News:
     """One connection of its own, on which this process listens, tells and polls."""
 
-    def __init__(self, server: Server, hub: Hub, name: str) -> None:
+    def __init__(self, server: Server, hub: Hub) -> None:
         self._server = server
         self._hub = hub
-        self._name = name
         self._outbox: dict[str, int] = {}
         self._anything = anyio.Event()
         self._urgent = anyio.Event()
+        self._alone = False
         self._closing = False
         self._ended = anyio.Event()
 
     def moved(self, heads: Iterable[tuple[str, int]], *, at_once: bool) -> None:
         """Tell the other processes that these journals now end here."""
+        if self._alone and not at_once:
+            return
         if len(self._outbox) > OUTBOX_MAX:
             self._outbox.clear()
         self._outbox.update(heads)
@@ -86,6 +84,8 @@ class News:
     async def _listen(self, connection: Connection) -> None:
         await connection.add_listener(self._server.channel, self._heard)
         connection.add_termination_listener(lambda _: self._anything.set())
+        await connection.execute(SQL["be_present"], self._server.channel)
+        await self._send(connection, {})  # whoever thought to be alone hears that we are here
         await self._poll(connection)  # what was said while nobody listened
         polled = anyio.current_time()
         while not connection.is_closed():
@@ -108,31 +108,38 @@ class News:
     async def _tell(self, connection: Connection) -> None:
         told = dict(self._outbox)
         if told:
-            await connection.execute(SQL["notify"], self._server.channel, self._letters(told))
+            await self._send(connection, told)
         for journal, head in told.items():
             if self._outbox.get(journal) == head:
                 del self._outbox[journal]
 
-    def _letters(self, heads: Mapping[str, int]) -> list[str]:
-        letters, some, size = [], dict[str, int](), 0
-        for journal, head in heads.items():
-            size += 6 * len(journal) + 24  # as JSON, were every letter escaped
-            if size > PAYLOAD_MAX and some:
-                letters.append(_encoder.encode(_Moved(self._name, some)).decode())
-                some, size = {}, 6 * len(journal) + 24
-            some[journal] = head
-        letters.append(_encoder.encode(_Moved(self._name, some)).decode())
-        return letters
+    async def _send(self, connection: Connection, heads: Mapping[str, int]) -> None:
+        await connection.execute(SQL["notify"], self._server.channel, _letters(heads))
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+    def _heard(self, connection: Any, pid: int, _channel: str, payload: object) -> None:
+        if pid == connection.get_server_pid():
+            return  # our own words; our watchers know already
+        self._alone = False
         try:
-            moved = _decoder.decode(str(payload))
+            heads = _decoder.decode(str(payload))
         except msgspec.DecodeError:
             return  # somebody else's words on our channel
-        if moved.sender != self._name:  # our own watchers were told before the commit was
-            self._hub.moved(moved.heads)
+        self._hub.moved(heads)
 
     async def _poll(self, connection: Connection) -> None:
+        self._alone = await connection.fetchval(SQL["alone"], self._server.channel)
         if watched := self._hub.watched:
             rows = await connection.fetch(SQL["heads"], watched)
             self._hub.moved({row["journal"]: row["head"] for row in rows})
+
+
+def _letters(heads: Mapping[str, int]) -> list[str]:
+    """As many payloads as it takes; one also for no heads at all."""
+    letters, some, size = [], dict[str, int](), 0
+    for journal, head in heads.items():
+        size += 6 * len(journal) + 24  # as JSON, were every letter escaped
+        if size > PAYLOAD_MAX and some:
+            letters.append(some)
+            some, size = {}, 6 * len(journal) + 24
+        some[journal] = head
+    return [_encoder.encode(letter).decode() for letter in (*letters, some)]

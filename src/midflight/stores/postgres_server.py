@@ -28,6 +28,8 @@ except ImportError as missing:
     ) from missing
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"  # generic in its stubs only
+ServerError: TypeAlias = asyncpg.PostgresError
+Taken: TypeAlias = asyncpg.UniqueViolationError
 
 SQL: Final = named("postgres.sql")
 MIGRATIONS: Final = ("postgres_001.sql",)
@@ -58,11 +60,8 @@ GONE: Final = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
 )
-BUSY: Final = (
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.LockNotAvailableError,
-)
+COLLIDED: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+BUSY: Final = (*COLLIDED, asyncpg.LockNotAvailableError)
 ERRORS: Final = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
@@ -134,9 +133,11 @@ class Server:
             )
         if await self._layout(connection) == len(MIGRATIONS):
             return
+        # Others who open the store now wait for our layout. The lock comes before the transaction,
+        # which would else not see what they did while it waited, and goes with the connection.
+        await connection.execute("SET lock_timeout = 0")
+        await connection.execute(SQL["lock_layout"], self.channel)
         async with connection.transaction():
-            lock = f"midflight:{self._schema}"  # others who open the store now wait for our layout
-            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", lock)
             layout = await self._layout(connection)
             if layout == 0:
                 await self._create_schema(connection)
@@ -177,6 +178,11 @@ class Server:
         """Say in a sentence what an error means and what to do about it; never the password."""
         user, schema = self._user, self._schema
         for kinds, raised, advice in (
+            (
+                asyncpg.ClientConfigurationError,
+                StoreUnavailable,
+                "has an address with an option that cannot be used",
+            ),
             (
                 asyncpg.InvalidAuthorizationSpecificationError,
                 StoreUnavailable,

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
-import asyncpg
 import msgspec
 
 from midflight.errors import StoreError, StoreUnavailable
@@ -24,17 +23,24 @@ from midflight.stores.base import Row
 from midflight.stores.plan import Planned, summary
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_links import Link, persist
-from midflight.stores.postgres_server import GONE, PATIENCE_S, SQL, Connection, Server
+from midflight.stores.postgres_server import (
+    COLLIDED,
+    GONE,
+    PATIENCE_S,
+    SQL,
+    Connection,
+    Server,
+    ServerError,
+    Taken,
+)
 from midflight.stores.postgres_states import States, Turn
 
 BATCH_JOBS: Final = 256  # a batch holds its locks until all of it is written: about 10 ms
 BATCH_BYTES: Final = 4 * 1024 * 1024
-NUL: Final = (
-    "\ufdd0"  # stands for \0, the one character Postgres refuses; Unicode reserves it for this
-)
+NUL: Final = "\ufdd0"  # for \0, which Postgres refuses; Unicode keeps it for such inner uses
 
 _encoder: Final = msgspec.json.Encoder()
-_WHOLE: Final = (*GONE, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_WHOLE: Final = (*GONE, *COLLIDED)
 """Errors after which a batch is sent again as it is; for any other one of its jobs is to blame."""
 
 
@@ -67,7 +73,7 @@ class Job:
         *,
         now: float,
         turn: Turn,
-        requested: bool = False,
+        requested: bool,
     ) -> None:
         self.append_id = planned.append_id
         self.records: tuple[Recorded, ...] = tuple(planned.records)
@@ -118,11 +124,9 @@ class Job:
 
 def _row(state: State) -> Row:
     row = summary(state)
-    return (
-        msgspec.structs.replace(row, title=row.title.replace("\0", NUL))
-        if "\0" in row.title
-        else row
-    )
+    if "\0" in row.title:
+        row = msgspec.structs.replace(row, title=row.title.replace("\0", NUL))
+    return row
 
 
 def row_of(stored: Iterable[Any]) -> Row:
@@ -161,18 +165,33 @@ async def append_one(connection: Connection, job: Job) -> tuple[float, bool]:
 
 async def append_batch(connection: Connection, jobs: Collection[Job]) -> tuple[float, set[int]]:
     """Write some jobs: the server's time, and the numbers (from 1) of those that failed."""
-    wanted = sorted(
+    ids = [job.append_id if job.requested else None for job in jobs]
+    return await _append_batch(connection, jobs, ids, min(job.sent_at for job in jobs))
+
+
+async def append_locked(connection: Connection, job: Job) -> bool:
+    """Write a job in a transaction that has its heads locked and knows that its id is new."""
+    _, failed = await _append_batch(connection, [job], [None], None)
+    return not failed
+
+
+async def _append_batch(
+    connection: Connection,
+    jobs: Collection[Job],
+    request_ids: list[str | None],
+    sent_at: float | None,
+) -> tuple[float, set[int]]:
+    wanted = [
         (number, journal, expected)
         for number, job in enumerate(jobs, 1)
         for journal, expected in job.expected.items()
-    )
-    rows = [row for job in jobs for row in job.rows]
+    ]
     answer = await connection.fetchrow(
         SQL["append_batch"],
-        min(job.sent_at for job in jobs),
-        [job.append_id if job.requested else None for job in jobs],
+        sent_at,
+        request_ids,
         *_columns(wanted, 3),
-        _encoder.encode(rows).decode(),
+        _encoder.encode([row for job in jobs for row in job.rows]).decode(),
         *_columns([event for job in jobs for event in job.events], 9),
         *_columns([blob for job in jobs for blob in job.blobs], 3),
     )
@@ -297,11 +316,11 @@ class Writer:
                 failed = set[int]() if written else {1}
             else:
                 at, failed = await append_batch(connection, batch)
-        except asyncpg.UniqueViolationError:  # a known id, or another began the same journal
+        except Taken:  # a known id, or another began the same journal
             if len(batch) > 1:
                 raise _Apart from None
             return {1}
-        except asyncpg.PostgresError as error:
+        except ServerError as error:
             if len(batch) > 1 and not isinstance(error, _WHOLE):
                 raise _Apart from error
             raise

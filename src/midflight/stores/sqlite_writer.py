@@ -13,12 +13,13 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, Final
 
 from midflight.errors import MidflightError, StoreBusy, StoreUnavailable
+from midflight.stores.bell import Bell
 from midflight.stores.sqlite_ledger import Ledger
 from midflight.stores.turnstile import Turnstile
 
@@ -60,6 +61,8 @@ class Writer:
         self._wait_max_s = wait_max_s
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._finished: SimpleQueue[list[Job]] = SimpleQueue()
+        self._bell = Bell(self._collect)
         self._waiting: dict[int, Job] = {}
         self._taking = threading.Lock()
         self._closed = False
@@ -98,6 +101,9 @@ class Writer:
         while self._thread.is_alive() and time.monotonic() < deadline:
             self._thread.join(0.0)
             await asyncio.sleep(0.001)
+        self._collect()
+        if not self._thread.is_alive():
+            self._bell.close()
         left = [job for job in self._waiting.values() if not job.taken]
         for job in left:
             job.error = StoreUnavailable("the store was closed. Nothing was appended.")
@@ -115,11 +121,8 @@ class Writer:
 
     def _take(self, first: Job) -> tuple[bool, list[Job]]:
         jobs, last = [first], False
-        while len(jobs) < BATCH_MAX:
-            try:
-                job = self._queue.get_nowait()
-            except Empty:
-                break
+        while len(jobs) < BATCH_MAX and not self._queue.empty():
+            job = self._queue.get_nowait()  # there is no other consumer
             if job is None:
                 last = True
                 break
@@ -161,9 +164,13 @@ class Writer:
         with suppress(sqlite3.Error):  # beyond use: the next BEGIN says so to its callers
             self._ledger.rollback()
 
-    def _back_to_loop(self, batch: Iterable[Job]) -> None:
-        with suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
-            self._loop.call_soon_threadsafe(self._hand_back, list(batch))
+    def _back_to_loop(self, batch: list[Job]) -> None:
+        self._finished.put(batch)
+        self._bell.ring()
+
+    def _collect(self) -> None:
+        while not self._finished.empty():
+            self._hand_back(self._finished.get_nowait())
 
     def _hand_back(self, jobs: list[Job]) -> None:
         self._deliver([job for job in jobs if job.error is None])

@@ -63,13 +63,16 @@ def loaded() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
 
 def load_main(*, name: str = "", path: str = "") -> None:
     """Put the caller's main program where pickles look for it, if the call needs it."""
-    if name:
-        sys.modules["__main__"] = importlib.import_module(name)
-    elif path:
+    if name or path:
         import runpy
 
+        contents = (
+            runpy.run_module(name, run_name=MAIN, alter_sys=True)
+            if name
+            else runpy.run_path(path, run_name=MAIN)
+        )
         module = type(sys)(MAIN)
-        module.__dict__.update(runpy.run_path(path, run_name=MAIN))
+        module.__dict__.update(contents)
         sys.modules["__main__"] = sys.modules[MAIN] = module
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from midflight.errors import CallFailed, CallRefused
+from midflight.tools.callee import MAIN
 
 CALLEE: Final = str(Path(__file__).with_name("callee.py"))
 WRAPPERS: Final = ("function", "__wrapped__")
@@ -55,6 +56,7 @@ def unpacked(title: str, answer: bytes) -> Any:
     reader = io.BytesIO(answer)
     about = pickle.load(reader)
     outcome = about["outcome"]
+    sys.modules.setdefault(MAIN, sys.modules["__main__"])  # what it is called over there
     try:
         value = pickle.load(reader)
     except Exception as error:

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Final
 
 from midflight.inputs import new_id
-from midflight.tools.supervisor import become_subreaper, processes, send, stop_tree
+from midflight.tools.supervisor import become_subreaper, parent_of, processes, send, stop_tree
 
 __all__ = ["MARK", "become_subreaper", "lose", "new_mark", "reap_orphans", "release"]
 
@@ -65,9 +65,9 @@ def reap_orphans() -> tuple[int, ...]:
         killed.update(found)
         for pid in found:
             send(pid, signal.SIGKILL)
-        waiting = _wait_for(killed | _lost_tools)
-        _lost_tools.intersection_update(waiting)
-        if not found or time.monotonic() > until:
+        coming = _take_leave(killed | _lost_tools)
+        _lost_tools.intersection_update(coming)
+        if not (found or coming) or time.monotonic() > until:
             return tuple(found)
         time.sleep(RETRY_S)
 
@@ -77,12 +77,16 @@ def _prefix() -> str:
 
 
 def _orphans() -> list[int]:
-    """Stop every process that carries a mark of ours that is not live, and its descendants."""
+    """Stop lost tools and all that carries a mark of ours that is not live, with descendants."""
     if sys.platform != "linux":
         return []
     found: list[int] = []
     for pid in processes():
         if _is_orphan(pid) and _stop(pid):
+            found += [pid, *stop_tree(pid)]
+    for pid in _lost_tools:
+        if parent_of(pid) == os.getpid():  # adopted: the number is still its own
+            send(pid, signal.SIGSTOP)
             found += [pid, *stop_tree(pid)]
     return found
 
@@ -113,11 +117,10 @@ def _stop(pid: int) -> bool:
     return False
 
 
-def _wait_for(pids: set[int]) -> set[int]:
-    """Take leave of those among them that are our children and dead; give those still alive."""
-    alive = set()
+def _take_leave(pids: set[int]) -> set[int]:
+    """Wait for the dead among them that are our children; give those that are or will be."""
     for pid in pids:
         with suppress(ChildProcessError):
-            if os.waitpid(pid, os.WNOHANG)[0] == 0:
-                alive.add(pid)
-    return alive
+            os.waitpid(pid, os.WNOHANG)
+    parents = {os.getpid(), *pids}  # the children of one that is dying become ours next
+    return {pid for pid in pids if parent_of(pid) in parents}

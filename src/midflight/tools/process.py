@@ -61,7 +61,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     def how(self) -> str:
         """In words, for people."""
         if self.signal is not None:
-            return f"was ended by {signal.Signals(self.signal).name}"
+            names = {known.value: known.name for known in signal.Signals}
+            return f"was ended by {names.get(self.signal, f'signal {self.signal}')}"
         if self.returncode is not None:
             return f"ended with exit code {self.returncode}"
         return "ended in an unknown way" if self.started else "was not started"
@@ -167,7 +168,7 @@ async def _run(
         cancelled.add_note(f"{title} {ended.how()}; proven dead: {ended.proven_dead}.")
         raise
     finally:
-        job.close()
+        job.leave()
     if job.failure is not None:
         raise job.failure
     if job.report.errno:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 import anyio
@@ -77,7 +78,7 @@ class Supervised:
             self._start(command, extra, cwd=cwd, env=os.environ if env is None else env)
         except BaseException as error:
             release(self._mark)
-            self.close()
+            self._close()
             if isinstance(error, OSError | ValueError):
                 raise ProcessNotStarted(command[0], str(error)) from error
             raise
@@ -165,8 +166,20 @@ class Supervised:
                 with suppress(asyncio.CancelledError):
                     await self._over.wait()
 
-    def close(self) -> None:
-        """Let go of everything. If the tool still runs, the supervisor sees this as our end."""
+    def leave(self) -> None:
+        """Let go of it, also before its end: the supervisor then ends the tool, as if we had died.
+
+        That happens when the waiting coroutine is thrown away, so nobody is left to be told.
+        """
+        if not self._over.is_set():
+            self._close()
+            Thread(target=self._take_leave, name="midflight-leave", daemon=True).start()
+
+    def _take_leave(self) -> None:
+        self._process.wait()  # or it would remain as a zombie
+        release(self._mark)
+
+    def _close(self) -> None:
         for timer in self._timers:
             timer.cancel()
         for pipe in list(self._ours):
@@ -215,8 +228,8 @@ class Supervised:
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
             self._facts |= msgspec.json.decode(line)
-        if not data:
-            self._process.wait()  # it has closed its pipe by ending: this does not block
+        if not data or self._facts.keys() & {"ended", "errno"}:
+            self._process.wait()  # that was the last it did: this does not block
             self._finish()
 
     def _give_up(self) -> None:
@@ -237,5 +250,5 @@ class Supervised:
         else:
             lose(self._mark, self.report.started)
             self.report = msgspec.structs.replace(self.report, survivors=reap_orphans())
-        self.close()
+        self._close()
         self._over.set()

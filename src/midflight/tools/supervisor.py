@@ -129,11 +129,11 @@ class Supervisor:
         self.tool = os.posix_spawnp(
             command[0], command, environment, setsid=True, setsigmask=(), setsigdef=RESET
         )
+        self.report(started=self.tool)
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):  # else nobody would ever see the tool close them
             os.dup2(nothing, stream)
         os.close(nothing)
-        self.report(started=self.tool)
 
     def aborted(self) -> bool:
         """Whether the driver has asked for the end, or is gone."""

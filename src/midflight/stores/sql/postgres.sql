@@ -114,11 +114,14 @@ SELECT scope, stopped_by, at, reason FROM switches WHERE is_on ORDER BY scope
 UPDATE switches SET is_on = false WHERE scope = $1 AND is_on RETURNING true
 
 -- name: renew_lease
-INSERT INTO leases (driver, expires_at) VALUES ($1, clock() + $2)
-ON CONFLICT (driver) DO UPDATE SET expires_at = excluded.expires_at
+-- No row comes back if another holds it.
+INSERT INTO leases AS l (driver, holder, expires_at) VALUES ($1, $2, clock() + $3)
+ON CONFLICT (driver) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+WHERE l.holder = excluded.holder OR l.expires_at <= clock()
+RETURNING true
 
 -- name: drop_lease
-DELETE FROM leases WHERE driver = $1
+DELETE FROM leases WHERE driver = $1 AND holder = $2
 
 -- name: lease_lives
 SELECT EXISTS (SELECT FROM leases WHERE driver = $1 AND expires_at > clock())
@@ -131,6 +134,17 @@ SELECT runs, threads, values_removed FROM purge($1, $2)
 
 -- name: clock
 SELECT clock()
+
+-- name: be_present
+-- Every process that listens holds this lock with the others, for as long as its connection lives.
+SELECT pg_advisory_lock_shared(hashtext('midflight'), hashtext($1))
+
+-- name: alone
+SELECT count(*) < 2 FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 2
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid::bigint = hashtext('midflight')::bigint & 4294967295
+    AND objid::bigint = hashtext($1)::bigint & 4294967295
 
 -- name: notify
 SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload
@@ -145,3 +159,6 @@ SELECT
     CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL
         THEN set_config('client_connection_check_interval', '500ms', false)
     END
+
+-- name: lock_layout
+SELECT pg_advisory_lock(hashtext('midflight layout'), hashtext($1))

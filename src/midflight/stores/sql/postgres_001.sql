@@ -75,13 +75,14 @@ CREATE TABLE switches (
 
 CREATE TABLE leases (
     driver text COLLATE "C" PRIMARY KEY,
-    expires_at double precision NOT NULL  -- by the server's clock, which is the only judge
+    holder text NOT NULL,                -- who is this driver; nobody else may renew it
+    expires_at double precision NOT NULL -- by the server's clock, which is the only judge
 );
 
 
 -- The store's clock. Unlike now() it goes on during a transaction that waits for a lock.
 CREATE FUNCTION clock() RETURNS double precision LANGUAGE sql VOLATILE
-RETURN extract(epoch FROM clock_timestamp())::double precision;
+RETURN date_part('epoch', clock_timestamp());
 
 
 -- Append many decisions of one process in one transaction; each of them succeeds or fails alone.
@@ -89,7 +90,7 @@ RETURN extract(epoch FROM clock_timestamp())::double precision;
 -- by which. The second statement looks after the first has locked, so what it sees stays true.
 -- Failed is what was decided on another head, is a request whose id is known (the others have none
 -- in request_ids), or was stamped by a clock that is far from ours (a laptop that slept): the
--- caller then looks which.
+-- caller then looks which. A transaction that took its locks and its time before gives no sent_at.
 CREATE FUNCTION append_batch(
     sent_at double precision,
     request_ids text[],
@@ -114,7 +115,7 @@ CREATE FUNCTION append_batch(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    in_time boolean := abs(clock() - sent_at) < 5;
+    in_time boolean := coalesce(abs(clock() - sent_at) < 5, true);
     left_out text[] := '{}';
 BEGIN
     PERFORM FROM journals WHERE journal = ANY (wanted) ORDER BY journal FOR UPDATE;

@@ -1,0 +1,48 @@
+"""Runs somebody else's coroutine so that it can be left behind, whatever it catches.
+
+A coroutine that swallows every exception cannot be ended: each cancel only makes it go round once
+more, and a loop that closes waits for it for ever. But it runs only while somebody resumes it. This
+stands between the task and the coroutine, and stops resuming it when told to.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+abandoned: Final[list[Coroutine[Any, Any, Any]]] = []
+"""Left behind, and kept: collecting one would resume it, with a noise."""
+
+
+@types.coroutine
+def detachable(
+    coroutine: Coroutine[Any, Any, T], detached: Callable[[], bool]
+) -> Generator[Any, Any, T]:
+    """Await ``coroutine``; once ``detached()``, the next exception ends us and not it."""
+    resume: Callable[[], Any] = lambda: coroutine.send(None)  # noqa: E731 - replaced in the loop
+    while True:
+        try:
+            awaited = resume()
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        try:
+            value = yield awaited
+        except BaseException as error:
+            if detached():
+                abandoned.append(coroutine)
+                raise
+            resume = _throwing(coroutine, error)
+        else:
+            resume = _sending(coroutine, value)
+
+
+def _throwing(coroutine: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[], Any]:
+    return lambda: coroutine.throw(error)
+
+
+def _sending(coroutine: Coroutine[Any, Any, Any], value: Any) -> Callable[[], Any]:
+    return lambda: coroutine.send(value)

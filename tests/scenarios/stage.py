@@ -1,0 +1,61 @@
+"""A little world for agents to work in: tools that wait for their cue, and a ledger."""
+
+from __future__ import annotations
+
+import anyio
+
+from midflight.tools.base import Performed, Tool, tool
+
+
+class Stage:
+    """One story's world. Tools are made per story, so that no story sees another's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.done: list[str] = []
+        self.begun: list[str] = []
+        self.keys: list[str] = []
+        self.gates: dict[str, anyio.Event] = {}
+        self.news = anyio.Event()
+
+    def gate(self, name: str) -> anyio.Event:
+        return self.gates.setdefault(name, anyio.Event())
+
+    def note(self, where: list[str], what: str) -> None:
+        where.append(what)
+        self.news.set()
+        self.news = anyio.Event()
+
+    async def until_begun(self, what: str) -> None:
+        with anyio.fail_after(10):
+            while what not in self.begun:
+                await self.news.wait()
+
+    def reader(self) -> Tool:
+        """Reads something, after its cue where there is one."""
+
+        async def look(what: str) -> str:
+            self.note(self.begun, what)
+            if what in self.gates:
+                await self.gates[what].wait()
+            self.note(self.done, what)
+            return what.upper()
+
+        return tool(effect="read", name=f"{self.name}.look")(look)
+
+    def writer(self, *, effect: str = "once", **declared: object) -> Tool:
+        """Does something to the world, after its cue, and can undo it."""
+
+        async def make(what: str, idempotency_key: str = "") -> str:
+            self.note(self.begun, what)
+            self.keys.append(idempotency_key)
+            if what in self.gates:
+                await self.gates[what].wait()
+            self.note(self.done, what)
+            return f"made {what}"
+
+        async def unmake(performed: Performed) -> None:
+            self.note(self.done, f"undone {performed.args[0]}")
+
+        declared.setdefault("undo", unmake)
+        return tool(effect=effect, name=f"{self.name}.make", noun="thing", **declared)(make)  # type: ignore[arg-type]

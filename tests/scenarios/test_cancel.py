@@ -1,0 +1,259 @@
+"""Cancel: stop entirely, undo, save; and say *cancelled* only when that is so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from midflight.errors import IllegalSignal
+from midflight.kernel.phases import Phase
+from midflight.run import Run, agent
+from midflight.tools.base import ChangedSince, Performed, tool
+from scenarios.conftest import Open
+from scenarios.stage import Stage
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_was_done_is_undone_newest_first_and_the_receipt_accounts_for_it(
+    driving: Open,
+) -> None:
+    stage = Stage("cancel-undo")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Make a", make, "a")
+        await run.step("Make b", make, "b")
+        await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        assert (await control.preview(run))["cancel"].consequence == (
+            "Undoes 2 things, saves partial work to thread"
+        )
+        await control.cancel(run)
+        ended = await control.ended(run)
+
+        assert ended.phase is Phase.CANCELLED
+        assert stage.done == ["a", "b", "undone b", "undone a"]
+        words = [(line.noun, line.word) for line in (await control.receipt(run)).lines]
+        assert words == [("thing", "undone"), ("thing", "undone")]
+        assert ended.saved == ["results of 2 steps: Make a, Make b"]
+
+
+async def test_an_effect_in_flight_is_aborted_and_its_outcome_is_unknown(driving: Open) -> None:
+    stage = Stage("cancel-flight")
+    make = stage.writer()
+    stage.gate("a")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Make a", make, "a")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("a")
+        accepted = await control.cancel(run)
+        assert accepted.in_flight == ("thing",)
+        assert (await control.ended(run)).phase is Phase.CANCELLED
+
+        (line,) = (await control.receipt(run)).lines
+        assert (line.word, line.why) == ("unknown", "undo attempted")
+        assert stage.done == ["undone a"]
+
+
+async def test_before_the_first_step_nothing_begins(driving: Open) -> None:
+    stage = Stage("cancel-first")
+    make = stage.writer()
+    wait = anyio.Event()
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await wait.wait()
+        await run.step("Make a", make, "a")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await control.until(run, lambda state: state.entered)
+        await control.cancel(run)
+        wait.set()
+
+        assert (await control.ended(run)).phase is Phase.CANCELLED
+        assert stage.begun == []
+
+
+async def test_twice_at_once_is_once(driving: Open) -> None:
+    stage = Stage("cancel-twice")
+    make = stage.writer()
+    stage.gate("a")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Make a", make, "a")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("a")
+        first, second = await control.cancel(run), await control.cancel(run)
+        assert second.position == first.position
+        await control.ended(run)
+        with pytest.raises(IllegalSignal, match="is cancelled and cannot take cancel"):
+            await control.cancel(run)
+
+
+async def test_an_undo_that_fails_is_tried_again_and_then_said(driving: Open) -> None:
+    tries: list[str] = []
+
+    async def make() -> str:
+        return "made"
+
+    async def unmake(_: Performed) -> None:
+        tries.append("undo")
+        raise OSError("the provider is down")
+
+    made = tool(effect="once", name="cancel-badundo.make", noun="booking", undo=unmake)(make)
+    stage = Stage("cancel-badundo")
+    look = stage.reader()
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Book", made)
+        await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        await control.cancel(run)
+        assert (await control.ended(run)).phase is Phase.CANCELLED
+
+        (line,) = (await control.receipt(run)).lines
+        assert line.text == "booking: could not be undone (OSError: the provider is down)"
+        assert len(tries) == 3
+
+
+async def test_an_undo_that_finds_its_object_changed_leaves_it_alone(driving: Open) -> None:
+    async def make() -> str:
+        return "made"
+
+    async def unmake(_: Performed) -> None:
+        raise ChangedSince
+
+    made = tool(effect="once", name="cancel-changed.make", noun="page", undo=unmake)(make)
+    stage = Stage("cancel-changed")
+    look = stage.reader()
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Write", made)
+        await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        await control.cancel(run)
+        await control.ended(run)
+
+        (line,) = (await control.receipt(run)).lines
+        assert line.text == "page: could not be undone (changed by others since)"
+
+
+async def swallow_all(run: Run, work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await work()
+        except BaseException:  # noqa: BLE001 - what we test against
+            continue
+
+
+async def swallow_exceptions(run: Run, work: Callable[[], Awaitable[object]]) -> None:
+    for _ in range(100):
+        with contextlib.suppress(Exception):
+            await work()
+
+
+async def gather_and_ignore(run: Run, work: Callable[[], Awaitable[object]]) -> None:
+    await asyncio.gather(work(), work(), return_exceptions=True)  # noqa: TID251
+    await work()
+
+
+async def in_a_group(run: Run, work: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(work())  # type: ignore[arg-type]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "stubborn", [swallow_all, swallow_exceptions, gather_and_ignore, in_a_group]
+)
+async def test_an_agent_that_will_not_hear_it_is_stopped_all_the_same(
+    driving: Open, stubborn: Callable[..., Awaitable[None]]
+) -> None:
+    stage = Stage(f"cancel-{stubborn.__name__}")
+    look, make = stage.reader(), stage.writer()
+    stage.gate("slow")
+
+    @agent()
+    async def deaf(run: Run) -> None:
+        count = 0
+
+        async def work() -> object:
+            nonlocal count
+            count += 1
+            if count == 1:
+                return await run.step("Make", make, "thing")
+            return await run.step("Read", look, "slow", key=f"read-{count}")
+
+        await stubborn(run, work)
+
+    async with driving(deaf) as control:
+        run = await control.start(deaf, "work")
+        await stage.until_begun("slow")
+        await control.cancel(run)
+        with anyio.fail_after(20):
+            ended = await control.ended(run)
+        done = list(stage.done)
+        await anyio.sleep(0.1)
+
+        assert ended.phase is Phase.CANCELLED
+        assert stage.done == done, "something acted after `cancelled` was shown"
+        assert done[-1] == "undone thing"
+
+
+async def test_a_tool_that_swallows_cancellation_is_waited_for_and_told_of_truthfully(
+    driving: Open,
+) -> None:
+    begun, done = anyio.Event(), []
+
+    @tool(effect="once", name="cancel-swallow.make", noun="letter")
+    async def make() -> str:
+        begun.set()
+        for _ in range(3):
+            try:
+                await anyio.sleep(0.2)
+            except asyncio.CancelledError:
+                done.append("swallowed")
+        return "made anyway"
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Make", make)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await begun.wait()
+        await control.cancel(run)
+        assert (await control.ended(run)).phase is Phase.CANCELLED
+        (line,) = (await control.receipt(run)).lines
+
+        assert done == ["swallowed"]
+        assert line.text == "letter: kept (no undo)"

@@ -1,0 +1,154 @@
+"""Pause: I want this, but not now."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from midflight.errors import IllegalSignal
+from midflight.kernel.phases import Phase
+from midflight.run import Run, agent
+from scenarios.conftest import Open
+from scenarios.stage import Stage
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_read_in_flight_is_ended_at_once_and_done_again_after_the_resume(
+    driving: Open,
+) -> None:
+    stage = Stage("pause-read")
+    look = stage.reader()
+    stage.gate("b")
+
+    @agent()
+    async def reader(run: Run) -> list[str]:
+        return [await run.step(f"Read {what}", look, what) for what in "abc"]
+
+    async with driving(reader) as control:
+        run = await control.start(reader, "read")
+        await stage.until_begun("b")
+        paused = await control.applied(await control.pause(run))
+        assert (paused.status, (await control.state(run)).phase) == ("applied", Phase.PAUSED)
+        assert stage.done == ["a"]
+
+        stage.gate("b").set()
+        await control.resume(run)
+
+        assert await control.result(run) == ["A", "B", "C"]
+        assert stage.begun == ["a", "b", "b", "c"]
+
+
+async def test_an_effect_in_flight_finishes_first_and_the_bar_says_so(driving: Open) -> None:
+    stage = Stage("pause-effect")
+    make = stage.writer()
+    stage.gate("invoice")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Make invoice", make, "invoice")
+        await run.step("Make copy", make, "copy")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "bill")
+        await stage.until_begun("invoice")
+        assert (await control.preview(run))["pause"].consequence == (
+            "Finishes thing first, keeps context"
+        )
+        accepted = await control.pause(run)
+        assert accepted.in_flight == ("thing",)
+        assert (await control.state(run)).phase is Phase.PAUSING
+
+        stage.gate("invoice").set()
+        await control.applied(accepted)
+        await anyio.sleep(0.05)
+        assert stage.done == ["invoice"]
+
+        await control.resume(run)
+        assert (await control.ended(run)).phase is Phase.DONE
+        assert stage.done == ["invoice", "copy"]
+
+
+async def test_resume_while_pausing_takes_the_pause_back(driving: Open) -> None:
+    stage = Stage("pause-back")
+    make = stage.writer()
+    stage.gate("invoice")
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        return str(await run.step("Make invoice", make, "invoice"))
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "bill")
+        await stage.until_begun("invoice")
+        accepted = await control.pause(run)
+        await control.resume(run)
+        stage.gate("invoice").set()
+
+        assert await control.result(run) == "made invoice"
+        assert (await control.applied(accepted)).status == "superseded"
+
+
+async def test_boundary_mode_lets_the_step_end_and_holds_before_the_next(driving: Open) -> None:
+    stage = Stage("pause-boundary")
+    look = stage.reader()
+    stage.gate("a")
+
+    @agent(mode="boundary")
+    async def reader(run: Run) -> list[str]:
+        return [await run.step(f"Read {what}", look, what) for what in "ab"]
+
+    async with driving(reader) as control:
+        run = await control.start(reader, "read")
+        await stage.until_begun("a")
+        accepted = await control.pause(run)
+        await anyio.sleep(0.05)
+        assert (await control.state(run)).phase is Phase.PAUSING
+
+        stage.gate("a").set()
+        await control.applied(accepted)
+        assert stage.begun == ["a"]
+
+        await control.resume(run)
+        assert await control.result(run) == ["A", "B"]
+        assert stage.begun == ["a", "b"]
+
+
+async def test_a_run_that_is_not_held_cannot_be_resumed_and_says_what_it_takes(
+    driving: Open,
+) -> None:
+    stage = Stage("pause-refused")
+    look = stage.reader()
+    stage.gate("a")
+
+    @agent()
+    async def reader(run: Run) -> str:
+        return str(await run.step("Read a", look, "a"))
+
+    async with driving(reader) as control:
+        run = await control.start(reader, "read")
+        await stage.until_begun("a")
+        with pytest.raises(IllegalSignal, match=r"is running and cannot take resume.*not changed"):
+            await control.resume(run)
+
+
+async def test_a_paused_run_is_let_go_and_comes_back_by_its_records(driving: Open) -> None:
+    stage = Stage("pause-evicted")
+    look = stage.reader()
+    stage.gate("b")
+
+    @agent()
+    async def reader(run: Run) -> list[str]:
+        return [await run.step(f"Read {what}", look, what) for what in "ab"]
+
+    impatient = type(reader)(reader.name, reader.function, evict_after=0.01)
+    async with driving(impatient) as control:
+        run = await control.start(impatient, "read")
+        await stage.until_begun("b")
+        await control.pause(run)
+        await control.until(run, lambda state: state.phase is Phase.PAUSED and not state.driver)
+
+        stage.gate("b").set()
+        await control.resume(run)
+        assert await control.result(run) == ["A", "B"]
+        assert stage.done == ["a", "b"]

@@ -1,0 +1,322 @@
+"""What only Postgres can get wrong: addresses, layouts, clocks, batches, leases by time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import anyio
+import asyncpg
+import pytest
+
+from midflight.errors import (
+    InvalidRequest,
+    JournalConflict,
+    StoreError,
+    StoreReadOnly,
+    StoreUnavailable,
+    StoreVersion,
+)
+from midflight.inputs import wall_clock
+from midflight.kernel import events as e
+from midflight.stores.base import Query, empty_state
+from midflight.stores.postgres import PostgresStore
+from midflight.stores.postgres_states import States
+from stores.runs import (
+    RUN,
+    created,
+    decision,
+    pause,
+    read_all,
+    resume,
+    running,
+    start,
+    started,
+)
+
+pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"test_{uuid4().hex}"
+
+
+@asynccontextmanager
+async def superuser(address: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    connection = await asyncpg.connect(address)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+# ── opening ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mysql://ann:s3cret@db/midflight",
+        "postgresql://ann:s3/cret@db/midflight",
+        "host=db password=s3cret",
+        "",
+    ],
+)
+async def test_an_address_that_cannot_be_one_is_explained_without_repeating_it(
+    address: str,
+) -> None:
+    with pytest.raises(StoreUnavailable, match="must look like postgresql://") as refusal:
+        async with PostgresStore.open(address):
+            pass
+
+    assert "cret" not in str(refusal.value)
+
+
+async def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    with pytest.raises(StoreUnavailable) as refusal:
+        async with PostgresStore.open("postgresql://ann:s3cret@127.0.0.1:1/books"):
+            pass
+
+    assert "database books on 127.0.0.1:1 cannot be reached" in str(refusal.value)
+    assert "s3cret" not in str(refusal.value)
+
+
+async def test_a_database_that_does_not_exist_is_named(postgres_address: str) -> None:
+    with pytest.raises(StoreUnavailable, match=r"database books on .* does not exist: create it"):
+        async with PostgresStore.open(postgres_address.replace("/postgres?", "/books?")):
+            pass
+
+
+async def test_a_user_who_is_not_let_in_is_named(postgres_address: str) -> None:
+    with pytest.raises(StoreUnavailable, match="does not let user nobody in: check user, passw"):
+        async with PostgresStore.open(postgres_address.replace("//postgres:", "//nobody:s3cret")):
+            pass
+
+
+async def test_a_user_who_may_not_write_is_told_which_right_is_missing(
+    postgres_address: str, schema: str
+) -> None:
+    async with superuser(postgres_address) as connection:
+        await connection.execute(
+            "DO $$ BEGIN CREATE ROLE guest LOGIN; EXCEPTION WHEN duplicate_object THEN END $$"
+        )
+
+    with pytest.raises(StoreReadOnly, match=f"does not let user guest write to schema {schema}"):
+        async with PostgresStore.open(
+            postgres_address.replace("//postgres:", "//guest:"), schema=schema
+        ):
+            pass
+
+
+async def test_a_newer_layout_is_refused_and_left_alone(postgres_address: str, schema: str) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        await start(store)
+    async with superuser(postgres_address) as connection:
+        await connection.execute(f"UPDATE {schema}.midflight_layout SET version = 99")
+
+    with pytest.raises(StoreVersion, match=f"schema {schema}, has layout 99 .* upgrade"):
+        async with PostgresStore.open(postgres_address, schema=schema):
+            pass
+
+
+async def test_a_schema_with_a_strange_name_is_refused(postgres_address: str) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be the store's schema"):
+        async with PostgresStore.open(postgres_address, schema="x; DROP TABLE events"):
+            pass
+
+
+async def test_many_may_open_a_store_that_does_not_exist_yet(
+    postgres_address: str, schema: str
+) -> None:
+    async def enter(number: int) -> None:
+        async with PostgresStore.open(postgres_address, schema=schema) as store:
+            await start(store, f"r-{number}")
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(6):
+            tasks.start_soon(enter, number)
+
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        assert len(await store.rows(Query())) == 6
+
+
+def test_without_asyncpg_the_error_names_what_to_install() -> None:
+    program = "import sys; sys.modules['asyncpg'] = None; import midflight.stores.postgres"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert 'pip install "midflight[postgres]"' in done.stderr
+
+
+async def test_a_closed_store_says_so(postgres_address: str, schema: str) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        await running(store)
+
+    for late in (store.append(decision(RUN, 3, started("send"))), pause(store), store.row(RUN)):
+        with pytest.raises(StoreUnavailable, match=r"the store is closed\. Nothing was changed"):
+            await late
+
+
+async def test_what_a_block_raises_comes_out_as_it_is(postgres_address: str, schema: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with (
+            PostgresStore.open(postgres_address, schema=schema) as store,
+            store.lease("d-1"),
+        ):
+            raise ZeroDivisionError
+
+
+# ── the clock ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("wrong_by", [-3600.0, 0.0, 3600.0])
+async def test_times_are_the_servers_whatever_our_clock_says(
+    postgres_address: str, schema: str, wrong_by: float
+) -> None:
+    async with PostgresStore.open(
+        postgres_address, schema=schema, clock=lambda: wall_clock() + wrong_by
+    ) as store:
+        await running(store)
+        times = [record.at for record in await read_all(store)]
+
+        assert abs(times[-1] - await store.now()) < 2
+        assert times == sorted(times)
+
+
+async def test_a_clock_that_jumps_stamps_nothing_wrong(postgres_address: str, schema: str) -> None:
+    ahead = [0.0]
+    async with PostgresStore.open(
+        postgres_address, schema=schema, clock=lambda: wall_clock() + ahead[0]
+    ) as store:
+        driver = await running(store)
+        for jump in (7200.0, -7200.0, 0.0):
+            ahead[0] = jump
+            await driver.begins(f"step-{jump}")
+            await pause(store)
+            await resume(store)
+            await driver.reads_again()
+
+        now = await store.now()
+        assert all(abs(record.at - now) < 10 for record in await read_all(store))
+
+
+# ── batches and turns ────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_the_server_refuses_fails_alone_in_its_batch(
+    postgres_address: str, schema: str
+) -> None:
+    refused: list[int] = []
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+
+        async def begin(number: int) -> None:
+            agent = "bad\0name" if number == 7 else "clerk"
+            try:
+                await store.append(decision(f"r-{number}", 0, created(agent=agent)))
+            except StoreError:
+                refused.append(number)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(begin, number)
+
+        assert refused == [7]
+        assert len(await store.rows(Query())) == 19
+
+
+async def test_two_processes_share_runs_and_lose_nothing(
+    postgres_address: str, schema: str
+) -> None:
+    """Fifty runs, each driven from both sides at once: every position is won once."""
+    won: dict[str, list[int]] = {f"r-{number}": [] for number in range(50)}
+    async with (
+        PostgresStore.open(postgres_address, schema=schema) as here,
+        PostgresStore.open(postgres_address, schema=schema) as there,
+    ):
+        for run in won:
+            await running(here, run)
+
+        async def drive(store: PostgresStore, run: str) -> None:
+            head = 3
+            while len(won[run]) < 8:
+                guard = e.GuardSet(epoch=1, name="file", kind="file", fingerprint="")
+                try:
+                    head = (await store.append(decision(run, head, guard))).position(run)
+                    won[run].append(head)
+                except JournalConflict as conflict:
+                    head = conflict.found
+
+        async with anyio.create_task_group() as tasks:
+            for run in won:
+                tasks.start_soon(drive, here, run)
+                tasks.start_soon(drive, there, run)
+
+        for run, positions in won.items():
+            assert sorted(positions) == [r.position for r in await read_all(there, run, 3)]
+
+
+async def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
+    states, order = States(), list[str]()
+    first = await states.take(["r-a", "r-b"])
+
+    async def wait(name: str, *journals: str) -> None:
+        turn = await states.take(journals)
+        order.append(name)
+        states.leave(turn)
+
+    async with anyio.create_task_group() as tasks:
+        for name, journals in (("b", ["r-b"]), ("bc", ["r-b", "r-c"]), ("c", ["r-c"])):
+            tasks.start_soon(wait, name, *journals)
+            await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0):
+            await states.take(["r-a"])  # one who gives up keeps nobody waiting
+        states.leave(first)
+
+    assert order == ["b", "bc", "c"]
+    states.leave(await states.take(["r-a", "r-b", "r-c"]))
+
+
+async def test_states_that_fell_out_are_folded_again() -> None:
+    states = States(kept=2)
+    for journal in ("r-a", "r-b", "r-c"):
+        turn = await states.take([journal])
+        states.put(empty_state(journal))
+        states.leave(turn)
+
+    assert states.get("r-a") is None
+    assert states.get("r-c") is not None
+
+
+# ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
+    postgres_address: str, schema: str
+) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema, lease_s=0.6) as store:
+        async with store.lease("d-1") as lease:
+            for _ in range(10):
+                await anyio.sleep(0.15)
+                assert lease.held
+                assert not await store.lease_gone("d-1")
+        assert not lease.held
+        assert await store.lease_gone("d-1")
+
+
+async def test_nobody_takes_the_name_of_a_driver_that_lives(
+    postgres_address: str, schema: str
+) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        async with store.lease("d-1") as first:
+            with pytest.raises(InvalidRequest, match="driver d-1 is alive already"):
+                async with store.lease("d-1"):
+                    pass
+            assert first.held
+        async with store.lease("d-1") as second:
+            assert second.held

@@ -1,0 +1,338 @@
+"""Connections that break: whenever it happens, an append is in the journal once or was refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from midflight.errors import StoreUnavailable
+from midflight.kernel import events as e
+from midflight.kernel.record import Limits
+from midflight.stores import postgres_links, postgres_writer
+from midflight.stores.postgres import PostgresStore
+from stores.runs import (
+    ANN,
+    OLGA,
+    RUN,
+    ask,
+    decision,
+    names,
+    pause,
+    read_all,
+    running,
+    start,
+    started,
+)
+
+pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
+
+
+class Proxy:
+    """Stands between a store and its server, and breaks what passes when it is told to."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._pipes: set[asyncio.StreamWriter] = set()
+        self.swallow = b""
+        self.flows = anyio.Event()
+        self.flows.set()
+        self.refuses = False
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuses:
+            writer.close()
+            return
+        from_server, to_server = await asyncio.open_unix_connection(self._server)
+        pair = [writer, to_server]
+        self._pipes.update(pair)
+        asked = [b""]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._requests, reader, to_server, asked, pair)
+            tasks.start_soon(self._answers, from_server, writer, asked, pair)
+
+    async def _requests(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        asked: list[bytes],
+        pair: list[asyncio.StreamWriter],
+    ) -> None:
+        while data := await self._read(reader):
+            asked[0] = data
+            writer.write(data)
+        self._close(pair)
+
+    async def _answers(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        asked: list[bytes],
+        pair: list[asyncio.StreamWriter],
+    ) -> None:
+        while data := await self._read(reader):
+            if self.swallow and self.swallow in asked[0]:
+                self.swallow = b""  # the server has done it, and nobody will ever hear
+                break
+            writer.write(data)
+        self._close(pair)
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            data = await reader.read(65536)
+        except OSError:
+            return b""
+        await self.flows.wait()
+        return data
+
+    def _close(self, pair: list[asyncio.StreamWriter]) -> None:
+        for pipe in pair:
+            pipe.close()
+            self._pipes.discard(pipe)
+
+    def freeze(self) -> None:
+        """Hold back every byte, until ``flows`` is set."""
+        self.flows = anyio.Event()
+
+    def cut(self) -> None:
+        """Break every connection there is."""
+        self._close(list(self._pipes))
+
+
+@pytest.fixture
+async def proxy(postgres_address: str, tmp_path: Path) -> AsyncIterator[Proxy]:
+    (folder,) = parse_qs(urlsplit(postgres_address).query)["host"]
+    proxy = Proxy(f"{folder}/.s.PGSQL.5432")
+    server = await asyncio.start_unix_server(proxy.accept, tmp_path / ".s.PGSQL.5432")
+    yield proxy
+    server.close()
+    proxy.flows.set()
+    proxy.cut()
+    await anyio.sleep(0.05)
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"test_{uuid4().hex}"
+
+
+@asynccontextmanager
+async def through(tmp_path: Path, schema: str, **options: float) -> AsyncIterator[PostgresStore]:
+    address = f"postgresql://postgres:@/postgres?host={tmp_path}"
+    async with PostgresStore.open(address, schema=schema, **options) as store:  # type: ignore[arg-type]
+        yield store
+
+
+# ── an answer that never came ────────────────────────────────────────────────────────────────
+
+
+async def test_an_append_whose_answer_was_lost_is_there_once(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        driver = await running(store)
+        for number in range(5):
+            proxy.swallow = b"step-"
+            assert await driver.begins(f"step-{number}") == 4 + number
+            assert not proxy.swallow
+
+        assert names(await read_all(store, after=3)) == ["attempt.started"] * 5
+
+
+async def test_a_request_whose_answer_was_lost_is_there_once(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        await running(store)
+        for number in range(3):
+            proxy.swallow = b"limits.raised"
+            request = e.LimitsRaised(who=ANN, key=f"k-{number}", limits=Limits(steps=9))
+            assert (await ask(store, request)).position(RUN) == 4 + number
+            assert not proxy.swallow
+
+        assert names(await read_all(store, after=3)) == ["limits.raised"] * 3
+
+
+async def test_a_start_whose_commit_was_not_answered_is_there_once(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        proxy.swallow = b"COMMIT"
+
+        assert (await start(store)).position(RUN) == 1
+        assert not proxy.swallow
+        assert names(await read_all(store)) == ["run.created"]
+
+
+async def test_a_kill_whose_commit_was_not_answered_lists_what_it_stopped(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        driver = await running(store)
+        attempt = await driver.begins()
+        async with store.watch({RUN: 4}) as watch:
+            proxy.swallow = b"COMMIT"
+
+            killing = await store.kill("all", OLGA, "enough")
+
+            assert not proxy.swallow
+            assert killing.killed == {RUN: (attempt,)}
+            with anyio.fail_after(0.5):  # sooner than a poll would find it
+                assert names([await anext(aiter(watch))]) == ["run.killed"]
+        assert names(await read_all(store, after=4)) == ["run.killed"]
+
+
+# ── connections that break at any time ───────────────────────────────────────────────────────
+
+
+async def test_whatever_breaks_every_acknowledged_append_is_there_once(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    acknowledged: dict[str, list[int]] = {f"r-{number}": [] for number in range(10)}
+    stop = anyio.Event()
+    async with through(tmp_path, schema) as store:
+        drivers = [await running(store, run) for run in acknowledged]
+
+        async def work(number: int) -> None:
+            driver = drivers[number]
+            while not stop.is_set():
+                guard = e.GuardSet(epoch=1, name="file", kind="file", fingerprint="")
+                done = await driver.decides(guard)
+                acknowledged[driver.run].append(done.position(driver.run))
+
+        async def break_things() -> None:
+            for _ in range(12):
+                await anyio.sleep(0.08)
+                proxy.cut()
+            stop.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(break_things)
+            for number in range(10):
+                tasks.start_soon(work, number)
+
+        for run, positions in acknowledged.items():
+            assert positions
+            assert [r.position for r in await read_all(store, run, 3)] == positions
+
+
+async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeated(
+    proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_links, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(postgres_writer, "PATIENCE_S", 0.3)
+    async with through(tmp_path, schema) as store:
+        await running(store)
+        append = decision(RUN, 3, started("send"))
+        proxy.refuses = True
+        proxy.cut()
+
+        with pytest.raises(StoreUnavailable, match=r"not known whether .* same append id may be"):
+            await store.append(append)
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            await store.read(RUN)
+
+        proxy.refuses = False
+        await store.append(append)
+        assert names(await read_all(store, after=3)) == ["attempt.started"]
+
+
+async def test_a_server_that_falls_silent_is_taken_for_lost(
+    proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_links, "MIND_S", 0.05)
+    async with through(tmp_path, schema) as store:
+        driver = await running(store)
+        proxy.freeze()
+
+        async def thaw() -> None:
+            await anyio.sleep(0.3)
+            for silent in store._links:
+                silent._overdue = min(silent._overdue, 0.0)  # as if ten seconds had passed
+            await anyio.sleep(0.2)
+            proxy.flows.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(thaw)
+            assert await driver.begins() == 4
+
+        assert names(await read_all(store, after=3)) == ["attempt.started"]
+
+
+async def test_a_watcher_catches_up_after_its_connection_was_lost(
+    postgres_address: str, proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with (
+        through(tmp_path, schema) as here,
+        PostgresStore.open(postgres_address, schema=schema) as there,
+    ):
+        driver = await running(there)
+        async with here.watch({RUN: 3}) as watch:
+            records = aiter(watch)
+            await driver.begins("one")
+            assert (await anext(records)).position == 4
+            proxy.cut()
+            await driver.begins("two")
+            await pause(there)
+            with anyio.fail_after(5):
+                assert [(await anext(records)).position for _ in range(2)] == [5, 6]
+
+
+async def test_a_driver_that_cannot_renew_its_lease_knows_it_before_anybody_takes_over(
+    postgres_address: str, proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with (
+        through(tmp_path, schema, lease_s=0.6) as cut_off,
+        PostgresStore.open(postgres_address, schema=schema) as other,
+        cut_off.lease("d-1") as lease,
+    ):
+        assert lease.held
+        proxy.freeze()
+        looks: list[tuple[bool, bool]] = []
+        with anyio.fail_after(5):
+            while not (looks and looks[-1][1]):
+                looks.append((lease.held, await other.lease_gone("d-1")))
+
+        assert (False, False) in looks
+        assert (True, True) not in looks
+        proxy.flows.set()
+        await anyio.sleep(1)
+        assert (lease.held, await other.lease_gone("d-1")) == (True, False)
+
+
+async def test_what_another_process_decided_is_heard_in_a_moment(
+    postgres_address: str, schema: str
+) -> None:
+    async with (
+        PostgresStore.open(postgres_address, schema=schema) as here,
+        PostgresStore.open(postgres_address, schema=schema) as there,
+    ):
+        driver = await running(there)
+        async with here.watch({RUN: 3}) as watch:
+            records = aiter(watch)
+            for number in range(5):
+                await driver.begins(f"step-{number}")
+                with anyio.fail_after(0.5):
+                    assert (await anext(records)).position == 4 + number
+
+
+async def test_two_who_open_at_the_same_time_hear_each_other(
+    postgres_address: str, schema: str
+) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema) as here:
+        driver = await running(here)
+        await anyio.sleep(1.2)  # it has found out that it is alone, and tells nobody any more
+        async with (
+            PostgresStore.open(postgres_address, schema=schema) as there,
+            there.watch({RUN: 3}) as watch,
+        ):
+            await anyio.sleep(0.3)
+            await driver.begins()
+            with anyio.fail_after(0.5):
+                assert (await anext(aiter(watch))).position == 4
