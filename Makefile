@@ -39,7 +39,7 @@ diagram: $(INSTALLED)  ## redraw the state diagram in ARCHITECTURE.md from the t
 	@$(BIN)/python scripts/diagram.py
 
 bench-journal: $(INSTALLED)  ## measure the stores against raw SQLite and raw asyncpg
-	@$(BIN)/python bench/journal.py
+	@PYTHONPATH=tests $(BIN)/python bench/journal.py
 
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py

@@ -1,4 +1,6 @@
-"""How fast the journal is, against doing the same by hand in the same minute: ``make bench-journal``.
+"""How fast the journal is, against doing the same by hand in the same minute.
+
+Run by ``make bench-journal``.
 
 Everything is a ratio to a yardstick measured between the rounds of the very same run, both warm,
 because the machine's speed changes from minute to minute. The yardsticks are raw ``sqlite3`` (WAL,
@@ -25,25 +27,21 @@ from typing import Any
 import anyio
 import asyncpg
 import msgspec
-from midflight.stores.postgres import PostgresStore
 from msgspec import Raw
 
 from midflight.inputs import new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
-from midflight.stores.base import Append, Entry
+from midflight.stores.base import Append, Entry, Watch
+from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_file import connect
 from midflight.stores.sqlite_ledger import read_events
+from stores.backends import postgres_server
+from stores.programs import next_line, start, started
+from stores.runs import Driver, running
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import anyio.lowlevel
-
-from stores.backends import postgres_server  # noqa: E402
-from stores.programs import next_line, start, started  # noqa: E402
-from stores.runs import Driver, running  # noqa: E402
 
 ROUNDS = 5
 PAYLOAD = Raw(b'"' + b"x" * 198 + b'"')
@@ -271,7 +269,7 @@ async def second_process(folder: Path) -> dict[str, float]:
     """Cancels from one process beside a saturated writer in another, watched from a third."""
     address, count = str(folder / "busy.db"), 200
     runs = [f"r-cancel-{n:03d}" for n in range(count)]
-    delays = []
+    delays: list[float] = []
     async with SqliteStore.open(address) as store:
         for run in runs:
             await running(store, run, driver=f"d-{run}")

@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "the switch is read by start and resume",
         KERNEL + "decide.py",
-        "    if isinstance(request, MOVES) or getattr(request, \"resume\", False):",
+        '    if isinstance(request, MOVES) or getattr(request, "resume", False):',
         "    if False:",
         ("tests/stores/test_contract_kill.py",),
     ),
@@ -196,7 +196,8 @@ MUTANTS = (
     Mutant(
         "SQLite: watchers are told before the author",
         STORES + "sqlite_writer.py",
-        "        self._deliver([job for job in jobs if job.error is None])\n        for job in jobs:",
+        "        self._deliver([job for job in jobs if job.error is None])\n"
+        "        for job in jobs:",
         "        self._loop.call_later(\n"
         "            0.01, self._deliver, [job for job in jobs if job.error is None]\n"
         "        )\n        for job in jobs:",

@@ -50,7 +50,7 @@ def main() -> int:
 
 def selection(fast: bool, left_out: dict[str, str]) -> str:
     """The pytest marker expression."""
-    without = ["live", *left_out, *(["slow"] if fast else [])]
+    without = ["live", *left_out, *(["slow", "postgres"] if fast else [])]
     return " and ".join(f"not {marker}" for marker in without)
 
 

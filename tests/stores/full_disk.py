@@ -27,8 +27,8 @@ async def main(folder: Path) -> None:
     async with SqliteStore.open(folder / "journals.db") as store:
         driving = await running(store)
         await running(store, "r-2", driver="d-2")
-        for number in range(10_000):
-            step = StepSettled(epoch=1, step=f"s#{number}", name="s", result=PAYLOAD)
+        step = StepSettled(epoch=1, step="s#1", name="s", result=PAYLOAD)
+        for _ in range(10_000):
             try:
                 await driving.decides(step)
             except StoreFull as error:

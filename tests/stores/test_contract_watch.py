@@ -313,13 +313,13 @@ async def test_who_breaks_off_goes_on_where_they_were(store: Store) -> None:
     driver = await running(store)
     seen: list[int] = []
 
-    async with store.watch({RUN: 0}) as watch:
-        for _ in range(2):
-            async for record in watch:
-                seen.append(record.position)
-                break
-        await driver.begins()
-        with anyio.fail_after(20):
+    with anyio.fail_after(20):
+        async with store.watch({RUN: 0}) as watch:
+            for _ in range(2):
+                async for record in watch:
+                    seen.append(record.position)
+                    break
+            await driver.begins()
             async for record in watch:
                 seen.append(record.position)
                 if record.position == 4:

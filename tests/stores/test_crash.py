@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+
 import anyio
 import pytest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from contextlib import ExitStack
 
@@ -33,6 +34,11 @@ async def live_runs(store: Store, count: int) -> None:
             tasks.start_soon(make)
 
 
+def said_by(process: subprocess.Popen[str]) -> str:
+    """Everything it still has to say until it ends by itself."""
+    return process.communicate(timeout=60)[0]
+
+
 @pytest.mark.parametrize(
     "address", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
@@ -44,20 +50,16 @@ async def test_nothing_begins_after_the_acknowledgement_but_what_it_lists(addres
                 stack.enter_context(started("starter.py", address, f"s{number}"))
                 for number in range(STARTERS)
             ]
-            for starter in starters:
+            for starter in starters:  # each is in the middle of starting and beginning
                 await anyio.to_thread.run_sync(next_line, starter)
             killing = await store.kill("all", OLGA)
             acknowledged = time.monotonic_ns()
-            told = [
-                await anyio.to_thread.run_sync(lambda s=s: s.communicate(timeout=60)[0])
-                for s in starters
-            ]
+            told = [await anyio.to_thread.run_sync(said_by, starter) for starter in starters]
         rows = await store.rows(Query(phases=tuple(IN_MOTION), limit=10))
         await store.release("all", OLGA)
 
     began = [line.split() for text in told for line in text.splitlines()]
     late = [(run, int(at)) for run, at, when in began if int(when) > acknowledged]
     assert len(killing.killed) >= LIVE
-    assert len(began) >= STARTERS
     assert all(position in killing.killed[run] for run, position in late)
     assert rows == []

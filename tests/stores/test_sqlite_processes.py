@@ -67,7 +67,7 @@ async def test_it_is_heard_by_polling_alone(store: Store, path: Path) -> None:
     async with store.watch({driving.run: driving.state.head}) as heard:
         with anyio.fail_after(20):
             boxes = path.with_name("journals.db.d") / "watchers"
-            while not (found := list(boxes.iterdir())):
+            while not (found := list(boxes.iterdir())):  # noqa: ASYNC110 - it is a file we wait for
                 await anyio.sleep(0.01)
             found[0].unlink()  # nobody can nudge us any more
             with started("canceller.py", str(path), driving.run):

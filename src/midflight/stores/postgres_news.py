@@ -10,7 +10,7 @@ broke, the poll finds it a second later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import msgspec
@@ -39,6 +39,7 @@ class News:
         self._anything = anyio.Event()
         self._urgent = anyio.Event()
         self._alone = False
+        self._pid = 0
         self._closing = False
         self._ended = anyio.Event()
 
@@ -78,10 +79,12 @@ class News:
                     return  # they will poll
                 await anyio.sleep(AGAIN_S)
             finally:
+                self._alone = False  # who knows who comes while we hear nothing
                 if connection is not None:
                     connection.terminate()
 
     async def _listen(self, connection: Connection) -> None:
+        self._pid = connection.get_server_pid()
         await connection.add_listener(self._server.channel, self._heard)
         connection.add_termination_listener(lambda _: self._anything.set())
         await connection.execute(SQL["be_present"], self._server.channel)
@@ -116,8 +119,8 @@ class News:
     async def _send(self, connection: Connection, heads: Mapping[str, int]) -> None:
         await connection.execute(SQL["notify"], self._server.channel, _letters(heads))
 
-    def _heard(self, connection: Any, pid: int, _channel: str, payload: object) -> None:
-        if pid == connection.get_server_pid():
+    def _heard(self, _connection: object, pid: int, _channel: str, payload: object) -> None:
+        if pid == self._pid:
             return  # our own words; our watchers know already
         self._alone = False
         try:

@@ -97,7 +97,7 @@ class Server:
             server_settings=settings,
         )
         try:
-            await connection.execute(SQL["settle_in"])
+            await connection.execute(SQL["settle_in"], timeout=CONNECT_S)
         except BaseException:
             connection.terminate()
             raise
