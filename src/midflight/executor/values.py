@@ -41,8 +41,14 @@ def _unplain(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]
 
 
 def decode(raw: bytes, kind: Any = Any) -> Any:
-    """Decode a stored value, into the function's declared type where there is one."""
-    return msgspec.json.decode(raw, type=kind)
+    """Decode a stored value, into the function's declared type where it fits.
+
+    It need not: a person who says that a step happened may not know what it would have returned.
+    """
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(raw)
 
 
 @lru_cache(maxsize=1024)
