@@ -388,7 +388,7 @@ async def main() -> None:
         for part in (ratios_of_sqlite, growth, load_and_fold, second_process, idle_watcher):
             results |= await part(folder)
             show(results)
-        with postgres_server() as address:
+        with postgres_server(settings="") as address:  # as it comes: every commit is synced
             results |= await ratios_of_postgres(address)
             show(results)
     results = {name: round(value, 4) for name, value in results.items()}

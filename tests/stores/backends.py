@@ -34,7 +34,7 @@ async def open_memory() -> AsyncIterator[Store]:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
+def postgres_server(settings: str = SETTINGS) -> Iterator[str]:
     """Run a server from the wheel, and give its address; it is gone with its files afterwards.
 
     The folder's name is short because a Unix socket lies in it. The wheel starts the server as a
@@ -51,8 +51,8 @@ def postgres_server() -> Iterator[str]:
     try:
         server = get_server(home / "pg", cleanup_mode="delete", start=False)
         server.ensure_pgdata_inited()
-        with (server.pgdata / "postgresql.conf").open("a", encoding="utf-8") as settings:
-            settings.write(SETTINGS)
+        with (server.pgdata / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write(settings)
         server.start()
         try:
             yield server.get_uri()

@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from midflight.errors import (
+    CorruptEntry,
     InvalidRequest,
     JournalConflict,
     StoreError,
@@ -22,10 +23,12 @@ from midflight.errors import (
 )
 from midflight.inputs import wall_clock
 from midflight.kernel import events as e
+from midflight.kernel.phases import Phase
 from midflight.stores.base import Query, empty_state
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres_states import States
 from stores.runs import (
+    OLGA,
     RUN,
     created,
     decision,
@@ -291,6 +294,26 @@ async def test_states_that_fell_out_are_folded_again() -> None:
 
     assert states.get("r-a") is None
     assert states.get("r-c") is not None
+
+
+async def test_a_kill_reaches_a_run_whose_journal_is_damaged(
+    postgres_address: str, schema: str
+) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        driving = await running(store)
+        await running(store, "r-2", driver="d-2")
+    connection = await asyncpg.connect(postgres_address, server_settings={"search_path": schema})
+    await connection.execute("UPDATE events SET body = 'x' WHERE journal = 'r-1' AND position = 2")
+    await connection.close()
+
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        killing = await store.kill("all", OLGA)
+
+        assert set(killing.killed) == {"r-1", "r-2"}
+        assert (await store.row("r-1")).phase == Phase.KILLED
+        driving.store = store
+        with pytest.raises(CorruptEntry, match="position 2"):
+            await driving.decides(e.PlanSet(epoch=1, steps=("a",)))
 
 
 # ── leases ───────────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ from midflight.kernel.events import PlanSet
 from midflight.kernel.phases import Phase
 from midflight.stores.sqlite import SqliteStore
 from stores.programs import command, environment
-from stores.runs import cancel, pause, positions, read_all, running, start
+from stores.runs import OLGA, cancel, pause, positions, read_all, running, start
 
 pytestmark = pytest.mark.anyio
 
@@ -164,6 +164,23 @@ async def test_a_damaged_row_is_named_and_harms_no_other_journal(
         await running(store, "r-2", driver="d-2")
         await cancel(store, "r-2")
         assert (await store.row("r-2")).phase == Phase.CANCELLING
+
+
+async def test_a_kill_reaches_a_run_whose_journal_is_damaged(path: Path) -> None:
+    async with SqliteStore.open(path) as store:
+        driving = await running(store)
+        await running(store, "r-2", driver="d-2")
+    with other_program(path) as db:
+        db.execute("UPDATE events SET body = 'x' WHERE journal = 'r-1' AND position = 2")
+
+    async with SqliteStore.open(path) as store:
+        killing = await store.kill("all", OLGA)
+
+        assert set(killing.killed) == {"r-1", "r-2"}
+        assert (await store.row("r-1")).phase == Phase.KILLED
+        driving.store = store
+        with pytest.raises(CorruptEntry, match="position 2"):
+            await driving.decides(PlanSet(epoch=1, steps=("a",)))
 
 
 @pytest.mark.slow

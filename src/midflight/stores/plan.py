@@ -7,13 +7,14 @@ folded, the store must forget the states named in ``touched``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from midflight.errors import JournalConflict, JournalNotFound
 from midflight.kernel.fold import advance
 from midflight.kernel.machine import State, check
+from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.stores.base import Append, Entry, Row, Submit, View
@@ -103,6 +104,18 @@ def summary(state: State) -> Row:
     )
 
 
-def journals_of(appends: Iterable[Append]) -> set[str]:
-    """Every journal that some decisions are about."""
-    return {entry.journal for append in appends for entry in append.entries}
+def stand_in(row: Row) -> RunState:
+    """A run whose journal cannot be read, as far as its row tells.
+
+    Enough for the kill switch, which must not fail for one broken journal. What was in flight is
+    not known then. Never to be kept: the rows after it are still broken.
+    """
+    state = RunState(row.journal, head=row.head, at=row.updated_at, created_at=row.created_at)
+    state.agent, state.thread, state.parent, state.title = (
+        row.agent,
+        row.thread,
+        row.parent,
+        row.title,
+    )
+    state.phase, state.driver, state.epoch = Phase(row.phase), row.driver, row.epoch
+    return state

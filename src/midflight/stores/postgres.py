@@ -18,7 +18,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, Self
 
@@ -349,7 +349,8 @@ class PostgresStore:
     async def _fold_ahead(self, turn: Turn, heads: Mapping[str, int]) -> None:
         """Fold what we can before anything is locked."""
         try:
-            await self._caught_up(heads)
+            with suppress(CorruptEntry):  # under lock it is met again, and got round
+                await self._caught_up(heads)
         except BaseException:
             self._states.leave(turn)
             raise

@@ -30,10 +30,10 @@ from midflight.stores.base import (
     empty_state,
 )
 from midflight.stores.codec import decode
-from midflight.stores.plan import draft, plan
+from midflight.stores.plan import draft, plan, stand_in
 from midflight.stores.postgres_server import SQL, Connection, Taken
 from midflight.stores.postgres_states import States, Turn
-from midflight.stores.postgres_writer import Job, append_locked
+from midflight.stores.postgres_writer import Job, append_locked, row_of
 
 TAILS: Final = 100  # journals whose tails are read in one round trip
 NOWHERE: Final[Mapping[str, int]] = {}
@@ -78,6 +78,7 @@ class Locked:
         self._states = states
         self._turn = turn
         self._touched: set[str] = set()
+        self._broken: tuple[str, ...] = ()
         self.folded: dict[str, State] = {}
 
     async def fold(self, connection: Connection, heads: Mapping[str, int]) -> None:
@@ -95,6 +96,28 @@ class Locked:
                 raise CorruptEntry(state.journal, state.head + 1, "it is missing")
             if state.journal in self._turn.journals:
                 self._states.put(state)
+
+    async def fold_what_can_be_read(self, connection: Connection, heads: Mapping[str, int]) -> None:
+        """As ``fold``; of a journal that cannot be read, what its row tells. For a kill only."""
+        readable, broken = dict(heads), []
+        while True:
+            try:
+                await self.fold(connection, readable)
+                break
+            except CorruptEntry as found:
+                self._states.forget(readable)
+                del readable[found.journal]
+                broken.append(found.journal)
+        for journal in broken:
+            row = await connection.fetchrow(SQL["row"], journal)
+            assert row is not None
+            self.folded[journal] = stand_in(row_of(row))
+        self._touched |= set(broken)
+        self._broken = tuple(broken)
+
+    def forget_what_is_broken(self) -> None:
+        """A stand-in is good for one kill."""
+        self._states.forget(self._broken)
 
     async def write(
         self, connection: Connection, decision: Append, now: float
@@ -203,11 +226,12 @@ async def kill_locked(
             if found["known"]:
                 records = await find_append(connection, kill_id)
             else:
-                await locked.fold(connection, _heads(found))
+                await locked.fold_what_can_be_read(connection, _heads(found))
                 records = await _kill(connection, locked, kill_id, killed, found["at"])
     except BaseException:
         locked.undo()
         raise
+    locked.forget_what_is_broken()
     landed(kill_id, records)
     return _killing(switch, records)
 

@@ -39,7 +39,7 @@ from midflight.stores.base import (
 from midflight.stores.hub import Hub, Subscription, owned_tasks
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
-from midflight.stores.sqlite_ledger import SQL, Ledger, read_events
+from midflight.stores.sqlite_ledger import SQL, Ledger, read_events, row_of
 from midflight.stores.sqlite_nudge import Nudges
 from midflight.stores.sqlite_writer import Job, Writer
 from midflight.stores.turnstile import Turnstile
@@ -50,7 +50,6 @@ POLL_ALONE_S: Final = 0.02  # where there are no nudges at all
 WAIT_MAX_S: Final = 10.0  # for this process's turn at the turnstile
 BUSY_S: Final = 5.0  # for a program that locks the file without passing the turnstile
 
-_ROW: Final = Row.__struct_fields__
 T = TypeVar("T")
 
 
@@ -190,18 +189,18 @@ class SqliteStore:
         rows = await self._select("row", (journal,))
         if not rows:
             raise JournalNotFound(journal)
-        return _row(rows[0])
+        return row_of(rows[0])
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
         wanted = msgspec.structs.asdict(query)
         wanted["phases"] = msgspec.json.encode(query.phases).decode()
-        return [_row(found) for found in await self._select("rows", wanted)]
+        return [row_of(found) for found in await self._select("rows", wanted)]
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
         now = self._clock()
-        found = [_row(values) for values in await self._select("due", (now,))]
+        found = [row_of(values) for values in await self._select("due", (now,))]
         alive: dict[str, bool] = {"": False}
         for row in found:
             if row.driver not in alive:
@@ -300,7 +299,3 @@ class SqliteStore:
         while True:
             await anyio.sleep(min(1.0, wait_max_s / 4))
             self._writer.give_up_on_old_jobs()
-
-
-def _row(values: tuple[Any, ...]) -> Row:
-    return msgspec.convert(dict(zip(_ROW, values, strict=True)), Row, strict=False)

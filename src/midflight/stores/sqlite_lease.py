@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from midflight.errors import InvalidRequest
+
+TRIES_MAX: Final = 10
+TRY_AGAIN_S: Final = 0.002
 
 
 class FileLease:
@@ -29,17 +34,24 @@ class Leases:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._mine: set[str] = set()
+        self._clear_away_the_dead()
+
+    def _clear_away_the_dead(self) -> None:
+        """Remove the files of drivers that were killed; under their lock, so nobody loses one."""
+        for path in self._folder.glob("*.lock"):
+            with suppress(OSError):
+                handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                finally:
+                    os.close(handle)
 
     @contextmanager
     def hold(self, driver: str) -> Iterator[FileLease]:
         """Be that driver."""
         lease = FileLease(driver)
-        handle = os.open(self._path(driver), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise InvalidRequest(f"driver {driver} is alive already; take another name.") from None
+        handle = self._locked(driver)
         self._mine.add(driver)
         try:
             yield lease
@@ -49,8 +61,21 @@ class Leases:
             self._path(driver).unlink(missing_ok=True)
             os.close(handle)
 
+    def _locked(self, driver: str) -> int:
+        path = self._path(driver)
+        for _ in range(TRIES_MAX):
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle  # else its last holder has just removed it: nobody would see us
+            except (BlockingIOError, FileNotFoundError):
+                time.sleep(TRY_AGAIN_S)  # somebody may only be looking
+            os.close(handle)
+        raise InvalidRequest(f"driver {driver} is alive already; take another name.")
+
     def gone(self, driver: str) -> bool:
-        """Whether that driver is proven dead."""
+        """Whether that driver is proven dead. Removes nothing: a file may have a new holder."""
         if driver in self._mine:
             return False
         try:
@@ -58,8 +83,7 @@ class Leases:
         except FileNotFoundError:
             return True
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._path(driver).unlink(missing_ok=True)
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         finally:

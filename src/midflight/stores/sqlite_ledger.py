@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from midflight.errors import JournalConflict
+from midflight.errors import CorruptEntry, JournalConflict
 from midflight.inputs import Clock
 from midflight.kernel.decide import Switch, kill
 from midflight.kernel.events import Killed
@@ -37,7 +37,7 @@ from midflight.stores.base import (
     empty_state,
 )
 from midflight.stores.codec import decode_page
-from midflight.stores.plan import Planned, draft, plan, summary
+from midflight.stores.plan import Planned, draft, plan, stand_in, summary
 from midflight.stores.queries import named
 
 STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
@@ -48,6 +48,12 @@ def read_events(db: sqlite3.Connection, journal: str, after: int, limit: int) ->
     """Decode part of a journal. No statement stays open: a reader never holds the file."""
     rows = db.execute(SQL["read_events"], (journal, after, limit)).fetchall()
     return decode_page(journal, after, rows)
+
+
+def row_of(values: tuple[Any, ...]) -> Row:
+    """A row of the read model."""
+    named_values = dict(zip(Row.__struct_fields__, values, strict=True))
+    return msgspec.convert(named_values, Row, strict=False)
 
 
 class Ledger:
@@ -217,19 +223,28 @@ class Ledger:
         killed: dict[str, tuple[int, ...]] = {}
         revoked: list[str] = []
         entries = []
-        for (journal,) in found:
-            state = self._state(journal)
-            assert isinstance(state, RunState)
+        states = {journal: self._readable_or_stand_in(journal) for (journal,) in found}
+        for journal, state in states.items():
             if state.phase in IN_MOTION:
                 killed[journal] = tuple(state.open)
             else:
                 revoked.append(journal)
             events = kill(state, Killed(who=who, scope=scope))
             entries.append(Entry(journal, state.head, events))
-        states = {journal: self._state(journal) for (journal,) in found}
+            self._states.setdefault(journal, (state, -1))
         self._plan(Append(append_id, tuple(entries)), states)
+        self._flush()
+        self._forget({journal for journal, (_, seen) in self._states.items() if seen < 0})
         (switch,) = (s for s in self.switches() if s.scope == scope)
         return Killing(switch, killed, tuple(revoked))
+
+    def _readable_or_stand_in(self, journal: str) -> RunState:
+        try:
+            state = self._state(journal)
+        except CorruptEntry:
+            return stand_in(row_of(self._db.execute(SQL["row"], (journal,)).fetchone()))
+        assert isinstance(state, RunState)
+        return state
 
     def release(self, scope: str) -> bool:
         """See ``Store.release``."""
