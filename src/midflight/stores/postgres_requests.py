@@ -107,6 +107,7 @@ class Locked:
             except CorruptEntry as found:
                 self._states.forget(readable)
                 del readable[found.journal]
+                self.folded.clear()
                 broken.append(found.journal)
         for journal in broken:
             row = await connection.fetchrow(SQL["row"], journal)
