@@ -40,7 +40,7 @@ def advance(state: State, record: Recorded) -> None:
     apply = _APPLY.get(kind)
     if apply is not None:
         apply(state, event, record.position)
-    if kind not in _BULK:
+    if kind not in BULK:
         remember_key(state.keys, event, record.position)
         _move(state, event, record)
 
@@ -403,5 +403,8 @@ _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {
     e.ChildSettled: _child_settled,
 }
 
-_BULK: Final = {e.StepSettled, e.AttemptStarted, e.AttemptSettled, e.TextStreamed}
-"""Most of a journal: no key and never a change of phase, so neither need be looked for."""
+BULK: Final = {e.StepSettled, e.AttemptStarted, e.AttemptSettled, e.TextStreamed}
+"""Most of a journal: no key and never a change of phase, so neither need be looked for.
+
+Of a run's row in a read model they change the counters and, at most, when it is due.
+"""

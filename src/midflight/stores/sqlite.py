@@ -45,7 +45,7 @@ from midflight.stores.sqlite_writer import Job, Writer
 from midflight.stores.turnstile import Turnstile
 
 LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
-POLL_S: Final = 0.04  # the fallback when a nudge is lost; with it a watcher is never later
+POLL_S: Final = 0.1  # the fallback when a nudge is lost; with it a watcher is never later
 POLL_ALONE_S: Final = 0.02  # where there are no nudges at all
 WAIT_MAX_S: Final = 10.0  # for this process's turn at the turnstile
 BUSY_S: Final = 5.0  # for a program that locks the file without passing the turnstile

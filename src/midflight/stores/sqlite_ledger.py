@@ -19,7 +19,7 @@ from midflight.errors import CorruptEntry, JournalConflict
 from midflight.inputs import Clock
 from midflight.kernel.decide import Switch, kill
 from midflight.kernel.events import Killed
-from midflight.kernel.fold import advance
+from midflight.kernel.fold import BULK, advance
 from midflight.kernel.machine import State
 from midflight.kernel.phases import IN_MOTION
 from midflight.kernel.record import Recorded, Who
@@ -69,7 +69,8 @@ class Ledger:
         self._clock = clock
         self._lease_gone = lease_gone
         self._states: OrderedDict[str, tuple[State, int]] = OrderedDict()
-        self._rows: dict[str, Row] = {}  # as last written by us
+        self._due: dict[str, float | None] = {}  # as last written by us
+        self._reshaped: set[str] = set()  # rows of which more than the counters has changed
         self._touched: set[str] = set()
         self._unflushed: set[str] = set()
         self._staged: set[str] = set()  # ids of appends that are not in the tables yet
@@ -93,7 +94,7 @@ class Ledger:
         self._touched.clear()
         while len(self._states) > STATES_KEPT:
             journal, _ = self._states.popitem(last=False)
-            self._rows.pop(journal, None)
+            self._due.pop(journal, None)
 
     def rollback(self) -> None:
         """Forget everything since ``begin``."""
@@ -106,7 +107,7 @@ class Ledger:
     def _forget(self, journals: set[str]) -> None:
         for journal in journals:
             self._states.pop(journal, None)
-            self._rows.pop(journal, None)
+            self._due.pop(journal, None)
 
     def _state(self, journal: str) -> State:
         state, seen = self._states.get(journal, (None, -1))
@@ -115,7 +116,7 @@ class Ledger:
             return state
         if journal in self._unflushed:
             self._flush()
-        self._rows.pop(journal, None)  # somebody else may have written it
+        self._due.pop(journal, None)  # somebody else may have written it
         if state is None or not self._append_at(journal, state.head):
             state = empty_state(journal)  # not seen yet, or purged by somebody else
         for record in read_events(self._db, journal, state.head, -1):
@@ -127,6 +128,8 @@ class Ledger:
         first = set()
         for record, encoded in zip(planned.records, planned.encoded, strict=True):
             journal, event = record.journal, encoded.event
+            if type(event) not in BULK:
+                self._reshaped.add(journal)
             append_id = None if journal in first else planned.append_id
             first.add(journal)
             self._events.append(
@@ -159,6 +162,7 @@ class Ledger:
 
     def _clear_staged(self) -> None:
         self._events.clear()
+        self._reshaped.clear()
         self._blobs.clear()
         self._staged.clear()
         self._unflushed.clear()
@@ -167,13 +171,18 @@ class Ledger:
         """Bring the read model up to date; for mere steps without touching its indexes."""
         touched, changed = [], []
         for journal in self._unflushed:
-            row = summary(self._states[journal][0])
-            r, before = row, self._rows.get(journal)
-            self._rows[journal] = row
-            if _merely_stepped(before, row):
-                touched.append((r.head, r.updated_at, r.steps, r.tokens, r.usd, journal))
+            state = self._states[journal][0]
+            due = state.due_at if isinstance(state, RunState) else None
+            if journal in self._reshaped or self._due.get(journal, -1.0) != due:
+                changed.append(msgspec.structs.astuple(summary(state)))
             else:
-                changed.append(msgspec.structs.astuple(row))
+                assert isinstance(state, RunState)
+                spent = state.spent
+                touched.append(
+                    (state.head, state.at, spent.steps, spent.tokens, spent.usd, journal)
+                )
+            self._due[journal] = due
+        self._reshaped.clear()
         if touched:
             self._db.executemany(SQL["touch_journal"], touched)
         if changed:
@@ -294,15 +303,3 @@ class Ledger:
             (last,) = self._db.execute(SQL["append_end"], (journal, first)).fetchone()
             records += read_events(self._db, journal, first - 1, min(last - first + 1, 1 << 31))
         return tuple(records)
-
-
-def _merely_stepped(before: Row | None, row: Row) -> bool:
-    """Whether nothing but the counters of a row has changed."""
-    return before is not None and row == msgspec.structs.replace(
-        before,
-        head=row.head,
-        updated_at=row.updated_at,
-        steps=row.steps,
-        tokens=row.tokens,
-        usd=row.usd,
-    )
