@@ -145,7 +145,7 @@ async def ratios_of_sqlite(folder: Path) -> dict[str, float]:
         for _ in range(ROUNDS):
             before = raw.rate(400)
             single = await rate(lambda: steps(one, 400), 400)
-            many = await rate(lambda: fifty(drivers, 40), 2000)
+            many = await rate(lambda: fifty(drivers, 100), 5000)
             yardstick = (before + raw.rate(400)) / 2
             raws.append(yardstick)
             one_run.append(single / yardstick)

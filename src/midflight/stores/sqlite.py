@@ -101,6 +101,7 @@ class SqliteStore:
             announce=self._announce,
             deliver=self._deliver,
             wait_max_s=wait_max_s,
+            busy_s=busy_s,
         )
 
     def _open_files(self, stack: AsyncExitStack, busy_s: float) -> tuple[Ledger, Turnstile]:
@@ -115,7 +116,7 @@ class SqliteStore:
         stack.callback(self._db.close)
         self._pulse = connect(self._path, writes=False, busy_s=busy_s)
         stack.callback(self._pulse.close)
-        writing = connect(self._path, writes=True, busy_s=busy_s)
+        writing = connect(self._path, writes=True, busy_s=0)  # the writer waits in its own way
         stack.callback(writing.close)
         self._leases = Leases(beside / "drivers")
         self._nudges = Nudges(beside / "watchers", self._ids())

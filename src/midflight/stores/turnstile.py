@@ -25,15 +25,30 @@ class Turnstile:
     @contextmanager
     def passed(self) -> Iterator[None]:
         """Wait for one's turn. The locks go with the process, however it ends."""
-        fcntl.flock(self._door, fcntl.LOCK_EX)
-        try:
-            fcntl.flock(self._gate, fcntl.LOCK_EX)
-        finally:
-            fcntl.flock(self._door, fcntl.LOCK_UN)
+        self._enter(fcntl.LOCK_EX)
         try:
             yield
         finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            self.leave()
+
+    def enter_at_once(self) -> bool:
+        """Take one's turn if nobody else is there or waits. Whoever is let in must ``leave``."""
+        try:
+            self._enter(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _enter(self, how: int) -> None:
+        fcntl.flock(self._door, how)
+        try:
+            fcntl.flock(self._gate, how)
+        finally:
+            fcntl.flock(self._door, fcntl.LOCK_UN)
+
+    def leave(self) -> None:
+        """Let the next one in."""
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Give the files back."""
