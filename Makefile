@@ -19,7 +19,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(INSTALLED)  ## a run that is paused, redirected and cancelled, in the terminal
+demo: $(INSTALLED)  ## an agent that is paused, redirected and cancelled, and its journal
+	@$(BIN)/python examples/own_loop.py
 	@$(BIN)/python examples/journal_tour.py
 
 test: $(INSTALLED)  ## everything that CI runs

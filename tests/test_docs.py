@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,15 @@ def test_the_state_diagram_is_drawn_from_the_table() -> None:
     assert redrawn(page) == page, "run `make diagram`"
 
 
+def readme(name: str) -> Any:
+    """What the code of that name in the README does."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = (c for c in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if f"def {name}" in c)
+    scope: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), scope)
+    return scope[name]
+
+
 @pytest.mark.anyio
 async def test_the_code_in_the_readme_cancels_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -35,13 +45,21 @@ async def test_the_code_in_the_readme_cancels_a_run(
     monkeypatch.chdir(tmp_path)
     async with open_store("sqlite:midflight.db") as store:
         driving = await running(store)
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    scope: dict[str, object] = {}
-    exec(compile(code, "README.md", "exec"), scope)
-    cancel = scope["cancel"]
-    assert callable(cancel)
+    cancel = readme("cancel")
 
     assert await cancel(driving.run) == driving.state.head + 1
+
+
+@pytest.mark.anyio
+async def test_the_loop_in_the_readme_is_redirected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert await readme("main")() == [
+        "task for customers in the EU",
+        "task for more",
+    ]
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
@@ -51,19 +69,35 @@ def test_every_example_runs(example: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert "final (irreversible)" in done.stdout
+    assert "undone" in done.stdout
 
 
 def test_the_public_names_are_these() -> None:
-    assert midflight.__all__ == sorted(midflight.__all__)
+    assert all(hasattr(midflight, name) for name in midflight.__all__)
     assert set(midflight.__all__) == {
+        "Accepted",
+        "Agent",
+        "Answer",
+        "ChangedSince",
+        "Control",
+        "Done",
+        "Limits",
         "MidflightError",
+        "NotDone",
+        "Performed",
         "Phase",
+        "Redirected",
         "Refused",
+        "Run",
+        "StepFailed",
         "Store",
         "StoreError",
+        "Unclear",
         "Who",
+        "agent",
+        "local",
         "open_store",
+        "tool",
     }
 
 

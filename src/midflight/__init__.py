@@ -1,12 +1,39 @@
 """Interruptible agents: pause, redirect, cancel or resume them while they work, even after a crash.
 
-What is here so far is the foundation: the journal, its kernel and its stores.
+An agent is a plain ``async def`` that gets a ``Run``; ``Control`` is what people have over it.
 """
 
-from midflight.errors import MidflightError, Refused, StoreError
+from midflight.control import Accepted, Control, local
+from midflight.errors import MidflightError, Refused, StepFailed, StoreError
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Who
+from midflight.kernel.record import Limits, Who
+from midflight.run import Agent, Answer, Redirected, Run, agent
 from midflight.stores.base import Store
 from midflight.stores.opening import open_store
+from midflight.tools.base import ChangedSince, Done, NotDone, Performed, Unclear, tool
 
-__all__ = ["MidflightError", "Phase", "Refused", "Store", "StoreError", "Who", "open_store"]
+__all__ = [
+    "Accepted",
+    "Agent",
+    "Answer",
+    "ChangedSince",
+    "Control",
+    "Done",
+    "Limits",
+    "MidflightError",
+    "NotDone",
+    "Performed",
+    "Phase",
+    "Redirected",
+    "Refused",
+    "Run",
+    "StepFailed",
+    "Store",
+    "StoreError",
+    "Unclear",
+    "Who",
+    "agent",
+    "local",
+    "open_store",
+    "tool",
+]
