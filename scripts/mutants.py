@@ -175,7 +175,7 @@ MUTANTS = (
     Mutant(
         "SQLite: the turnstile",
         STORES + "turnstile.py",
-        "            fcntl.flock(self._gate, fcntl.LOCK_EX)",
+        "            fcntl.flock(self._gate, how)",
         "            pass",
         ("tests/stores/test_sqlite_processes.py",),
     ),

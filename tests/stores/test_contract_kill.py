@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from midflight.errors import IllegalEvent, JournalConflict, ScopeStopped
+from midflight.errors import IllegalEvent, JournalConflict, NotAllowed, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
@@ -171,6 +171,18 @@ async def test_a_release_lets_the_scope_move_again(store: Store) -> None:
     assert await claim(store, driver="d-2") == 3
     await running(store, "r-new")
     assert await store.switches() == []
+
+
+async def test_only_an_operator_stops_or_releases(store: Store) -> None:
+    await running(store)
+
+    with pytest.raises(NotAllowed, match="ann is a controller and kill needs"):
+        await store.kill("all", ANN)
+    await store.kill("all", OLGA)
+    with pytest.raises(NotAllowed, match="ann is a controller and release needs"):
+        await store.release("all", ANN)
+
+    assert [switch.scope for switch in await store.switches()] == ["all"]
 
 
 async def test_releasing_what_was_not_stopped_says_so(store: Store) -> None:

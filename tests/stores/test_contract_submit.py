@@ -23,6 +23,7 @@ from midflight.stores.base import Draft, Store, Submit, View
 from stores.backends import DURABLE, Open
 from stores.runs import (
     ANN,
+    OLGA,
     RUN,
     Driver,
     answering,
@@ -200,7 +201,7 @@ async def test_it_is_decided_on_what_others_have_written_meanwhile(open_store: O
 
 async def test_a_request_sees_the_clock_and_switches_and_leases_it_asked_for(store: Store) -> None:
     await running(store)
-    await store.kill("agent:painter", ANN, "too many greens")
+    await store.kill("agent:painter", OLGA, "too many greens")
     views: list[View] = []
 
     def look(view: View) -> Draft:

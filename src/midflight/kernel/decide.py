@@ -25,7 +25,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.limits import validate
 from midflight.kernel.machine import State, check, signal
 from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Outcome, Phase, Role
-from midflight.kernel.record import Event, Fact, Request, body_digest
+from midflight.kernel.record import Event, Fact, Request, Who, body_digest
 from midflight.kernel.state import RunState
 
 
@@ -98,6 +98,12 @@ def _may(request: Request) -> None:
     speaking = isinstance(request, t.MessageSent | t.MessageEdited | t.MessageWithdrawn)
     if _rank(role) < _rank(needs) and not speaking:
         raise NotAllowed(request.who.by, role, signal(request), f"the role {needs}")
+
+
+def require_operator(who: Who, what: str) -> None:
+    """The kill switch is an operator's, whichever door they come through."""
+    if who.role is not Role.OPERATOR:
+        raise NotAllowed(who.by, who.role, what, f"the role {Role.OPERATOR}")
 
 
 def _rank(role: Role) -> int:

@@ -1,4 +1,4 @@
-"""The contract of a store. Its meaning is the suite in ``tests/stores/test_contract.py``.
+"""The contract of a store. Its meaning is the suite in ``tests/stores/test_contract_*.py``.
 
 Three ways in, and only the first compares positions:
 

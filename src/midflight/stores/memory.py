@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.decide import Switch, kill
+from midflight.kernel.decide import Switch, kill, require_operator
 from midflight.kernel.events import Killed
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
@@ -121,6 +121,7 @@ class MemoryStore:
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
+        require_operator(who, "kill")
         now = self._clock()
         switch = self._switches.setdefault(scope, Switch(scope, who.by, now, reason))
         killed: dict[str, tuple[int, ...]] = {}
@@ -139,6 +140,7 @@ class MemoryStore:
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
+        require_operator(who, "release")
         return self._switches.pop(scope, None) is not None
 
     async def switches(self) -> list[Switch]:

@@ -33,7 +33,7 @@ from midflight.errors import (
     StoreBusy,
 )
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.kernel.decide import Switch
+from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.events import Killed
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded, Request, Who
@@ -324,6 +324,7 @@ class PostgresStore:
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
+        require_operator(who, "kill")
         found = await self._pool.do(lambda c: c.fetch(SQL["live"], scope), first=True)
         heads = {row["journal"]: row["head"] for row in found}
         turn = await self._kill_turn(heads)
@@ -357,6 +358,7 @@ class PostgresStore:
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
+        require_operator(who, "release")
         return bool(await self._pool.do(lambda c: c.fetchval(SQL["release"], scope), writes=True))
 
     async def switches(self) -> list[Switch]:

@@ -13,16 +13,22 @@ import errno
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import anyio
 import msgspec
 
-from midflight.errors import CorruptEntry, JournalNotFound, StoreReadOnly, StoreUnavailable
+from midflight.errors import (
+    CorruptEntry,
+    JournalNotFound,
+    StoreError,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.kernel.decide import Switch
+from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded, Who
 from midflight.stores import base
@@ -36,6 +42,7 @@ from midflight.stores.base import (
     Row,
     Submit,
 )
+from midflight.stores.codec import INLINE_MAX
 from midflight.stores.hub import Hub, Subscription, owned_tasks
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
@@ -64,6 +71,8 @@ class SqliteStore:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
         self._watched = anyio.Event()
         self._writer: Writer
+        self._writing: sqlite3.Connection
+        self._set_up_done = False
         self._nudges: Nudges
         self._leases: Leases
         self._db: sqlite3.Connection
@@ -103,6 +112,7 @@ class SqliteStore:
             wait_max_s=wait_max_s,
             busy_s=busy_s,
         )
+        self._set_up_done = True
 
     def _open_files(self, stack: AsyncExitStack, busy_s: float) -> tuple[Ledger, Turnstile]:
         if not self._path.parent.is_dir():
@@ -110,24 +120,35 @@ class SqliteStore:
         beside = self._path.with_name(self._path.name + ".d")
         beside.mkdir(mode=0o700, exist_ok=True)
         turnstile = Turnstile(beside)
-        stack.callback(turnstile.close)
+        stack.callback(self._close_what_is_written_to, turnstile)
         prepare(self._path, turnstile, busy_s)
         self._db = connect(self._path, writes=False, busy_s=busy_s)
         stack.callback(self._db.close)
-        self._pulse = connect(self._path, writes=False, busy_s=busy_s)
+        self._pulse = connect(self._path, writes=False, busy_s=0)
         stack.callback(self._pulse.close)
-        writing = connect(self._path, writes=True, busy_s=0)  # the writer waits in its own way
-        stack.callback(writing.close)
+        self._writing = connect(
+            self._path, writes=True, busy_s=0
+        )  # the writer has its own patience
         self._leases = Leases(beside / "drivers")
         self._nudges = Nudges(beside / "watchers", self._ids())
         stack.callback(self._nudges.close)
-        return Ledger(writing, self._clock, self._leases.gone), turnstile
+        return Ledger(self._writing, self._clock, self._leases.gone), turnstile
+
+    def _close_what_is_written_to(self, turnstile: Turnstile) -> None:
+        """Unless the writer still waits for another process: then it goes with this one."""
+        if self._set_up_done and self._writer.alive:
+            return
+        turnstile.close()
+        if self._set_up_done:
+            self._writing.close()
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────
 
     async def append(self, decision: Append) -> Committed:
         """See ``Store.append``."""
-        committed: Committed = await self._writer.do(lambda ledger: ledger.append(decision))
+        journals = [entry.journal for entry in decision.entries]
+        light = journals if _is_small(decision) else None
+        committed: Committed = await self._writer.do(lambda ledger: ledger.append(decision), light)
         return committed
 
     async def submit(self, request: Submit) -> Committed:
@@ -137,6 +158,7 @@ class SqliteStore:
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
+        require_operator(who, "kill")
         append_id = self._ids()
         killing: Killing = await self._writer.do(
             lambda ledger: ledger.kill(scope, who, reason, append_id)
@@ -145,6 +167,7 @@ class SqliteStore:
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
+        require_operator(who, "release")
         released: bool = await self._writer.do(lambda ledger: ledger.release(scope))
         return released
 
@@ -154,14 +177,14 @@ class SqliteStore:
         return purged
 
     def _announce(self, jobs: list[Job]) -> None:
-        """Nudge the other processes, from the writer thread, as soon as it is on the disk."""
+        """Nudge the other processes as soon as it is on the disk. Only a hint: it may fail."""
         heads: dict[str, int] = {}
         for job in jobs:
             if isinstance(job.result, Committed):
                 heads.update((r.journal, r.position) for r in job.result.records)
             elif isinstance(job.result, Killing):
                 heads.update(dict.fromkeys([*job.result.killed, *job.result.revoked], LAST))
-        if heads:
+        with suppress(OSError):
             self._nudges.send(heads)
 
     def _deliver(self, jobs: list[Job]) -> None:
@@ -279,7 +302,8 @@ class SqliteStore:
             while True:
                 await anyio.sleep(POLL_S if box is not None else POLL_ALONE_S)
                 if self._hub.watched:
-                    seen = await self._poll(seen)
+                    with suppress(StoreError):  # read again a moment later
+                        seen = await self._poll(seen)
         finally:
             if box is not None:
                 loop.remove_reader(box)
@@ -300,3 +324,9 @@ class SqliteStore:
         while True:
             await anyio.sleep(min(1.0, wait_max_s / 4))
             self._writer.give_up_on_old_jobs()
+
+
+def _is_small(decision: Append) -> bool:
+    """Whether it can be written in a moment: nothing in it goes to the blobs."""
+    payloads = (getattr(event, "result", b"") for e in decision.entries for event in e.events)
+    return len(decision.entries) == 1 and all(len(bytes(p)) <= INLINE_MAX for p in payloads)

@@ -43,7 +43,8 @@ class Leases:
                 handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    path.unlink()
+                    if os.path.samestat(os.fstat(handle), path.stat()):
+                        path.unlink()  # else a new driver of that name has just begun
                 finally:
                     os.close(handle)
 

@@ -119,10 +119,17 @@ class Ledger:
         self._due.pop(journal, None)  # somebody else may have written it
         if state is None or not self._append_at(journal, state.head):
             state = empty_state(journal)  # not seen yet, or purged by somebody else
-        for record in read_events(self._db, journal, state.head, -1):
+        return self._fold_rows(state)
+
+    def _fold_rows(self, state: State) -> State:
+        for record in read_events(self._db, state.journal, state.head, -1):
             advance(state, record)
-        self._states[journal] = (state, self._version)
+        self._states[state.journal] = (state, self._version)
         return state
+
+    def has_folded(self, journal: str) -> bool:
+        """Whether a decision about this journal can be judged without reading it first."""
+        return journal in self._states
 
     def _stage(self, planned: Planned, *, requested: bool) -> tuple[Recorded, ...]:
         first = set()
@@ -171,7 +178,10 @@ class Ledger:
         """Bring the read model up to date; for mere steps without touching its indexes."""
         touched, changed = [], []
         for journal in self._unflushed:
-            state = self._states[journal][0]
+            if journal in self._states:
+                state = self._states[journal][0]
+            else:  # a later job on it failed half-way, and what it had folded was forgotten
+                state = self._fold_rows(empty_state(journal))
             due = state.due_at if isinstance(state, RunState) else None
             if journal in self._reshaped or self._due.get(journal, -1.0) != due:
                 changed.append(msgspec.structs.astuple(summary(state)))
@@ -226,6 +236,19 @@ class Ledger:
     def kill(self, scope: str, who: Who, reason: str, append_id: str) -> Killing:
         """See ``Store.kill``. One transaction, so nothing can slip between switch and runs."""
         self._flush()
+        self._db.execute("SAVEPOINT kill")
+        try:
+            killing = self._kill(scope, who, reason, append_id)
+        except BaseException:  # all of it or nothing, also for a slip of ours
+            self._clear_staged()
+            self._states.clear()
+            self._db.execute("ROLLBACK TO kill")
+            raise
+        finally:
+            self._db.execute("RELEASE kill")
+        return killing
+
+    def _kill(self, scope: str, who: Who, reason: str, append_id: str) -> Killing:
         self._db.execute(SQL["set_switch"], (scope, who.by, self._now, reason))
         kind, _, name = scope.partition(":")
         found = self._db.execute(SQL["in_scope"], {"kind": kind, "name": name}).fetchall()

@@ -16,7 +16,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Final
@@ -29,16 +29,23 @@ from midflight.stores.turnstile import Turnstile
 SLOW_S: Final = 0.005  # a commit on the loop that takes longer was one too many
 SHARE: Final = 0.02  # of the loop's time that slow commits may take from it, and no more
 BUSY_AGAIN_S: Final = 0.005
+UNKNOWN: Final = "Whether it was appended is not known; it may be repeated under the same id."
 BATCH_MAX: Final = 256  # bounds how long one transaction keeps the others out
 
 
 class Job:
     """Something to be done in a write transaction, and who waits for it."""
 
-    __slots__ = ("error", "future", "queued_at", "result", "taken", "work")
+    __slots__ = ("error", "future", "light", "queued_at", "result", "taken", "work")
 
-    def __init__(self, work: Callable[[Ledger], Any], future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self,
+        work: Callable[[Ledger], Any],
+        future: asyncio.Future[Any],
+        light: Iterable[str] | None,
+    ) -> None:
         self.work = work
+        self.light = light
         self.future = future
         self.queued_at = time.monotonic()
         self.taken = False
@@ -81,11 +88,19 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="midflight-writer", daemon=True)
         self._thread.start()
 
-    async def do(self, work: Callable[[Ledger], Any]) -> Any:
-        """Run ``work`` in a transaction; return when it is on the disk."""
+    @property
+    def alive(self) -> bool:
+        """Whether the thread still runs."""
+        return self._thread.is_alive()
+
+    async def do(self, work: Callable[[Ledger], Any], light: Iterable[str] | None = None) -> Any:
+        """Run ``work`` in a transaction; return when it is on the disk.
+
+        ``light`` names the journals of a job that is small enough to be written on the loop.
+        """
         if self._closed:
             raise StoreUnavailable("the store is closed. Nothing was appended.")
-        job = Job(work, self._loop.create_future())
+        job = Job(work, self._loop.create_future(), light)
         self._waiting[id(job)] = job
         self._gathered.append(job)
         if len(self._gathered) == 1:
@@ -95,7 +110,9 @@ class Writer:
     def _dispatch(self) -> None:
         """At the end of a turn of the loop: hand over what has come, or write it here and now."""
         jobs, self._gathered = self._gathered, []
-        if len(jobs) == 1 and time.monotonic() > self._slow_until and self._write_here(jobs[0]):
+        alone = len(jobs) == 1 and len(self._waiting) == 1  # or it would overtake
+        quick = time.monotonic() > self._slow_until
+        if alone and quick and jobs[0].light is not None and self._write_here(jobs[0]):
             return
         for job in jobs:
             self._queue.put(job)
@@ -110,23 +127,28 @@ class Writer:
         if not self._desk.acquire(blocking=False):
             return False
         try:
-            if not self._turnstile.enter_at_once():
+            known = all(self._ledger.has_folded(journal) for journal in job.light or ())
+            if not known or not self._enter_at_once():
                 return False
+            began = time.monotonic()
             try:
-                began = time.monotonic()
-                job.taken = True
                 written = self._attempt([job])
-                self._note_pace(time.monotonic() - began)
             finally:
                 self._turnstile.leave()
+            self._note_pace(time.monotonic() - began)
             if not written:
-                job.taken, job.error = False, None
                 return False  # the thread has the patience that a busy file needs
+            job.taken = True
             self._hand_back([job])
             self._announce([job] if job.error is None else [])
             return True
         finally:
             self._desk.release()
+
+    def _enter_at_once(self) -> bool:
+        with suppress(OSError):
+            return self._turnstile.enter_at_once()
+        return False
 
     def _note_pace(self, took: float) -> None:
         if took > SLOW_S:
@@ -159,20 +181,32 @@ class Writer:
         self._collect()
         if not self._thread.is_alive():
             self._bell.close()
-        left = [job for job in self._waiting.values() if not job.taken]
-        for job in left:
-            job.error = StoreUnavailable("the store was closed. Nothing was appended.")
+        with self._taking:
+            left = list(self._waiting.values())
+            for job in left:
+                told = UNKNOWN if job.taken else "Nothing was appended."
+                job.error, job.taken = StoreUnavailable(f"the store was closed. {told}"), True
         self._hand_back(left)
 
     def _run(self) -> None:
         last = False
         while not last and (job := self._queue.get()) is not None:
             with self._desk:
-                with self._turnstile.passed():
-                    last, batch = self._take(job)
-                    self._commit(batch)
-                    self._back_to_loop(batch)  # first of all: somebody waits for it
+                last, batch = self._write(job)
                 self._announce([job for job in batch if job.error is None])
+
+    def _write(self, first: Job) -> tuple[bool, list[Job]]:
+        try:
+            with self._turnstile.passed():
+                last, batch = self._take(first)
+                self._commit(batch)
+                self._back_to_loop(batch)  # first of all: somebody waits for it
+        except OSError as error:
+            last, batch = self._take(first)
+            for job in batch:
+                job.error = StoreUnavailable(f"its locks fail: {error}. Nothing was appended.")
+            self._back_to_loop(batch)
+        return last, batch
 
     def _take(self, first: Job) -> tuple[bool, list[Job]]:
         jobs, last = [first], False
@@ -212,12 +246,15 @@ class Writer:
                 except Exception as error:  # noqa: BLE001 - a refusal belongs to its caller alone
                     job.error = error
             self._ledger.commit()
-        except Exception as error:  # noqa: BLE001 - recorded with every caller it concerns
+        except BaseException as error:  # recorded with every caller it concerns
             told = self._explain(error) if isinstance(error, sqlite3.Error) else error
             self._busy = isinstance(told, StoreBusy)
             for job in batch:
                 job.error = told
             self._undo()
+            if not isinstance(error, Exception):
+                self._hand_back(batch)  # on the loop, at Ctrl-C
+                raise
             return False
         return True
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 class Turnstile:
-    """One per process and store; used by its writer thread only."""
+    """One per process and store; used by whoever holds the writer's desk."""
 
     def __init__(self, folder: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC

@@ -1,0 +1,187 @@
+"""Who writes: the loop where a small append comes alone and the disk is quick, else the thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec import Raw
+
+from midflight.errors import StoreUnavailable
+from midflight.kernel.events import PlanSet, StepSettled
+from midflight.kernel.record import Event
+from midflight.stores import sqlite_writer
+from midflight.stores.base import Append
+from midflight.stores.codec import INLINE_MAX
+from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite_ledger import Ledger
+from stores.runs import Driver, decision, positions, read_all, running
+
+pytestmark = pytest.mark.anyio
+
+HERE = threading.get_ident()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteStore]:
+    monkeypatch.setattr(sqlite_writer, "SLOW_S", 10.0)  # no disk of any machine is slow today
+    async with SqliteStore.open(tmp_path / "journals.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Who committed each append, told by the thread it happened in."""
+    seen: list[str] = []
+    append = Ledger.append
+
+    def noted(ledger: Ledger, wanted: Append) -> object:
+        seen.append("loop" if threading.get_ident() == HERE else "thread")
+        return append(ledger, wanted)
+
+    monkeypatch.setattr(Ledger, "append", noted)
+    return seen
+
+
+def plan(number: int) -> Event:
+    return PlanSet(epoch=1, steps=(str(number),))
+
+
+async def warm(store: SqliteStore) -> Driver:
+    """A driver whose writer is idle, so that the next append comes alone."""
+    driving = await running(store)
+    await anyio.sleep(0.02)
+    return driving
+
+
+async def test_a_lone_append_is_written_on_the_loop(store: SqliteStore, writers: list[str]) -> None:
+    driving = await warm(store)
+    writers.clear()
+
+    for number in range(20):
+        await driving.decides(plan(number))
+
+    assert writers == ["loop"] * 20
+    assert positions(await read_all(store)) == list(range(1, 24))
+
+
+async def test_appends_that_come_together_are_the_threads(
+    store: SqliteStore, writers: list[str]
+) -> None:
+    drivers = [await running(store, f"r-{n}", driver=f"d-{n}") for n in range(5)]
+    await anyio.sleep(0.02)
+    writers.clear()
+
+    async with anyio.create_task_group() as tasks:
+        for driving in drivers:
+            tasks.start_soon(driving.decides, plan(1))
+
+    assert writers == ["thread"] * 5
+
+
+async def test_a_large_result_is_the_threads(store: SqliteStore, writers: list[str]) -> None:
+    driving = await warm(store)
+    writers.clear()
+    large = Raw(b'"' + b"x" * INLINE_MAX + b'"')
+
+    await driving.decides(StepSettled(epoch=1, step="s", name="s", result=large))
+
+    assert writers == ["thread"]
+
+
+async def test_a_journal_that_must_be_read_first_is_the_threads(
+    tmp_path: Path, writers: list[str]
+) -> None:
+    async with SqliteStore.open(tmp_path / "journals.db") as store:
+        driving = await running(store)
+    async with SqliteStore.open(tmp_path / "journals.db") as store:
+        driving.store = store
+        writers.clear()
+        await driving.decides(plan(1))
+
+    assert writers == ["thread"]
+
+
+async def test_after_a_slow_commit_the_thread_has_the_next_ones(
+    store: SqliteStore, writers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driving = await warm(store)
+    monkeypatch.setattr(sqlite_writer, "SLOW_S", 0.0)  # every commit counts as slow
+    monkeypatch.setattr(sqlite_writer, "SHARE", 1e-6)
+    writers.clear()
+
+    for number in range(5):
+        await driving.decides(plan(number))
+
+    assert writers == ["loop", "thread", "thread", "thread", "thread"]
+
+
+async def test_while_another_process_has_its_turn_the_thread_waits_for_ours(
+    store: SqliteStore, writers: list[str], tmp_path: Path
+) -> None:
+    import fcntl
+
+    driving = await warm(store)
+    writers.clear()
+    gate = os.open(tmp_path / "journals.db.d" / "gate", os.O_RDWR)
+    fcntl.flock(gate, fcntl.LOCK_EX)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(driving.decides, plan(1))
+        await anyio.sleep(0.05)
+        assert writers == []
+        os.close(gate)
+
+    assert writers == ["thread"]
+
+
+async def test_a_lone_append_does_not_overtake_one_that_is_under_way(store: SqliteStore) -> None:
+    driving = await warm(store)
+    head = driving.state.head
+
+    async def append(number: int) -> None:
+        await store.append(decision(driving.run, head + number, plan(number)))
+
+    async with store.watch({driving.run: head}) as watch, anyio.create_task_group() as tasks:
+        for number in range(10):
+            tasks.start_soon(append, number)
+            await anyio.lowlevel.checkpoint()
+        seen = []
+        async for record in watch:
+            seen.append(record.position)
+            if len(seen) == 10:
+                break
+
+    assert seen == list(range(head + 1, head + 11))
+
+
+async def test_a_job_of_a_batch_that_fails_half_way_harms_no_row(store: SqliteStore) -> None:
+    driving = await warm(store)
+    head = driving.state.head
+    illegal = StepSettled(epoch=7, step="s", name="s")
+    failures: list[Exception] = []
+
+    async def attempt(wanted: Append) -> None:
+        try:
+            await store.append(wanted)
+        except Exception as error:  # noqa: BLE001 - looked at below
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(attempt, decision(driving.run, head, plan(1)))
+        tasks.start_soon(attempt, decision(driving.run, head + 1, plan(2), illegal))
+
+    assert len(failures) == 1
+    assert (await store.row(driving.run)).head == head + 1
+
+
+async def test_what_is_asked_of_a_closed_store_is_answered(tmp_path: Path) -> None:
+    async with SqliteStore.open(tmp_path / "journals.db") as store:
+        driving = await running(store)
+
+    with pytest.raises(StoreUnavailable, match=r"closed. Nothing was appended"):
+        await driving.decides(plan(1))
