@@ -204,6 +204,41 @@ MUTANTS = (
         ("tests/stores/test_contract_watch.py",),
     ),
     Mutant(
+        "the kill switch is an operator's",
+        KERNEL + "decide.py",
+        "    if who.role is not Role.OPERATOR:",
+        "    if False:",
+        ("tests/stores/test_contract_kill.py",),
+    ),
+    Mutant(
+        "SQLite: a lease is held only under a name that others see",
+        STORES + "sqlite_lease.py",
+        "                if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):",
+        "                if True:",
+        ("tests/stores/test_sqlite_lease.py",),
+    ),
+    Mutant(
+        "Postgres: the server compares heads",
+        STORES + "sql/postgres_001.sql",
+        "        WHERE coalesce(j.head, 0) <> w.expected OR NOT in_time",
+        "        WHERE NOT in_time",
+        ("tests/stores/test_contract_append.py",),
+    ),
+    Mutant(
+        "Postgres: a repeated request is recognised",
+        STORES + "sql/postgres_001.sql",
+        "        WHERE EXISTS (SELECT FROM events AS e WHERE e.append_id = r.id AND e.requested)",
+        "        WHERE false",
+        ("tests/stores/test_contract_repeats.py",),
+    ),
+    Mutant(
+        "Postgres: facts and decisions of others reach watchers by NOTIFY",
+        STORES + "postgres_news.py",
+        "        self._hub.moved(heads)\n",
+        "        pass\n",
+        ("tests/stores/test_postgres_lost.py",),
+    ),
+    Mutant(
         "SQLite: who gives up at the turnstile has appended nothing",
         STORES + "sqlite_writer.py",
         "            batch = [job for job in jobs if not job.taken]",
@@ -234,7 +269,7 @@ def noticed(copy: Path, mutant: Mutant) -> bool:
         return False
     path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
     try:
-        failed = run_tests(copy, mutant.tests)
+        failed = run_tests(copy, mutant)
     finally:
         path.write_text(text, encoding="utf-8")
     print(
@@ -244,13 +279,14 @@ def noticed(copy: Path, mutant: Mutant) -> bool:
     return bool(failed)
 
 
-def run_tests(copy: Path, tests: tuple[str, ...]) -> str:
+def run_tests(copy: Path, mutant: Mutant) -> str:
     """The name of the first test that fails, or nothing."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests]
+    which = "postgres" if mutant.layer.startswith("Postgres") else "not postgres"
     paths = os.pathsep.join([str(copy / "src"), str(copy / "tests")])
     environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        [*command, "-m", "not postgres"],
+        [*command, "-m", which],
         cwd=copy,
         env=environment,
         capture_output=True,

@@ -1,7 +1,7 @@
 """One tool under its supervisor, as the event loop of the driver sees it.
 
-Everything happens in callbacks on pipes. There is no task and no thread that could be cancelled,
-starved or left behind: whoever waits may be cancelled at any time and come back to wait on.
+Everything happens in callbacks on pipes. No task and no thread is needed that could be cancelled
+or starved: whoever waits may be cancelled at any time and come back to wait on.
 """
 
 from __future__ import annotations

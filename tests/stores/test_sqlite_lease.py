@@ -1,0 +1,49 @@
+"""A lease that is held is never reported gone, however often others look and tidy up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from midflight.stores.sqlite_lease import Leases
+
+
+def test_a_lease_is_not_reported_gone_while_others_look_and_tidy_up(tmp_path: Path) -> None:
+    mine, theirs = Leases(tmp_path / "drivers"), Leases(tmp_path / "drivers")
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            theirs.gone("d-1")
+
+    def tidy_up() -> None:
+        while not over.is_set():
+            Leases(tmp_path / "drivers")
+
+    others = [threading.Thread(target=look), threading.Thread(target=tidy_up)]
+    for other in others:
+        other.start()
+    deadline, held, gone = time.monotonic() + 1.5, 0, 0
+    try:
+        while time.monotonic() < deadline:
+            with mine.hold("d-1"):
+                held += 1
+                gone += theirs.gone("d-1")
+    finally:
+        over.set()
+        for other in others:
+            other.join()
+
+    assert held > 10
+    assert gone == 0
+
+
+def test_the_file_of_a_dead_driver_is_cleared_away(tmp_path: Path) -> None:
+    folder = tmp_path / "drivers"
+    Leases(folder)
+    (folder / "dead.lock").touch()
+
+    Leases(folder)
+
+    assert list(folder.iterdir()) == []
