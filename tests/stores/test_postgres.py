@@ -296,6 +296,40 @@ async def test_states_that_fell_out_are_folded_again() -> None:
     assert states.get("r-c") is not None
 
 
+async def test_the_server_compares_heads_whatever_a_client_believes(
+    postgres_address: str, schema: str
+) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        driving = await running(store)
+        connection = await asyncpg.connect(
+            postgres_address, server_settings={"search_path": schema}
+        )
+        await connection.execute(
+            "UPDATE journals SET head = head + 1"
+        )  # as if somebody was quicker
+        with pytest.raises(StoreError):
+            await driving.decides(e.PlanSet(epoch=1, steps=("a",)))
+
+        assert await connection.fetchval("SELECT count(*) FROM events") == driving.state.head
+        await connection.close()
+
+
+async def test_a_place_and_a_request_can_be_taken_once_whoever_tries(
+    postgres_address: str, schema: str
+) -> None:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        await running(store)
+    connection = await asyncpg.connect(postgres_address, server_settings={"search_path": schema})
+    await connection.execute("CREATE TEMP TABLE copied AS SELECT * FROM events WHERE position = 1")
+
+    with pytest.raises(asyncpg.UniqueViolationError, match="events_pkey"):
+        await connection.execute("INSERT INTO events SELECT * FROM copied")
+    await connection.execute("UPDATE copied SET position = 99")
+    with pytest.raises(asyncpg.UniqueViolationError, match="request"):
+        await connection.execute("INSERT INTO events SELECT * FROM copied")
+    await connection.close()
+
+
 async def test_a_kill_reaches_a_run_whose_journal_is_damaged(
     postgres_address: str, schema: str
 ) -> None:
