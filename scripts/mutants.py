@@ -218,13 +218,6 @@ MUTANTS = (
         ("tests/stores/test_sqlite_lease.py",),
     ),
     Mutant(
-        "Postgres: the server compares heads",
-        STORES + "sql/postgres_001.sql",
-        "        WHERE coalesce(j.head, 0) <> w.expected OR NOT in_time",
-        "        WHERE NOT in_time",
-        ("tests/stores/test_postgres.py",),
-    ),
-    Mutant(
         "Postgres: a request can be taken once (the index)",
         STORES + "sql/postgres_001.sql",
         "CREATE UNIQUE INDEX events_by_request",

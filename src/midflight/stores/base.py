@@ -38,7 +38,7 @@ def empty_state(journal: str) -> State:
     return ThreadState(journal) if journal.startswith(THREAD_PREFIX) else RunState(journal)
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """Events for one journal, valid only if it still ends at ``expected``."""
 
     journal: str
@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True):
     events: tuple[Event, ...]
 
 
-class Append(Struct, frozen=True):
+class Append(Struct, frozen=True, gc=False):
     """A decision over one or several journals: all of it or nothing.
 
     ``id`` is stored with it. An append whose answer was lost is repeated under the same id, and a

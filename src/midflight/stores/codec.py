@@ -38,7 +38,7 @@ class _Tag(Struct):
 _tag_decoder: Final = msgspec.json.Decoder(_Tag)
 
 
-class Encoded(Struct, frozen=True):
+class Encoded(Struct, frozen=True, gc=False):
     """A row's content; the event as it is stored, and the blob that was taken out of it."""
 
     event: Event

@@ -76,7 +76,7 @@ class Writer:
         self._busy_s = busy_s
         self._busy = False
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._finished: SimpleQueue[list[Job]] = SimpleQueue()
         self._bell = Bell(self._collect)
         self._waiting: dict[int, Job] = {}
@@ -114,8 +114,8 @@ class Writer:
         quick = time.monotonic() > self._slow_until
         if alone and quick and jobs[0].light is not None and self._write_here(jobs[0]):
             return
-        for job in jobs:
-            self._queue.put(job)
+        if jobs:
+            self._queue.put(jobs)  # together, or the thread would set off with the first of them
 
     def _write_here(self, job: Job) -> bool:
         """Write a job that came alone on the loop itself, if nobody else is writing.
@@ -190,12 +190,12 @@ class Writer:
 
     def _run(self) -> None:
         last = False
-        while not last and (job := self._queue.get()) is not None:
+        while not last and (jobs := self._queue.get()) is not None:
             with self._desk:
-                last, batch = self._write(job)
+                last, batch = self._write(jobs)
                 self._announce([job for job in batch if job.error is None])
 
-    def _write(self, first: Job) -> tuple[bool, list[Job]]:
+    def _write(self, first: list[Job]) -> tuple[bool, list[Job]]:
         try:
             with self._turnstile.passed():
                 last, batch = self._take(first)
@@ -208,14 +208,12 @@ class Writer:
             self._back_to_loop(batch)
         return last, batch
 
-    def _take(self, first: Job) -> tuple[bool, list[Job]]:
-        jobs, last = [first], False
-        while len(jobs) < BATCH_MAX and not self._queue.empty():
-            job = self._queue.get_nowait()  # there is no other consumer
-            if job is None:
-                last = True
-                break
-            jobs.append(job)
+    def _take(self, first: list[Job]) -> tuple[bool, list[Job]]:
+        jobs, last = first, False
+        while len(jobs) < BATCH_MAX and not (last or self._queue.empty()):
+            more = self._queue.get_nowait()  # there is no other consumer
+            last = more is None
+            jobs += more or []
         with self._taking:
             batch = [job for job in jobs if not job.taken]
             for job in batch:
