@@ -42,6 +42,7 @@ ASKING: Final = (e.QuestionOpened, e.QuestionAnswered, e.QuestionClosed)
 TIMERS: Final = (e.TimerSet, e.TimerCleared)
 STEERING: Final = (e.RedirectRequested, e.RedirectDelivered, e.LimitsRaised, e.HoldLifted)
 STARTS: Final = (e.AttemptStarted, e.ChildSpawned, e.UndoStarted, e.WindowOpened, e.RunEntered)
+EPOCHAL: Final = (Decision, Fact)
 NOTES: Final = (e.PlanSet, e.StateSaved, e.GuardSet, e.MessagesTaken, e.WorkSaved)
 
 _end = {
@@ -169,7 +170,7 @@ def check(state: State, event: Event) -> None:
     kind = type(event)
     if kind not in TRANSITIONS[state.phase]:
         raise _illegal(state, event)
-    if isinstance(event, Decision | Fact):
+    if isinstance(event, EPOCHAL):
         _check_epoch(state, event)
     why = _RULES[kind](state, event) if kind in _RULES else None
     if why:
@@ -193,7 +194,7 @@ def _check_epoch(state: RunState, event: Decision | Fact) -> None:
     expected = state.epoch
     if isinstance(event, e.DriverClaimed):
         expected += 1
-    elif isinstance(event, e.LateOutcome | e.ChildSettled | e.UsageSpent | e.UndoSettled):
+    elif isinstance(event, FACTS):
         return  # knowledge is welcome from whoever has it
     elif isinstance(event, Decision) and not state.driver:
         raise IllegalEvent(state.journal, event.stored_name(), "nobody drives it: claim it first")

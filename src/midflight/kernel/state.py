@@ -149,7 +149,7 @@ class RunState:
     @property
     def due_at(self) -> float | None:
         """When time alone changes something: an expiry, a hold window, a back-off."""
-        if self.phase in ENDS:
+        if self.phase in ENDS or not (self.questions or self.timers or self.windows):
             return None
         times = [q.expires_at for q in self.questions.values() if q.expires_at is not None]
         times += self.timers.values()

@@ -148,6 +148,8 @@ class Hub:
 
     def publish(self, records: Iterable[Recorded]) -> None:
         """Tell everybody here what was just committed."""
+        if not self._watchers:
+            return
         for record in records:
             for watcher in tuple(self._watchers.get(record.journal, ())):
                 watcher.offer(record)

@@ -146,9 +146,9 @@ class SqliteStore:
 
     async def append(self, decision: Append) -> Committed:
         """See ``Store.append``."""
-        journals = [entry.journal for entry in decision.entries]
-        light = journals if _is_small(decision) else None
-        committed: Committed = await self._writer.do(lambda ledger: ledger.append(decision), light)
+        committed: Committed = await self._writer.do(
+            lambda ledger: ledger.append(decision), lambda ledger: _is_light(decision, ledger)
+        )
         return committed
 
     async def submit(self, request: Submit) -> Committed:
@@ -178,6 +178,8 @@ class SqliteStore:
 
     def _announce(self, jobs: list[Job]) -> None:
         """Nudge the other processes as soon as it is on the disk. Only a hint: it may fail."""
+        if self._nudges.nobody_listens():
+            return
         heads: dict[str, int] = {}
         for job in jobs:
             if isinstance(job.result, Committed):
@@ -326,7 +328,9 @@ class SqliteStore:
             self._writer.give_up_on_old_jobs()
 
 
-def _is_small(decision: Append) -> bool:
-    """Whether it can be written in a moment: nothing in it goes to the blobs."""
-    payloads = (getattr(event, "result", b"") for e in decision.entries for event in e.events)
-    return len(decision.entries) == 1 and all(len(bytes(p)) <= INLINE_MAX for p in payloads)
+def _is_light(decision: Append, ledger: Ledger) -> bool:
+    """Whether it can be written in a moment: nothing to read first, and nothing for the blobs."""
+    if len(decision.entries) != 1 or not ledger.has_folded(decision.entries[0].journal):
+        return False
+    payloads = (getattr(event, "result", b"") for event in decision.entries[0].events)
+    return all(len(bytes(payload)) <= INLINE_MAX for payload in payloads)

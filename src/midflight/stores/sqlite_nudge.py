@@ -61,6 +61,13 @@ class Nudges:
             except msgspec.DecodeError:
                 moved({})  # not ours to trust, but a hint costs only a look
 
+    def nobody_listens(self) -> bool:
+        """Whether there is no other process to tell. A vanished folder counts as none."""
+        try:
+            return not self._others()
+        except OSError:
+            return True
+
     def send(self, heads: Mapping[str, int]) -> None:
         """Tell every other process. Called by the writer thread after a commit."""
         peers = self._others()

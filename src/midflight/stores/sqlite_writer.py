@@ -16,7 +16,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Final
@@ -33,6 +33,9 @@ UNKNOWN: Final = "Whether it was appended is not known; it may be repeated under
 BATCH_MAX: Final = 256  # bounds how long one transaction keeps the others out
 
 
+Light = Callable[[Ledger], bool]
+
+
 class Job:
     """Something to be done in a write transaction, and who waits for it."""
 
@@ -42,7 +45,7 @@ class Job:
         self,
         work: Callable[[Ledger], Any],
         future: asyncio.Future[Any],
-        light: Iterable[str] | None,
+        light: Light | None,
     ) -> None:
         self.work = work
         self.light = light
@@ -93,10 +96,10 @@ class Writer:
         """Whether the thread still runs."""
         return self._thread.is_alive()
 
-    async def do(self, work: Callable[[Ledger], Any], light: Iterable[str] | None = None) -> Any:
+    async def do(self, work: Callable[[Ledger], Any], light: Light | None = None) -> Any:
         """Run ``work`` in a transaction; return when it is on the disk.
 
-        ``light`` names the journals of a job that is small enough to be written on the loop.
+        ``light`` says whether it is little enough to be written on the loop.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed. Nothing was appended.")
@@ -127,8 +130,8 @@ class Writer:
         if not self._desk.acquire(blocking=False):
             return False
         try:
-            known = all(self._ledger.has_folded(journal) for journal in job.light or ())
-            if not known or not self._enter_at_once():
+            light = job.light is not None and job.light(self._ledger)
+            if not light or not self._enter_at_once():
                 return False
             began = time.monotonic()
             try:
