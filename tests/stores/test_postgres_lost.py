@@ -41,6 +41,8 @@ class Proxy:
         self._server = server
         self._pipes: set[asyncio.StreamWriter] = set()
         self.swallow = b""
+        self.tear = b""
+        self.arrives = 0.0  # the part of a torn request that reaches the server
         self.flows = anyio.Event()
         self.flows.set()
         self.refuses = False
@@ -66,6 +68,10 @@ class Proxy:
     ) -> None:
         while data := await self._read(reader):
             asked[0] = data
+            if self.tear and self.tear in data:
+                self.tear = b""
+                writer.write(data[: int(len(data) * self.arrives)])
+                break
             writer.write(data)
         self._close(pair)
 
@@ -141,6 +147,21 @@ async def test_an_append_whose_answer_was_lost_is_there_once(
             proxy.swallow = b"step-"
             assert await driver.begins(f"step-{number}") == 4 + number
             assert not proxy.swallow
+
+        assert names(await read_all(store, after=3)) == ["attempt.started"] * 5
+
+
+@pytest.mark.parametrize("arrives", [0.0, 0.5], ids=["before", "in the middle of"])
+async def test_an_append_cut_off_on_its_way_to_the_server_is_there_once(
+    proxy: Proxy, tmp_path: Path, schema: str, arrives: float
+) -> None:
+    proxy.arrives = arrives
+    async with through(tmp_path, schema) as store:
+        driver = await running(store)
+        for number in range(5):
+            proxy.tear = b"step-"
+            assert await driver.begins(f"step-{number}") == 4 + number
+            assert not proxy.tear
 
         assert names(await read_all(store, after=3)) == ["attempt.started"] * 5
 
