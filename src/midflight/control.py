@@ -20,10 +20,11 @@ from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
+from midflight.kernel.fold import advance
 from midflight.kernel.phases import Mode
 from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
-from midflight.kernel.record import NULL, Limits, Request, Who
+from midflight.kernel.record import Limits, Request, Who
 from midflight.kernel.state import Attempt, Delivery, RunState
 from midflight.kernel.thread import ThreadCreated
 from midflight.run import Agent
@@ -349,6 +350,3 @@ async def local(
         LocalEngine.open(store, agents, workdir=workdir) as engine,
     ):
         yield Control(store, engine)
-
-
-__all__ = ["NULL", "Accepted", "Control", "local"]

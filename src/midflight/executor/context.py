@@ -18,7 +18,6 @@ from midflight.executor.drive import Driver
 from midflight.executor.replay import Record
 from midflight.executor.steps import Step
 from midflight.kernel import events as e
-from midflight.kernel.record import NULL
 from midflight.run import Answer, Redirected, Signal
 from midflight.tools.base import as_tool
 
@@ -174,6 +173,3 @@ class RunContext:
         else:
             self._signals += 1
         return signal
-
-
-__all__ = ["NULL", "RunContext"]
