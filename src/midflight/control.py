@@ -163,7 +163,6 @@ class Control:
         return await self._until(run, ready)
 
     async def _until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
-        from midflight.kernel.fold import advance
 
         state = await self.state(run)
         if ready(state):

@@ -152,3 +152,57 @@ async def test_a_paused_run_is_let_go_and_comes_back_by_its_records(driving: Ope
         await control.resume(run)
         assert await control.result(run) == ["A", "B"]
         assert stage.done == ["a", "b"]
+
+
+async def test_the_effect_a_pause_waits_for_can_be_stopped_and_is_asked_about_on_resume(
+    driving: Open,
+) -> None:
+    stage = Stage("pause-stop-it")
+    make = stage.writer()
+    stage.gate("invoice")
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        return await run.step("Make invoice", make, "invoice")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "bill")
+        await stage.until_begun("invoice")
+        accepted = await control.pause(run)
+        (attempt,) = (await control.state(run)).open
+        await control.stop_effect(run, attempt)
+        await control.applied(accepted)
+        assert (await control.receipt(run)).lines[0].text == (
+            "thing: unknown (aborted: stopped by a person)"
+        )
+
+        await control.resume(run)
+        state = await control.until(run, lambda state: bool(state.questions))
+        stage.gate("invoice").set()
+        await control.answer(run, next(iter(state.questions)), "again")
+        assert await control.result(run) == "made invoice"
+        assert stage.keys == [stage.keys[0]] * 2
+
+
+async def test_a_run_whose_process_ends_in_good_order_goes_on_in_the_next_one(
+    driving: Open,
+) -> None:
+    stage = Stage("drain")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        await run.step("Make a", make, "a")
+        return await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+    state = await control.state(run)
+    assert (state.phase, state.driver) == (Phase.PAUSED, "")
+
+    stage.gate("slow").set()
+    async with driving(clerk) as control:
+        assert await control.result(run) == "SLOW"
+    assert stage.done == ["a", "slow"]

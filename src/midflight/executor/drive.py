@@ -210,6 +210,15 @@ class Driver:
             self.course += 1
         if isinstance(record.event, e.RunCreated):
             self.input = record.event.input
+        if isinstance(record.event, e.EffectStopRequested):
+            self._stop_effect(record.event.attempt)
+
+    def _stop_effect(self, attempt: int) -> None:
+        """*Stop it*: the person does not want to wait for the effect that a pause waits for."""
+        for step in self.steps:
+            call = step.call
+            if step.attempt == attempt and call and call.running and not call.aborting:
+                self.tasks.start_soon(call.abort, "stopped by a person")
 
     @property
     def _quiet(self) -> bool:

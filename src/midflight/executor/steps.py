@@ -57,6 +57,7 @@ class Step:
         self.name = name
         self.tool = tool
         self.call: Call | None = None
+        self.attempt = 0  # where the attempt under way is on record
         self._resting = True
         self._asking = False
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
@@ -152,6 +153,7 @@ class Step:
             position = await self._begin()
             if position is None:
                 continue
+            self.attempt = position
             ending = await self._run_tool()
             outcome, result, error = self._judge(ending)
             await self._settle(position, outcome, result, error)
