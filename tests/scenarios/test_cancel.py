@@ -91,18 +91,25 @@ async def test_before_the_first_step_nothing_begins(driving: Open) -> None:
 
 async def test_twice_at_once_is_once(driving: Open) -> None:
     stage = Stage("cancel-twice")
-    make = stage.writer()
-    stage.gate("a")
+    undoing = stage.gate("undoing")
+
+    async def unmake(_: Performed) -> None:
+        await undoing.wait()
+
+    make, look = stage.writer(undo=unmake), stage.reader()
+    stage.gate("slow")
 
     @agent()
     async def clerk(run: Run) -> None:
         await run.step("Make a", make, "a")
+        await run.step("Read", look, "slow")
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
-        await stage.until_begun("a")
+        await stage.until_begun("slow")
         first, second = await control.cancel(run), await control.cancel(run)
         assert second.position == first.position
+        undoing.set()
         await control.ended(run)
         with pytest.raises(IllegalSignal, match="is cancelled and cannot take cancel"):
             await control.cancel(run)
