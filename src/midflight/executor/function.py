@@ -1,0 +1,97 @@
+"""The agent's function while it is being called: how it ended, and how it is brought to an end.
+
+The function belongs to a user and may catch everything. It is told, then cancelled, and when that
+does not help it is left behind: no line of it runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from msgspec import Raw
+
+from midflight.executor import values
+from midflight.executor.detach import detachable
+from midflight.run import Signal
+
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
+
+UNWIND_S: Final = 5.0  # what a function has for its own clean-up before it is abandoned
+CANCELLED_S: Final = 1.0  # and what it has after a cancel
+
+log: Final = logging.getLogger(__name__)
+
+
+class AgentCall:
+    """One run's agent function. ``ended`` is its value or error once it has come to its end."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.running = False
+        self.ended: BaseException | Raw | None = None
+        self._driver = driver
+        self._task: asyncio.Task[Any] | None = None
+        self._abandoned = False
+
+    def start(self, context: Any) -> None:
+        """Call it (again), in a task of the driver's."""
+        self.ended, self.running = None, True
+        self._driver.tasks.start_soon(self._call, context)
+
+    def forget(self) -> None:
+        """Its end does not count: the run moves again and it is called anew."""
+        self.ended = None
+
+    def abandon(self) -> None:
+        """Whatever still runs of it is not resumed."""
+        self._abandoned = True
+
+    async def _call(self, context: Any) -> None:
+        self._task = asyncio.current_task()
+        driver = self._driver
+        try:
+            calling = driver.agent.function(context)
+            value = await detachable(calling, lambda: self._abandoned)
+            self.ended = values.encode(driver.agent.name, "its result", value)
+        except asyncio.CancelledError:
+            if driver.told is None or driver.over:
+                raise  # the driver itself is being ended
+            self.ended = driver.told
+        except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
+            self.ended = _unwrapped(error)
+        finally:
+            self.running = False
+            driver.log.stir()
+
+    async def unwind(self) -> None:
+        """Wait for the function to end; one that does not is abandoned."""
+        await self._within(UNWIND_S)
+        if self.running and self._task is not None:
+            self._task.cancel()
+            await self._within(CANCELLED_S)
+        if self.running and self._task is not None:
+            driver = self._driver
+            where = {"action": "function_abandoned", "run": driver.run, "agent": driver.agent.name}
+            log.warning("The agent's function does not end and was abandoned", extra=where)
+            self.abandon()
+            self._task.cancel()
+            await driver.log.until(self._has_ended())
+
+    async def _within(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await self._driver.log.until(self._has_ended())
+
+    def _has_ended(self) -> Callable[[], bool]:
+        return lambda: not self.running
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """A signal that came out of a task group is still that signal."""
+    while isinstance(error, BaseExceptionGroup):
+        signals = [inner for inner in error.exceptions if isinstance(inner, Signal)]
+        error = signals[0] if signals else error.exceptions[0]
+    return error

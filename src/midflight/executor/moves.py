@@ -1,0 +1,181 @@
+"""What a driver does next: enter, deliver, pause, wait, finish, evict, leave.
+
+Each move looks at the state once more inside its decision, on which nothing can have been added
+since: between choosing a move and making it a person may have pressed a button.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from midflight.executor.undo import compensate
+from midflight.kernel import events as e
+from midflight.kernel.diff import one_line
+from midflight.kernel.phases import ENDS, Cause, Outcome, Phase
+from midflight.kernel.record import NULL, Event
+from midflight.kernel.state import RunState
+from midflight.run import Evicted, Redirected, Signal, Stopped
+
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
+
+
+async def settle_orphans(driver: Driver) -> None:
+    """What a dead predecessor had in flight: nobody here knows how it ended."""
+    epoch = driver.epoch
+    for position, attempt in list(driver.log.state.open.items()):
+        outcome = Outcome.UNKNOWN if attempt.effect.touches_world else Outcome.ABORTED
+        lost = e.AttemptSettled(epoch=epoch, attempt=position, outcome=outcome, error="worker lost")
+        await driver.log.settle(lost)
+    for undo in list(driver.log.state.undos):
+        again = e.UndoSettled(epoch=epoch, undo=undo, undone=False, why="worker lost", final=False)
+        await driver.log.settle(again)
+
+
+async def enter(driver: Driver) -> None:
+    """Call the function, with everything on record at hand."""
+    log, epoch = driver.log, driver.epoch
+    if log.state.phase is Phase.QUEUED or not log.state.entered:
+        await log.decide(lambda s: [e.RunEntered(epoch=epoch)] if s.phase is Phase.QUEUED else [])
+    elif Cause.DRAIN in log.state.holds:
+        await log.decide(lambda s: [e.HoldLifted(cause=Cause.DRAIN)])
+    if log.state.phase is not Phase.RUNNING or driver.lost:
+        return
+    driver.replay.enter()
+    driver.call_function()
+
+
+async def deliver(driver: Driver) -> None:
+    """Tell the function of the new course; it goes on by itself or is called again."""
+
+    def delivered(state: RunState) -> list[Event]:
+        if "redirect" not in state.pending.values() or state.redirect is None:
+            return []
+        text, profile = state.redirect
+        if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.quiet:
+            return []
+        return [
+            e.RedirectDelivered(
+                epoch=driver.epoch,
+                upto=state.head,
+                brief=text,
+                profile=profile,
+                diff=one_line(state.brief, text),
+                calls=tuple(sorted(step.identity for step in driver.steps)),
+            )
+        ]
+
+    await driver.log.decide(delivered)
+
+
+async def pause(driver: Driver) -> None:
+    """Nothing is in flight any more: say so."""
+
+    def paused(state: RunState) -> list[Event]:
+        if state.phase is not Phase.PAUSING or driver.lost or not driver.quiet:
+            return []
+        return [e.Paused(epoch=driver.epoch, upto=state.head)]
+
+    await driver.log.decide(paused)
+
+
+async def wait(driver: Driver) -> None:
+    """Only people can bring it on."""
+
+    def waiting(state: RunState) -> list[Event]:
+        waits = state.phase is Phase.RUNNING and driver.only_asks and not state.pending
+        return [e.WaitBegan(epoch=driver.epoch)] if waits else []
+
+    await driver.log.decide(waiting)
+
+
+async def finish(driver: Driver) -> None:
+    """The function has ended: by itself, with a failure, or to be called again."""
+    ended = driver.function.ended
+    if isinstance(ended, Redirected):
+        driver.replay.enter_redirected()
+        driver.call_function()
+        return
+    if isinstance(ended, Signal):
+        driver.function.forget()
+        driver.told = None
+        return
+    await compensate(driver, only_releases=True)
+    failed = isinstance(ended, BaseException)
+    words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
+    result = ended if isinstance(ended, Raw) else NULL
+
+    def finished(state: RunState) -> list[Event]:
+        if state.phase is not Phase.RUNNING or state.pending or driver.lost:
+            return []
+        outcome = "failed" if failed else "done"
+        return [
+            e.RunFinished(epoch=driver.epoch, outcome=outcome, result=result, error=words),
+            e.DriverReleased(epoch=driver.epoch, why=outcome),
+        ]
+
+    if await driver.log.decide(finished):
+        driver.over = True
+
+
+async def undo_on_request(driver: Driver) -> None:
+    """It has ended, and somebody wants its effects undone."""
+    await compensate(driver)
+
+
+async def leave(driver: Driver) -> None:
+    """Another driver has the run, or it was killed: start nothing, report what still ends."""
+    driver.tell(Stopped("the run is not driven here any more"))
+    killed = driver.log.state.phase is Phase.KILLED
+    driver.abort("killed" if killed else "another driver took over", effects=killed)
+    await driver.log.until(lambda: not driver.steps)
+    await driver.function.unwind()
+    driver.over = True
+
+
+async def evict(driver: Driver) -> None:
+    """Let the function go; it is called again, with its records, when the run moves."""
+    driver.tell(Evicted("the run rests"))
+    await driver.log.until(lambda: not driver.steps or driver.lost)
+    await driver.function.unwind()
+
+    def released(state: RunState) -> list[Event]:
+        rests = state.phase in {Phase.PAUSED, Phase.WAITING}
+        if driver.lost or not rests or (state.wants_driver and not driver.draining):
+            return []
+        return [e.DriverReleased(epoch=driver.epoch, why="rests")]
+
+    if await driver.log.decide(released):
+        driver.over = True
+    else:
+        driver.told = None  # it moves again: call it anew
+        driver.function.forget()
+
+
+async def release(driver: Driver) -> None:
+    """Nothing is left to do."""
+    await driver.log.decide(
+        lambda s: [e.DriverReleased(epoch=driver.epoch)] if s.driver and not driver.lost else []
+    )
+    driver.over = True
+
+
+async def hold_for_drain(driver: Driver) -> None:
+    """Hold the run until the next process takes it: ours is about to end."""
+    movable = {Phase.RUNNING, Phase.QUEUED}
+    held = e.HoldPlaced(cause=Cause.DRAIN, why="the process that drives it is ending")
+    await driver.log.decide(lambda s: [held] if s.phase in movable and not driver.lost else [])
+
+
+async def close_expired(driver: Driver) -> None:
+    """Nobody has answered in time."""
+    now = driver.clock()
+
+    def closed(state: RunState) -> list[Event]:
+        late = [q for q in state.questions.values() if q.expires_at and q.expires_at <= now]
+        closing = [e.QuestionClosed(question=q.position, why="expired") for q in late]
+        return [] if driver.lost else list(closing)
+
+    await driver.log.decide(closed)
