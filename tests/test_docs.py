@@ -76,12 +76,19 @@ def test_the_public_names_are_these() -> None:
     assert all(hasattr(midflight, name) for name in midflight.__all__)
     assert set(midflight.__all__) == {
         "Accepted",
+        "Age",
         "Agent",
         "Answer",
+        "Approval",
         "ChangedSince",
+        "Child",
         "Control",
         "Done",
+        "FileContent",
+        "Fingerprint",
+        "Guard",
         "Limits",
+        "Message",
         "MidflightError",
         "NotDone",
         "Performed",
@@ -89,12 +96,15 @@ def test_the_public_names_are_these() -> None:
         "Redirected",
         "Refused",
         "Run",
+        "Secret",
+        "SqlRow",
         "StepFailed",
         "Store",
         "StoreError",
         "Unclear",
         "Who",
         "agent",
+        "emit",
         "local",
         "open_store",
         "tool",
@@ -105,4 +115,11 @@ def test_the_core_imports_nothing_that_was_not_asked_for() -> None:
     code = "import sys, midflight; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert not set(done.stdout.split()) & {"asyncpg", "sqlite3", "fastapi", "textual", "rich"}
+    assert not set(done.stdout.split()) & {
+        "asyncpg",
+        "sqlite3",
+        "jsonschema",
+        "fastapi",
+        "textual",
+        "rich",
+    }

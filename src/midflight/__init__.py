@@ -5,21 +5,31 @@ An agent is a plain ``async def`` that gets a ``Run``; ``Control`` is what peopl
 
 from midflight.control import Accepted, Control, local
 from midflight.errors import MidflightError, Refused, StepFailed, StoreError
+from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Who
-from midflight.run import Agent, Answer, Redirected, Run, agent
+from midflight.run import Agent, Answer, Approval, Child, Message, Redirected, Run, agent
 from midflight.stores.base import Store
 from midflight.stores.opening import open_store
 from midflight.tools.base import ChangedSince, Done, NotDone, Performed, Unclear, tool
+from midflight.tools.progress import emit
+from midflight.tools.secret import Secret
 
 __all__ = [
     "Accepted",
+    "Age",
     "Agent",
     "Answer",
+    "Approval",
     "ChangedSince",
+    "Child",
     "Control",
     "Done",
+    "FileContent",
+    "Fingerprint",
+    "Guard",
     "Limits",
+    "Message",
     "MidflightError",
     "NotDone",
     "Performed",
@@ -27,12 +37,15 @@ __all__ = [
     "Redirected",
     "Refused",
     "Run",
+    "Secret",
+    "SqlRow",
     "StepFailed",
     "Store",
     "StoreError",
     "Unclear",
     "Who",
     "agent",
+    "emit",
     "local",
     "open_store",
     "tool",

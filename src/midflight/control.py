@@ -17,17 +17,19 @@ from msgspec import Raw, Struct
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.executor.forking import created_by_fork, place_of
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
 from midflight.kernel.fold import advance
-from midflight.kernel.phases import Mode
+from midflight.kernel.phases import Cause, Mode, Phase
 from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
-from midflight.kernel.record import Limits, Request, Who
+from midflight.kernel.record import Limits, Recorded, Request, Who
 from midflight.kernel.state import Attempt, Delivery, RunState
-from midflight.kernel.thread import ThreadCreated
+from midflight.kernel.thread import MessageSent, ThreadCreated
 from midflight.run import Agent
+from midflight.schemas import check_answer
 from midflight.stores.base import (
     RUN_PREFIX,
     THREAD_PREFIX,
@@ -93,7 +95,7 @@ class Control:
             thread=on,
             brief=brief,
             title=title,
-            input=Raw(msgspec.json.encode(input)),
+            input=Raw(_encode("the input", input)),
             mode=Mode(agent.mode) if isinstance(agent, Agent) else Mode.IMMEDIATE,
             limits=limits or declared,
         )
@@ -177,17 +179,74 @@ class Control:
 
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
-    async def pause(self, run: str, **by: Any) -> Accepted:
+    async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
+        """Write a message into a thread, or into that of a run. When accepted it is stored."""
+        thread = to if to.startswith(THREAD_PREFIX) else (await self.store.row(to)).thread
+        message = MessageSent(who=who or self._who, key=key, text=text)
+
+        def decided(view: View) -> Draft:
+            verdict = decide(view.states[thread], message)
+            if isinstance(verdict, Known):
+                return Draft(note=Accepted(thread, "send", verdict.position))
+            at = view.states[thread].head + 1
+            return Draft({thread: verdict}, Accepted(thread, "send", at))
+
+        done = await self.store.submit(Submit(self._ids(), (thread,), decided))
+        accepted: Accepted = done.note
+        return accepted
+
+    async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
         return await self._ask(
-            run, "pause", lambda who, key: e.PauseRequested(who=who, key=key), **by
+            run, "pause", lambda who, key: e.PauseRequested(who=who, key=key, scope=scope), **by
         )
 
-    async def resume(self, run: str, **by: Any) -> Accepted:
-        """Go on where it was."""
+    async def resume(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
+        """Go on where it was. With ``scope="tree"`` so do the children that a person has held."""
         return await self._ask(
-            run, "resume", lambda who, key: e.ResumeRequested(who=who, key=key), **by
+            run, "resume", lambda who, key: e.ResumeRequested(who=who, key=key, scope=scope), **by
         )
+
+    async def fork(
+        self,
+        run: str,
+        at: int | str,
+        *,
+        brief: str = "",
+        who: Who | None = None,
+        key: str = "",
+    ) -> str:
+        """Try again from a step of a run that has ended, and give the new run's id.
+
+        ``at`` is a step's name or a position: what was recorded before it is taken over, it and
+        what came after it are done anew. The new run asks about effects that came after it.
+        """
+        old = await self.state(run)
+        if old.alive:
+            raise InvalidRequest(
+                f"run {run} is {old.phase}; only a run that has ended can be forked. Cancel it, or "
+                "redirect it. Nothing was changed."
+            )
+        place = at if isinstance(at, int) else place_of(await self._records(run), at)
+        who = who or self._who
+        created = await created_by_fork(self.store, old, place, who=who, key=key, brief=brief)
+        new = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
+
+        def decided(view: View) -> Draft:
+            verdict = decide(view.states[new], created, switches=view.switches)
+            return Draft() if isinstance(verdict, Known) else Draft({new: verdict})
+
+        await self.store.submit(
+            Submit(self._ids(), (new,), decided, scopes=scopes(old.agent, old.thread), new=(new,))
+        )
+        await self._engine.ensure(new)
+        return new
+
+    async def _records(self, run: str) -> list[Recorded]:
+        found: list[Recorded] = []
+        while page := await self.store.read(run, after=len(found)):
+            found += page
+        return found
 
     async def redirect(
         self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Any
@@ -215,13 +274,23 @@ class Control:
 
     async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
         """Answer a question of the run. The first answer wins."""
-        raw = Raw(msgspec.json.encode(payload))
+        raw = Raw(_encode("the answer", payload))
+        asked = await self._question(run, question)
+        if asked is not None:
+            check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
         return await self._ask(
             run,
             "answer",
             lambda who, key: e.QuestionAnswered(who=who, key=key, question=question, payload=raw),
             **by,
         )
+
+    async def _question(self, run: str, position: int) -> e.QuestionOpened | None:
+        """What was asked at a position; it never changes, so it can be read apart."""
+        for record in await self.store.read(run, after=max(0, position - 1), limit=1):
+            if isinstance(record.event, e.QuestionOpened):
+                return record.event
+        return None
 
     async def raise_limits(self, run: str, limits: Limits, **by: Any) -> Accepted:
         """Set new caps; a run that is held at a cap goes on."""
@@ -285,7 +354,7 @@ class Control:
         """Record one verb over a run, and over its children where it covers them."""
         row = await self.store.row(run)
         request = make(who or self._who, key)
-        tree = getattr(request, "scope", "tree") == "tree" and verb in {"pause", "cancel"}
+        tree = getattr(request, "scope", "") == "tree"
 
         def decided(view: View) -> Draft:
             covered = _tree(run, view) if tree else [run]
@@ -294,9 +363,10 @@ class Control:
             for journal in covered:
                 state = view.states[journal]
                 assert isinstance(state, RunState)
-                if journal != run and not state.alive:
+                if journal != run and not _concerns(state, verb):
                     continue
-                verdict = decide(state, request, expect=expect, switches=view.switches)
+                expected = expect if journal == run else None
+                verdict = decide(state, request, expect=expected, switches=view.switches)
                 if isinstance(verdict, Known):
                     if journal == run:
                         return Draft(note=Accepted(run, verb, verdict.position))
@@ -314,6 +384,20 @@ class Control:
             await self._engine.ensure(journal)
         accepted: Accepted = done.note
         return accepted
+
+
+def _concerns(child: RunState, verb: str) -> bool:
+    """Whether what is asked of a parent is to be asked of this child."""
+    if verb == "resume":
+        return child.alive and Cause.USER in child.holds
+    return child.alive and child.phase is not Phase.CANCELLING
+
+
+def _encode(what: str, value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest(f"{what} is not plain data: {error}. Nothing was changed.") from None
 
 
 def _tree(run: str, view: View) -> list[str]:

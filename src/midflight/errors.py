@@ -125,7 +125,7 @@ class NotPlainData(MidflightError):
     """A value that has to be stored is not plain data."""
 
     def __init__(self, step: str, what: str, path: str, kind: str) -> None:
-        self.step, self.path = step, path
+        self.step, self.path, self.kind = step, path, kind
         super().__init__(
             f"step {step!r}: {what} cannot be stored: {path} is a {kind}. Use plain data (numbers, "
             "text, lists, dicts, dataclasses). The run was not changed."

@@ -14,8 +14,10 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
+from midflight.guards import Guard
 from midflight.kernel.record import Limits
 
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
@@ -60,6 +62,49 @@ class Answer(Struct, frozen=True):
         return bool(self.by)
 
 
+class Message(Struct, frozen=True):
+    """What somebody has written in the thread. Its sender's role goes with it for ever."""
+
+    id: int
+    text: str
+    by: str
+    role: str
+    at: float
+
+    def with_text(self, text: str) -> Message:
+        """The same message, edited before it was read."""
+        return replace(self, text=text)
+
+
+class Approval(Struct, frozen=True):
+    """What a person said when asked whether something may be done."""
+
+    decision: str  # "approve" | "reject" | "edit" | "respond"; empty when nobody answered
+    by: str = ""
+    edit: Any = None
+    respond: str = ""
+
+    @property
+    def approved(self) -> bool:
+        """Whether it may be done, perhaps edited."""
+        return self.decision in {"approve", "edit"}
+
+
+class Child(Protocol):
+    """A background run."""
+
+    @property
+    def id(self) -> str:
+        """Its run id."""
+
+    @property
+    def outcome(self) -> str:
+        """How it has ended: done, failed, cancelled or killed; empty while it lives."""
+
+    async def result(self) -> Any:
+        """Wait for its end and give what its function returned; ``StepFailed`` if it failed."""
+
+
 class Run(Protocol):
     """The run, as its agent function sees it."""
 
@@ -100,6 +145,39 @@ class Run(Protocol):
         answerers: Sequence[str] = (),
     ) -> Answer:
         """Ask the people who watch, and wait, however long it takes."""
+
+    async def approve(
+        self,
+        message: str,
+        *,
+        details: Any = None,
+        expires_in: float | None = None,
+        answerers: Sequence[str] = (),
+    ) -> Approval:
+        """Ask whether something may be done; ``details`` is what a person may edit."""
+
+    async def inbox(self) -> list[Message]:
+        """Messages that nobody has read yet; from here on they are read."""
+
+    async def say(self, text: str) -> None:
+        """Say something in the thread, once."""
+
+    async def spawn(
+        self,
+        agent: Agent | str,
+        brief: str,
+        *,
+        input: Any = None,  # noqa: A002 - what people call it
+        limits: Limits | None = None,
+        key: str = "",
+    ) -> Child:
+        """Begin a background run. It goes on by itself; a cancel of this run covers it."""
+
+    async def guard(self, guard: Guard) -> None:
+        """Note how something outside looks; if it has changed when the run comes back, it asks."""
+
+    def notices(self) -> list[str]:
+        """What the run was told so far: a cap is near, it goes in circles. For a model to read."""
 
     async def snapshot(self, state: Any) -> None:
         """Replay from here: what was recorded before is not needed any more."""

@@ -226,6 +226,60 @@ async def asked(store: Store) -> None:
     await driver.decides(e.WaitEnded(epoch=1))
 
 
+async def steered(store: Store) -> None:
+    """Entered again by a redirect, with one effect kept; comes back to a world that has changed."""
+    driver = await running(
+        store,
+        "r-steered",
+        brief="Invite all customers",
+        limits=Limits(steps=5, repeats=2),
+        fork_of="r-older",
+        fork_at=9,
+        inherited=("list of customers",),
+    )
+    await driver.settles(await driver.begins("invite", noun="invitation", undoable=True))
+    await _redirect(driver, "Invite EU customers", profile="")
+    await driver.decides(
+        e.RedirectDelivered(epoch=1, upto=driver.state.head, brief="Invite EU customers")
+    )
+    await driver.decides(e.RunEntered(epoch=1, why="redirected"))
+    await _says(driver, e.StepReused(epoch=1, step="invite#1"))
+    await driver.decides(
+        e.GuardSet(epoch=1, name="prices.csv", kind="file", fingerprint="9f2c"),
+        e.NoticeGiven(epoch=1, kind="cap:steps:5", text="steps: 80% of 5 is used"),
+        e.Spoke(epoch=1, step="say:5f1d"),
+    )
+    await ask(store, e.PauseRequested(who=ANN, scope="this"), "r-steered")
+    await driver.reads_again()
+    await driver.pauses()
+    await ask(store, e.LimitsRaised(who=ANN, limits=Limits(steps=9)), "r-steered")
+    await resume(store, "r-steered")
+    await driver.reads_again()
+    await driver.decides(
+        e.HoldPlaced(cause=Cause.STALE, why="prices.csv has changed"),
+        e.QuestionOpened(epoch=1, kind="stale", message="prices.csv has changed. Go on?"),
+    )
+    question = driver.state.head
+    await driver.pauses()
+    await ask(store, e.QuestionAnswered(who=ANN, question=question), "r-steered")
+    await driver.reads_again()
+    await driver.decides(
+        e.GuardSet(epoch=1, name="prices.csv", kind="file", fingerprint="*", why="accepted"),
+        e.RecordsDropped(epoch=1, steps=("look:77",)),
+        e.HoldLifted(cause=Cause.STALE),
+    )
+    await driver.decides(
+        e.ChildSpawned(epoch=1, child="r-child", agent="filer", brief="File it", step="spawn:1")
+    )
+    spent = Usage(tokens=7, usd=0.1)
+    settled = e.ChildSettled(
+        epoch=1, child="r-child", outcome="done", usage=spent, steps=2, tool_calls=3
+    )
+    await _says(driver, settled)
+    await driver.finishes(result=Raw(b'"invited"'))
+    await driver.leaves()
+
+
 async def thread(store: Store) -> None:
     """A conversation: messages read, edited, taken back; a run parked, and taken up again."""
     await open_thread(store, "t-talk", title="Travel")
@@ -275,6 +329,7 @@ STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "cancelled": cancelled,
     "killed": killed,
     "asked": asked,
+    "steered": steered,
     "thread": thread,
 }
 

@@ -59,6 +59,8 @@ MAKERS: Final[dict[type[Event], Maker]] = {
     ),
     e.PlanSet: lambda s, c: e.PlanSet(epoch=c.epoch(s), steps=("Book",)),
     e.StepSettled: lambda s, c: e.StepSettled(epoch=c.epoch(s), step="look", name="look"),
+    e.StepReused: lambda s, c: e.StepReused(epoch=c.epoch(s), step=c.among(("book", "pay"))),
+    e.RecordsDropped: lambda s, c: e.RecordsDropped(epoch=c.epoch(s), steps=("look",)),
     e.AttemptStarted: lambda s, c: e.AttemptStarted(
         epoch=c.epoch(s),
         step=c.among(("book", "pay", "mail", "think")),
@@ -91,6 +93,8 @@ MAKERS: Final[dict[type[Event], Maker]] = {
     e.GuardSet: lambda s, c: e.GuardSet(
         epoch=c.epoch(s), name="menu.txt", kind="file", fingerprint="abc"
     ),
+    e.NoticeGiven: lambda s, c: e.NoticeGiven(epoch=c.epoch(s), kind="cap", text="80 % of steps"),
+    e.Spoke: lambda s, c: e.Spoke(epoch=c.epoch(s), step="say:1"),
     e.QuestionOpened: lambda s, c: e.QuestionOpened(
         epoch=c.epoch(s), kind="approval", message="Pay?", about=c.position(s.open, s)
     ),

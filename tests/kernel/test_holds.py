@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kernel.journals import Run, paused, pausing, queued, running, waiting
+from kernel.journals import ANN, Run, paused, pausing, queued, running, waiting
 from midflight.errors import IllegalEvent, InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
@@ -146,7 +146,20 @@ def test_a_run_that_nothing_holds_does_not_come_to_rest() -> None:
         run.hold()
 
 
-@pytest.mark.parametrize("cause", sorted(set(OTHERS) - {Cause.DRAIN}))
+def test_a_run_that_came_back_to_a_changed_world_wants_a_driver_once_it_has_its_answer() -> None:
+    run = running()
+    run.append(
+        e.HoldPlaced(cause=Cause.STALE),
+        e.QuestionOpened(epoch=1, kind="stale", message="prices.csv has changed. Go on?"),
+    )
+    run.hold()
+    assert not run.state.wants_driver
+
+    run.ask(e.QuestionAnswered(who=ANN, question=5))
+    assert run.state.wants_driver
+
+
+@pytest.mark.parametrize("cause", sorted(set(OTHERS) - {Cause.DRAIN, Cause.STALE}))
 def test_a_held_run_wants_no_driver(cause: Cause) -> None:
     run = running()
     run.append(e.HoldPlaced(cause=cause))

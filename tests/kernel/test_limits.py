@@ -202,11 +202,25 @@ def test_a_child_gets_what_it_asks_for_within_what_its_parent_has_left() -> None
     assert granted == Limits(tokens=30, usd=1.0, steps=5, repeats=2)
 
 
-def test_a_child_that_asks_for_nothing_is_still_within_its_parents_caps() -> None:
-    run = running(limits=Limits(steps=3))
+def test_a_child_that_asks_for_nothing_gets_half_of_what_its_parent_has_left() -> None:
+    run = running(limits=Limits(steps=6, usd=3.0))
     run.did("book")
 
-    assert allotment(run.state, now(run), Limits()) == Limits(steps=2)
+    assert allotment(run.state, now(run), Limits()) == Limits(steps=2, usd=1.5)
+
+
+def test_what_a_child_may_spend_is_reserved_and_then_what_it_spent_counts() -> None:
+    run = running(limits=Limits(tokens=100, steps=10))
+    allotted = Limits(tokens=60, steps=4)
+    run.append(
+        e.ChildSpawned(epoch=1, child="r-2", agent="scout", brief="Look", allotment=allotted)
+    )
+    assert [m.used for m in meters(run.state, now(run))] == [4, 60]
+
+    spending = Usage(tokens=20, usd=0.1)
+    run.append(e.ChildSettled(epoch=1, child="r-2", outcome="done", usage=spending, steps=3))
+
+    assert [m.used for m in meters(run.state, now(run))] == [3, 20]
 
 
 def test_a_parent_that_has_overspent_has_nothing_to_give() -> None:

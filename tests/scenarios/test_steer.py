@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from midflight.control import Control
-from midflight.errors import InvalidTool, NotPlainData, StepFailed
+from midflight.errors import InvalidTool, StepFailed
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Redirected, Run, agent
@@ -278,8 +278,8 @@ async def test_a_result_that_cannot_be_stored_names_the_place(driving: Open) -> 
     async def reader(run: Run) -> object:
         try:
             return await run.step("Read", look)
-        except NotPlainData as error:
-            return str(error)
+        except StepFailed as failed:
+            return str(failed)
 
     async with driving(reader) as control:
         run = await control.start(reader, "read")

@@ -142,6 +142,7 @@ class LocalEngine:
             workdir=self._workdir / row.journal,
             clock=self._clock,
             ids=self._ids,
+            ensure=self.ensure,
         )
 
     async def _claim(self, row: Row) -> bool:

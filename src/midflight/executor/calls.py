@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest
 from midflight.tools.base import Tool
+from midflight.tools.progress import Sink, listening, stop_listening
 
 GRACE_S: Final = 2.0
 AGAIN_S: Final = 0.1
@@ -46,14 +47,21 @@ class Raised(Struct, frozen=True):
 Ending = Aborted | Returned | Raised
 
 
+def _nobody(_text: str) -> None:
+    """Nobody listens to what an undo or a check says."""
+
+
 class Call:
     """A tool being called. Owned by the step that makes it."""
 
-    def __init__(self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], sink: Sink = _nobody
+    ) -> None:
         self.tool = tool
         self.stubborn = False
         self._args = args
         self._kwargs = kwargs
+        self._sink = sink
         self._why = ""
         self._task: asyncio.Task[Any] | None = None
         self._over = anyio.Event()
@@ -72,19 +80,22 @@ class Call:
         """Call the tool and tell how it ended. Never raises what the tool raises."""
         self._task = asyncio.current_task()
         assert self._task is not None
-        mark = in_step.set(True)
+        mark, listens = in_step.set(True), listening(self._sink)
+        limit = asyncio.timeout(self._timeout)
         try:
-            async with asyncio.timeout(self._timeout):
+            async with limit:
                 return Returned(await self._invoke())
         except asyncio.CancelledError:
             if not self._why:
                 raise  # somebody outside is ending *us*: never swallow it
             return Aborted(self._why)
-        except TimeoutError:
-            return Raised(TimeoutError(f"no end within {self.tool.timeout:g} s"))
+        except TimeoutError as error:
+            late = TimeoutError(f"no end within {self.tool.timeout:g} s")
+            return Raised(late if limit.expired() else error)
         except Exception as error:  # noqa: BLE001 - the edge of a step: it is recorded
             return Aborted(self._why) if self._why else Raised(error)
         finally:
+            stop_listening(listens)
             in_step.reset(mark)
             while self._why and self._task.uncancel():
                 pass

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
@@ -16,6 +16,9 @@ from midflight.stores.base import Draft, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
+
+FEW: Final = 8  # names in a line that a person reads
+TEXT_MAX: Final = 32 * 1024  # characters of a step's text that go into the thread
 
 
 async def cancel(driver: Driver) -> None:
@@ -60,10 +63,7 @@ def _changed(driver: Driver, steps: int, now: bool) -> Callable[[], bool]:
 async def _save(driver: Driver) -> None:
     """Put what was done so far into the thread, in one append with the run's own note."""
     state, run = driver.log.state, driver.run
-    if state.saved:
-        return
-    done = [record.name for record in driver.replay.records.values() if not record.error]
-    what = (f"results of {len(done)} steps: {', '.join(done)}",) if done else ()
+    what = () if state.saved else tuple(_partial_work(driver))
     if not what:
         return
 
@@ -72,11 +72,39 @@ async def _save(driver: Driver) -> None:
         assert isinstance(mine, RunState)
         if mine.epoch != driver.epoch or mine.phase is not Phase.CANCELLING:
             return Draft()
-        said = Said(run=run, text=f"Cancelled. Kept: {what[0]}.", kind="partial")
+        said = Said(run=run, text=_told(driver, what), kind="partial")
         note = e.WorkSaved(epoch=driver.epoch, what=what)
         thread = {state.thread: (said,)} if view.states[state.thread].head else {}
         return Draft({run: (note,), **thread})
 
     both = (run, state.thread)
     await driver.store.submit(Submit(driver.ids(), both, saved, new=(state.thread,)))
-    driver.look_again()
+    await driver.log.catch_up()
+
+
+def _partial_work(driver: Driver) -> Iterator[str]:
+    """What a person would miss: results, text of steps that did not end, files."""
+    records = driver.replay.records.values()
+    done = [record.name for record in records if record.name and not record.error]
+    if done:
+        yield f"results of {len(done)} step{'s' * (len(done) > 1)}: {_few(done)}"
+    for step, text in driver.replay.texts.items():
+        yield f"text so far of {step.partition(':')[0]} ({len(text)} characters)"
+    files = [path.name for path in driver.workdir.glob("*")] if driver.workdir.is_dir() else []
+    if files:
+        yield f"file{'s' * (len(files) > 1)} in its folder: {_few(sorted(files))}"
+
+
+def _told(driver: Driver, what: tuple[str, ...]) -> str:
+    """The message in the thread: what was kept, and the texts themselves."""
+    parts = [f"Cancelled. Kept: {'; '.join(what)}."]
+    parts += [
+        f"{step.partition(':')[0]}, so far:\n{text[-TEXT_MAX:]}"
+        for step, text in driver.replay.texts.items()
+    ]
+    return "\n\n".join(parts)
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + more

@@ -16,9 +16,12 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from midflight.errors import StoreError
-from midflight.executor import moves, stale, values
+from midflight.executor import children, moves, stale, values
 from midflight.executor.cancel import cancel
+from midflight.executor.caps import give_notice
+from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
+from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Answered, Record, Replay
 from midflight.executor.steps import Step
@@ -34,6 +37,11 @@ REPLAY_S: Final = 0.25  # a function that asks for nothing on record for so long
 
 
 Move = Callable[["Driver"], Awaitable[None]]
+Ensure = Callable[[str], Awaitable[None]]
+
+
+async def _nobody_else(_run: str) -> None:
+    """Other runs are found by a sweep."""
 
 
 class Driver:
@@ -49,6 +57,7 @@ class Driver:
         workdir: Path,
         clock: Clock = wall_clock,
         ids: Ids = new_id,
+        ensure: Ensure = _nobody_else,
     ) -> None:
         from midflight.executor.context import RunContext
 
@@ -67,8 +76,15 @@ class Driver:
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
+        self.ensure = ensure
+        self.guards = Guards(self)
+        self.restored: Any = None
+        self.thread_read = 0  # how far the thread is known to hold nothing unread
+        self.as_well: set[str] = set()  # steps of which a person said: do it as well
+        self.looked_up: set[int] = set()  # effects in doubt whose check was asked
         self.function = AgentCall(self)
         self.over = False  # nothing is left to do here
+        self._rested = False
         self.draining = False
         self._watch: Watch
         self._context_type = RunContext
@@ -86,8 +102,8 @@ class Driver:
 
     # ── what steps ask ───────────────────────────────────────────────────────────────────────
 
-    def may_start(self, course: int) -> bool:
-        """Whether something may begin now."""
+    def _moves(self, course: int) -> bool:
+        """Whether nothing holds the run and nothing has to be told."""
         state = self.log.state
         return (
             self.told is None
@@ -96,19 +112,24 @@ class Driver:
             and self.lease.held
             and state.phase in {Phase.RUNNING, Phase.WAITING}
             and not state.pending
-            and not self.replay.unclaimed
         )
 
-    def movable(self, course: int) -> bool:
+    def may_start(self, course: int, *, replaying: bool = False) -> bool:
+        """Whether something may begin now; a read that is repeated waits for no other record."""
+        there = replaying or (not self.replay.unfinished and self.guards.fresh)
+        return there and self._moves(course)
+
+    def movable(self, course: int, *, replaying: bool = False) -> bool:
         """Whether somebody at a gate has something to do: start, or be told."""
-        return self.told is not None or course != self.course or self.may_start(course)
+        told = self.told is not None or course != self.course
+        return told or self.may_start(course, replaying=replaying)
 
     def raise_if_told(self, course: int) -> None:
         """Raise what the function has to know."""
         if self.told is not None:
             raise self.told
         if course != self.course:
-            raise Redirected(self.log.state.brief)
+            raise Redirected(self.replay.brief)
 
     def look_again(self) -> None:
         """Take in what was published here already, without an await."""
@@ -125,56 +146,84 @@ class Driver:
         kind: str,
         message: str,
         *,
-        choices: dict[str, str] | None = None,
         schema: dict[str, Any] | None = None,
         expires_at: float | None = None,
         answerers: tuple[str, ...] = (),
         about: int = 0,
+        replaces: str = "",
     ) -> Answered:
-        """Open a question under a step's name, or find it again; wait for its answer."""
-        wanted = schema if choices is None else {"enum": list(choices), "x-labels": choices}
+        """Open a question under a step's name, or find it again; wait for its answer.
+
+        Questions whose step begins with ``replaces`` were about something else, and are closed.
+        """
+        if (before := self.replay.given_before.get(step)) is not None:
+            return before
         course = self.course
+        asked = e.QuestionOpened(
+            epoch=self.epoch,
+            kind=kind,
+            message=message,
+            schema=values.encode(step, "its schema", schema),
+            step=step,
+            about=about,
+            expires_at=expires_at,
+            answerers=answerers,
+        )
 
         def opened(state: RunState) -> list[Event]:
-            self.raise_if_told(course)
-            if step in self.replay.questions:
+            if step in self.replay.questions or not self._may_ask(course):
                 return []
-            return [
-                e.QuestionOpened(
-                    epoch=self.epoch,
-                    kind=kind,
-                    message=message,
-                    schema=values.encode(step, "its schema", wanted),
-                    step=step,
-                    about=about,
-                    expires_at=expires_at,
-                    answerers=answerers,
-                )
+            closed = [
+                e.QuestionClosed(question=position, why="what it asked about has changed")
+                for old, position in self.replay.questions.items()
+                if replaces and old.startswith(replaces) and position in state.questions
             ]
+            return [*closed, asked]
 
-        await self.log.decide(opened)
-        question = self.replay.questions[step]
         self.asking += 1
         self.log.stir()
         try:
-            await self.log.until(
-                lambda: (
-                    question in self.replay.answers
-                    or self.told is not None
-                    or course != self.course
-                )
-            )
+            while step not in self.replay.questions:
+                await self.log.until(lambda: self._told(course) or self._may_ask(course))
+                self.raise_if_told(course)
+                await self.log.decide(opened)
+            question = self.replay.questions[step]
+            await self.log.until(lambda: question in self.replay.answers or self._told(course))
         finally:
             self.asking -= 1
             self.log.stir()
         self.raise_if_told(course)
-        return self.replay.answers[question]
+        answer = self.replay.answers[question]
+        self.replay.learn(answer.at)
+        return answer
+
+    def _told(self, course: int) -> bool:
+        return self.told is not None or course != self.course
+
+    def _may_ask(self, course: int) -> bool:
+        return self._moves(course) and not self.replay.unfinished
+
+    def watch_child(self, child: str, after: int) -> None:
+        """Hear when a child has ended."""
+        self._watch.add(child, after)
+
+    async def restore(self) -> None:
+        """Be ready for the function to be called (again)."""
+        saved = self.replay.state
+        if saved is not None:
+            raw = await self.store.blob(saved.blob.hash) if saved.blob else bytes(saved.state)
+            self.restored = values.decode(raw)
+        self.replay.enter()
+        self.guards.enter()
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
 
     async def drive(self) -> None:
         """Drive until the run ends, rests for long, or is not ours any more."""
-        for record in await _history(self.store, self.run, self.log.state.head):
+        state = self.log.state
+        async for record in inherited(self.store, state.fork_of, state.fork_at):
+            self.replay.hear(record)
+        for record in await _history(self.store, self.run, state.head):
             self._hear(record)
         async with self.store.watch({self.run: self.log.state.head}) as watch:
             self._watch = watch
@@ -182,6 +231,7 @@ class Driver:
                 self.tasks = tasks
                 tasks.start_soon(self._listen)
                 await moves.settle_orphans(self)
+                await children.look_after(self)
                 while not self.over:
                     move = self._next_move()
                     if move is not None:
@@ -193,12 +243,16 @@ class Driver:
 
     async def _listen(self) -> None:
         async for record in self._watch:
-            self.log.absorb([record])
+            if record.journal == self.run:
+                self.log.absorb([record])
+            elif isinstance(record.event, e.RunFinished | e.Killed):
+                self.tasks.start_soon(children.settle, self, record.journal)
 
     def _hear(self, record: Recorded) -> None:
         self.replay.hear(record)
-        if isinstance(record.event, e.RedirectDelivered) and record.event.epoch == self.epoch:
-            self.course += 1
+        rested, self._rested = self._rested, self.log.state.phase is Phase.PAUSED
+        if rested and not self._rested:
+            self.guards.look_again()
         if isinstance(record.event, e.RunCreated):
             self.input = record.event.input
         if isinstance(record.event, e.EffectStopRequested):
@@ -227,15 +281,37 @@ class Driver:
             return cancel
         if self.draining and (drain := self._drained()) is not None:
             return drain
+        if stale.is_answered(self):
+            return stale.resolve
         if "redirect" in state.pending.values() and state.phase is not Phase.WAITING:
             return moves.deliver if self._hushed("redirected") else None
         if state.phase is Phase.PAUSING:
             return moves.pause if self._hushed("paused") else None
         if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
-            return moves.enter if function.ended is None else moves.finish
-        if state.phase is Phase.RUNNING and self.only_asks:
-            return moves.wait
-        return None
+            return self._after_function()
+        return self._while_running() if state.phase is Phase.RUNNING else None
+
+    def _after_function(self) -> Move | None:
+        """It is not being called: it has still to be, or has ended."""
+        ended = self.function.ended
+        if ended is None:
+            return moves.enter
+        if self.steps or not self.quiet:  # begun by it, and not waited for
+            self.abort("the agent's function has ended", effects=False)
+            return None
+        by_itself = not isinstance(ended, Signal)
+        return stale.hold_for_code if by_itself and self.replay.unfinished else moves.finish
+
+    def _while_running(self) -> Move | None:
+        waiting = {step.identity for step in self.steps}
+        if self.replay.redirect_due(waiting):
+            return moves.tell_redirect
+        if self.steps and not self.guards.fresh and not self.replay.unfinished:
+            return Driver._check_guards
+        return moves.wait if self.only_asks else None
+
+    async def _check_guards(self) -> None:
+        await self.guards.check()
 
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
@@ -282,8 +358,10 @@ class Driver:
         moments = [] if due is None else [max(0.0, due - self.clock())]
         if self.rests and self.agent.evict_after is not None:
             moments.append(self.agent.evict_after)
-        if self.replay.unclaimed and state.phase is Phase.RUNNING and self.quiet:
+        if self.replay.unfinished and state.phase is Phase.RUNNING and self.quiet:
             moments.append(REPLAY_S)
+        if state.phase is Phase.RUNNING:
+            moments += (step.stalls_in() for step in self.steps)
         return min(moments, default=None)
 
     @property
@@ -295,10 +373,15 @@ class Driver:
         state, now = self.log.state, self.clock()
         if any(q.expires_at and q.expires_at <= now for q in state.questions.values()):
             await moves.close_expired(self)
-        elif self.replay.unclaimed and state.phase is Phase.RUNNING:
-            await stale.mismatch(self)
+        elif state.phase is Phase.RUNNING and (silent := self._stalled()):
+            await give_notice(self, f"stalled:{silent.attempt}:{silent.identity}", silent.stall())
+        elif self.replay.unfinished and state.phase is Phase.RUNNING:
+            await stale.hold_for_code(self)
         elif self.rests and self.agent.evict_after is not None:
             await moves.evict(self)
+
+    def _stalled(self) -> Step | None:
+        return next((step for step in self.steps if step.stalls_in() <= 0), None)
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""

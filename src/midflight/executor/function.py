@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from midflight.executor import values
 from midflight.executor.detach import detachable
+from midflight.executor.forking import settle_with_the_past
 from midflight.run import Signal
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class AgentCall:
         self._task = asyncio.current_task()
         driver = self._driver
         try:
+            if driver.log.state.fork_of:
+                await settle_with_the_past(driver)
             calling = driver.agent.function(context)
             value = await detachable(calling, lambda: self._abandoned)
             self.ended = values.encode(driver.agent.name, "its result", value)

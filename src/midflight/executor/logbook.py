@@ -36,7 +36,7 @@ class Logbook:
         """Fold what is new, whoever has brought it, and wake everybody who waits for a change."""
         news = False
         for found in records:
-            if found.position == self.state.head + 1:
+            if found.journal == self.state.journal and found.position == self.state.head + 1:
                 advance(self.state, found)
                 news = True
                 for hear in self.heard:
@@ -69,7 +69,7 @@ class Logbook:
                 try:
                     done = await self._store.append(Append(self._ids(), (entry,)))
                 except JournalConflict:
-                    await self._catch_up()
+                    await self.catch_up()
                     continue
                 self.absorb(done.records)
                 return done.records
@@ -86,11 +86,12 @@ class Logbook:
                 done = await self._store.append(Append(self._ids(), (entry,)))
             except JournalConflict:
                 done = await self._store.submit(Submit(self._ids(), (run,), _recording(run, fact)))
-                await self._catch_up()
+                await self.catch_up()
             self.absorb(done.records)
             return done.records
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
+        """Fold what the journal has beyond what is known here."""
         self.absorb(await self._store.read(self.state.journal, after=self.state.head))
 
 

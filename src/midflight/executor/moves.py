@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from midflight.executor.replay import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.diff import one_line
@@ -43,7 +44,7 @@ async def enter(driver: Driver) -> None:
         await log.decide(lambda s: [e.HoldLifted(cause=Cause.DRAIN)])
     if log.state.phase is not Phase.RUNNING or driver.lost:
         return
-    driver.replay.enter()
+    await driver.restore()
     driver.call_function()
 
 
@@ -68,6 +69,13 @@ async def deliver(driver: Driver) -> None:
         ]
 
     await driver.log.decide(delivered)
+
+
+async def tell_redirect(driver: Driver) -> None:
+    """Every call that waits is told, and from here on the function sees the new brief."""
+    driver.replay.redirect()
+    driver.course += 1
+    driver.log.stir()
 
 
 async def pause(driver: Driver) -> None:
@@ -95,8 +103,7 @@ async def finish(driver: Driver) -> None:
     """The function has ended: by itself, with a failure, or to be called again."""
     ended = driver.function.ended
     if isinstance(ended, Redirected):
-        driver.replay.enter_redirected()
-        driver.call_function()
+        await _enter_again(driver)
         return
     if isinstance(ended, Signal):
         driver.function.forget()
@@ -118,6 +125,19 @@ async def finish(driver: Driver) -> None:
 
     if await driver.log.decide(finished):
         driver.over = True
+
+
+async def _enter_again(driver: Driver) -> None:
+    """It has not caught the redirect: it begins anew, with the new brief and its records."""
+    again = e.RunEntered(epoch=driver.epoch, why=REDIRECTED)
+
+    def entered(state: RunState) -> list[Event]:
+        moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
+        return [again] if moves else []
+
+    if await driver.log.decide(entered):
+        await driver.restore()
+        driver.call_function()
 
 
 async def undo_on_request(driver: Driver) -> None:

@@ -2,36 +2,74 @@
 
 After a crash or an eviction the function is called again and asks for its steps as before; those
 that have an outcome on record get it, in any order. What is not on record waits until everything
-on record was asked for: only then is it certain that the function is where it was.
+on record was asked for: only then is it certain that the function is where it was. A redirect that
+it was told of is told again at the same place.
+
+A function that did not catch a redirect was *entered again*, with the new brief: from there on the
+earlier records are at hand, and none of them must be asked for.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, deque
+from collections.abc import Collection
+from typing import Final
 
+import msgspec
 from msgspec import Raw, Struct
 
+from midflight.executor import values
 from midflight.kernel import events as e
+from midflight.kernel.limits import Call
 from midflight.kernel.phases import Outcome
-from midflight.kernel.record import NULL, Blob, Recorded
+from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
+
+REDIRECTED: Final = "redirected"
+WITHDRAWN: Final = "withdrawn"
+HISTORY: Final = 256  # calls in which circles are looked for
+KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
 class Record(Struct, frozen=True):
     """The outcome of a step: a value, or the words of its failure."""
 
     position: int
+    at: float
     name: str
-    result: Raw
-    blob: Blob | None
-    error: str
+    result: Raw = NULL
+    blob: Blob | None = None
+    error: str = ""
 
 
 class Answered(Struct, frozen=True):
     """How a question ended: with a person's payload, or closed without one."""
 
-    payload: Raw
-    by: str
+    at: float
+    payload: Raw = NULL
+    who: Who | None = None
     closed: str = ""
+
+    @property
+    def by(self) -> str:
+        """Who answered; empty when nobody did."""
+        return self.who.by if self.who else ""
+
+
+class Begun(Struct, frozen=True):
+    """An attempt that is on record, and when it began."""
+
+    position: int
+    at: float
+    event: e.AttemptStarted
+
+
+class Told(Struct, frozen=True):
+    """A redirect that was delivered to the calls that waited."""
+
+    position: int
+    brief: str
+    calls: frozenset[str]
 
 
 class Replay:
@@ -39,59 +77,241 @@ class Replay:
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
+        self.outcomes: dict[int, Record] = {}  # of attempts that were done, also before a snapshot
         self.unclaimed: set[str] = set()
+        self.brief = ""
+        self.now = 0.0  # the time of the last thing the function has learnt
         self.state: e.StateSaved | None = None
         self.questions: dict[str, int] = {}  # by the step that asks
+        self.asked: dict[int, e.QuestionOpened] = {}
         self.answers: dict[int, Answered] = {}
-        self._asked: dict[int, e.QuestionOpened] = {}
-        self._started: dict[int, e.AttemptStarted] = {}
+        self.guards: Counter[str] = Counter()  # how often each was set since the function's start
+        self.guards_inherited = False
+        self.guarded_at: dict[str, int] = {}
+        self.stale_question: int | None = None
+        self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
+        self.taken: dict[str, e.MessagesTaken] = {}
+        self.spawned: dict[str, e.ChildSpawned] = {}
+        self.texts: dict[str, str] = {}  # what steps without a record have said so far
+        self.history: deque[Call] = deque(maxlen=HISTORY)
+        self.calls_made = 0
+        self.nudged_at: int | None = None
+        self.scope = 0  # the last snapshot
+        self.redirected_at = 0  # the last time it was entered again with another brief
+        self._base = 0
+        self._began = ("", 0.0)  # brief and time where the function starts
+        self._latest = ""
+        self._redirects: list[Told] = []
+        self._told = 0
+        self._doubts: dict[str, int] = {}
+        self._reused: set[str] = set()
+        self._begun: dict[int, Begun] = {}
+        self._by_step: dict[str, list[int]] = {}
         self._occurrences: Counter[str] = Counter()
 
-    def hear(self, found: Recorded) -> None:
-        """Note what an event says about a step."""
-        event = found.event
+    # ── listening ────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, found: Recorded) -> None:  # noqa: C901 - one arm an event
+        """Note what an event says about the function's way."""
+        event, position = found.event, found.position
         match event:
             case e.AttemptStarted():
-                self._started[found.position] = event
+                self._begun[position] = Begun(position, found.at, event)
+                self._by_step.setdefault(event.step, []).append(position)
             case e.AttemptSettled() | e.LateOutcome():
-                self._settled(found.position, event)
+                self._settled(found, event)
             case e.StepSettled():
                 self.records[event.step] = Record(
-                    found.position, event.name, event.result, event.blob, event.error
+                    position, found.at, event.name, event.result, event.blob, event.error
                 )
+                self._doubts.pop(event.step, None)
+                self._note_call(event.step, event.result, bool(event.error))
+                self.texts.pop(event.step, None)
+            case e.TextStreamed():
+                text = self.texts.get(event.step, "")
+                self.texts[event.step] = text[: event.offset] + event.text
+            case e.StepReused():
+                self._reused.add(event.step)
+            case e.Spoke():
+                self.records[event.step] = Record(position, found.at, "")
+            case e.MessagesTaken():
+                self.taken[event.step] = event
+            case e.ChildSpawned():
+                self.spawned[event.step] = event
+            case e.GuardSet() if not event.why:
+                self.guards[event.name] += 1
+                self.guarded_at.setdefault(event.name, position)
+            case e.GuardSet():
+                self.guards_inherited |= event.why == "inherited"
+            case e.QuestionOpened() | e.QuestionAnswered() | e.QuestionClosed():
+                self._hear_question(found, event)
+            case _:
+                self._hear_course(found)
+
+    def _hear_course(self, found: Recorded) -> None:
+        """Where the function starts from, and what it is told on the way."""
+        event, position = found.event, found.position
+        match event:
+            case e.RunCreated():
+                if event.fork_of:
+                    self.inherit(event.brief)
+                self._latest = self.brief = event.brief
+                self._began, self.now = (event.brief, found.at), found.at
+            case e.RunEntered():
+                self._base, self._began = position, (self._latest, found.at)
+                self._redirects.clear()
+                self._told = 0
+                self._reused.clear()
+                self.guards.clear()
+                if event.why == REDIRECTED:
+                    self.redirected_at = position
+            case e.RedirectDelivered():
+                self._latest = event.brief
+                self._redirects.append(Told(position, event.brief, frozenset(event.calls)))
+            case e.RecordsDropped():
+                for step in event.steps:
+                    self.records.pop(step, None)
+                    self._doubts.pop(step, None)
+                    self.unclaimed.discard(step)
+                self._redirects = [Told(t.position, t.brief, frozenset()) for t in self._redirects]
+            case e.StateSaved():
+                self._start_from(event, found)
+            case _:
+                self._hear_circles(event)
+
+    def _hear_circles(self, event: Event) -> None:
+        if isinstance(event, e.NoticeGiven) and event.kind.startswith("stuck"):
+            self.nudged_at = self.calls_made
+        if isinstance(event, e.LimitsRaised):
+            self.nudged_at = None
+            self.history.clear()
+
+    def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
+        self.state, self.scope, self._base = event, found.position, found.position
+        self._began = (self._latest, found.at)
+        self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
+        self._redirects.clear()
+        self._told = 0
+        self.questions.clear()
+        self.guards.clear()
+        self._occurrences.clear()
+
+    def _hear_question(
+        self,
+        found: Recorded,
+        event: e.QuestionOpened | e.QuestionAnswered | e.QuestionClosed,
+    ) -> None:
+        match event:
             case e.QuestionOpened():
-                self._asked[found.position] = event
+                self.asked[found.position] = event
+                if event.kind == "stale":
+                    self.stale_question = found.position
                 if event.step:
                     self.questions[event.step] = found.position
             case e.QuestionAnswered():
-                self.answers[event.question] = Answered(event.payload, event.who.by)
+                self.answers[event.question] = Answered(found.at, event.payload, event.who)
             case e.QuestionClosed():
-                self.answers.setdefault(event.question, Answered(NULL, "", event.why))
-            case e.StateSaved():
-                self.state = event
-                self.records.clear()
-                self.questions.clear()
-            case _:
-                pass
+                self.answers.setdefault(event.question, Answered(found.at, closed=event.why))
+                asked = self.asked.get(event.question)
+                if asked is not None and event.why.startswith(WITHDRAWN):
+                    self.questions.pop(asked.step, None)
 
-    def _settled(self, position: int, event: e.AttemptSettled | e.LateOutcome) -> None:
-        started = self._started.get(event.attempt)
-        if started is None or started.step in self.records:
+    def _note_call(self, step: str, result: Raw, failed: bool) -> None:
+        """Remember what came of a call, to see a run that goes in circles."""
+        call = step.rpartition("#")[0] or step
+        self.history.append(Call(call, values.digest(bytes(result)), failed))
+        self.calls_made += 1
+
+    def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
+        begun = self._begun.get(event.attempt)
+        if begun is None:
             return
-        if event.outcome is Outcome.DONE:
-            self.records[started.step] = Record(
-                position, started.name, event.result, event.blob, ""
-            )
+        name, step, done = begun.event.name, begun.event.step, event.outcome is Outcome.DONE
+        record = Record(found.position, found.at, name, event.result, event.blob, event.error)
+        if done:
+            self.outcomes[begun.position] = record
+        if step in self.records:
+            return
+        self._doubts.pop(step, None)
+        if event.outcome is not Outcome.NOT_STARTED:
+            self._note_call(step, event.result, not done)
+        if done:
+            self.records[step] = record
+            self.texts.pop(step, None)
+        elif event.outcome is Outcome.UNKNOWN:
+            self._doubts[step] = begun.position
+
+    def inherit(self, brief: str) -> None:
+        """What was heard so far is another run's: its results are at hand, its doubts its own."""
+        self.records = {
+            step: msgspec.structs.replace(record, position=0)
+            for step, record in self.records.items()
+        }
+        self.given_before = {
+            step: self.answers[question]
+            for step, question in self.questions.items()
+            if question in self.answers and self.answers[question].by
+        }
+        for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
+            forgotten.clear()
+        for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
+            heard.clear()
+        self.guarded_at.clear()
+        self.stale_question, self.nudged_at, self._base = None, None, 0
+        self._latest = self.brief = brief
+
+    # ── the function's way ───────────────────────────────────────────────────────────────────
 
     def enter(self) -> None:
-        """The function is called (again): it must ask for everything that is on record."""
+        """The function is called (again): it must ask for everything since its start."""
         self._occurrences.clear()
-        self.unclaimed = set(self.records)
+        self._told = 0
+        self.brief, self.now = self._began
+        on_record = {step: record.position for step, record in self.records.items()}
+        self.unclaimed = {
+            step
+            for step, position in (on_record | self._doubts).items()
+            if position > self._base or step in self._reused
+        }
 
-    def enter_redirected(self) -> None:
-        """It is called with another brief, and need not ask for anything."""
-        self._occurrences.clear()
-        self.unclaimed = set()
+    @property
+    def unfinished(self) -> bool:
+        """Whether the function is not yet where it was."""
+        return bool(self.unclaimed) or self._told < len(self._redirects)
+
+    @property
+    def _horizon(self) -> float:
+        """Nothing beyond the next redirect is given out before it is told."""
+        untold = self._redirects[self._told :]
+        return untold[0].position if untold else math.inf
+
+    def redirect_due(self, waiting: Collection[str]) -> bool:
+        """Whether the function has come to where the next redirect was told."""
+        if self._told == len(self._redirects):
+            return False
+        told = self._redirects[self._told]
+        missing = (self.position_of(step) < told.position for step in self.unclaimed)
+        return told.calls <= set(waiting) and not any(missing)
+
+    def redirect(self) -> None:
+        """Tell the next redirect."""
+        self.brief = self._redirects[self._told].brief
+        self._told += 1
+
+    def missing(self) -> list[str]:
+        """What the function should have asked for and has not, in the order of its doing."""
+        return sorted(self.unclaimed, key=self.position_of)
+
+    def position_of(self, step: str) -> int:
+        """Where a step was recorded, or begun if nobody knows how it ended."""
+        return self.records[step].position if step in self.records else self._doubts[step]
+
+    def name_of(self, step: str) -> str:
+        """What a person calls a step."""
+        record = self.records.get(step)
+        if record is not None:
+            return record.name or "something said"
+        return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:
         """The n-th time that this is asked for since the function was entered."""
@@ -99,20 +319,46 @@ class Replay:
         number = self._occurrences[what]
         return what if number == 1 else f"{what}#{number}"
 
+    def scoped(self, what: str, *, reusable: bool = True) -> str:
+        """An unkeyed identity: new after a snapshot, and after a redirect unless reusable."""
+        since = self.scope if reusable else max(self.scope, self.redirected_at)
+        return f"{what}@{since}" if since else what
+
     def forget_turn(self, step: str) -> None:
         """A call that was told of a redirect has not used up its turn."""
         what = step.rpartition("#")[0] or step
         self._occurrences[what] -= 1
 
+    def find(self, step: str) -> Record | None:
+        """The record of a step, if there is one and it is its turn."""
+        record = self.records.get(step)
+        return record if record is not None and record.position < self._horizon else None
+
     def claim(self, step: str) -> Record | None:
-        """The record of a step, if there is one."""
-        self.unclaimed.discard(step)
-        return self.records.get(step)
+        """Ask for a step: its record, or None if it has to be done."""
+        record = self.find(step)
+        if record is not None:
+            self.learn(record.at)
+        if record is not None or step in self._doubts:
+            self.unclaimed.discard(step)
+        return record
 
-    def attempts_of(self, step: str) -> list[int]:
-        """Where attempts at a step began."""
-        return [position for position, started in self._started.items() if started.step == step]
+    def learn(self, at: float) -> None:
+        """The function has learnt something that happened at this time."""
+        self.now = max(self.now, at)
 
-    def started(self, position: int) -> e.AttemptStarted:
+    def is_reuse(self, step: str) -> bool:
+        """Whether a record stems from before the last redirect that was not caught.
+
+        Noted once: then it belongs to this brief too.
+        """
+        before = 0 < self.records[step].position < self.redirected_at
+        return before and step not in self._reused
+
+    def attempts_of(self, step: str) -> list[Begun]:
+        """The attempts at a step, in order."""
+        return [self._begun[position] for position in self._by_step.get(step, ())]
+
+    def begun(self, position: int) -> Begun:
         """What was begun at a position."""
-        return self._started[position]
+        return self._begun[position]

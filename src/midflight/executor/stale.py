@@ -1,44 +1,136 @@
-"""When a run comes back to another world than the one it left: it stops and asks."""
+"""When a run comes back to another world than the one it left: it stops and asks.
+
+Either what it relied on has changed, or its own code has. The hold and its question are one
+decision, and what the answer means is written down with the question, so that whoever drives the
+run by then can act on it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from midflight.executor import values
+from midflight.executor.forking import fork_and_stop
+from midflight.executor.replay import Answered
 from midflight.kernel import events as e
+from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Cause, Phase
-from midflight.run import Signal
+from midflight.kernel.record import Event
+from midflight.kernel.state import RunState
+from midflight.stores.base import Draft, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
-CHOICES: Final = {"go on": "Go on, as if it were new", "cancel": "Cancel the run"}
+ACCEPTED: Final = "*"  # the look of a guard of which a person has said: whatever it is now
+CHOICES: Final = {
+    "go on": "Go on with it as it is now",
+    "fork": "Begin a new run from there",
+    "cancel": "Cancel the run",
+}
 
 
-async def mismatch(driver: Driver) -> None:
+async def hold_for_guards(driver: Driver, changed: dict[str, str]) -> None:
+    """What the run relied on has changed."""
+    told = "; ".join(f"{name} {words}" for name, words in changed.items())
+    text = f"What this run relies on has changed: {told}. Go on?"
+    noted = [driver.replay.guarded_at.get(name, 0) for name in changed]
+    await _hold(driver, text, {"guards": sorted(changed), "fork_at": min(noted)})
+
+
+async def hold_for_code(driver: Driver) -> None:
     """The function asks for other things than before: it must not go on by itself."""
-    missing = sorted(driver.replay.unclaimed)
-    names = ", ".join(driver.replay.records[step].name for step in missing[:3])
+    missing = driver.replay.missing()
+    names = ", ".join(driver.replay.name_of(step) for step in missing[:3]) or "a redirect"
     found = ", ".join(sorted(step.name for step in driver.steps)) or "its end"
     text = f"The agent's code has changed: expected {names}, found {found}. Go on as new?"
-    step = f"stale:{len(missing)}:{missing[0]}"
-    await driver.log.decide(
-        lambda s: (
-            [e.HoldPlaced(cause=Cause.STALE, why=text)]
-            if s.phase is Phase.RUNNING and not driver.lost
-            else []
-        )
-    )
-    driver.tasks.start_soon(_ask, driver, step, text)
+    at = min((driver.replay.position_of(step) for step in missing), default=driver.log.state.head)
+    await _hold(driver, text, {"steps": missing, "fork_at": at})
 
 
-async def _ask(driver: Driver, step: str, text: str) -> None:
-    try:
-        answer = await driver.ask(step, "stale", text, choices=CHOICES)
-    except Signal:
+async def _hold(driver: Driver, text: str, about: dict[str, Any]) -> None:
+    schema = {"enum": list(CHOICES), "x-labels": CHOICES, "x-about": about}
+
+    def held(state: RunState) -> list[Event]:
+        if state.phase is not Phase.RUNNING or driver.lost:
+            return []
+        return [
+            e.HoldPlaced(cause=Cause.STALE, why=text),
+            e.QuestionOpened(
+                epoch=driver.epoch,
+                kind="stale",
+                message=text,
+                schema=values.encode("stale", "its schema", schema),
+                step=f"stale:{state.head}",
+            ),
+        ]
+
+    await driver.log.decide(held)
+
+
+def is_answered(driver: Driver) -> bool:
+    """Whether the hold can be acted on."""
+    state = driver.log.state
+    asks = any(question.kind == "stale" for question in state.questions.values())
+    return Cause.STALE in state.holds and not asks
+
+
+async def resolve(driver: Driver) -> None:
+    """Do what the person has answered."""
+    question = driver.replay.stale_question
+    answer = driver.replay.answers.get(question) if question else None
+    if question is None or answer is None:
+        await _lift(driver, [])  # held without a question: by an older version
         return
-    if answer.by and values.decode(answer.payload) == "go on":
-        driver.replay.unclaimed.clear()
-        await driver.log.decide(
-            lambda s: [e.HoldLifted(cause=Cause.STALE)] if Cause.STALE in s.holds else []
+    about = msgspec.json.decode(driver.replay.asked[question].schema).get("x-about", {})
+    match values.decode(answer.payload) if answer.by else "":
+        case "cancel":
+            await _cancel(driver, answer, question)
+        case "fork":
+            await fork_and_stop(driver, answer, question, about.get("fork_at", 0))
+        case "go on":
+            await _lift(driver, _accepting(driver, about))
+        case _:  # withdrawn or expired: what was to be decided still is
+            await _ask_again(driver, question)
+
+
+def _accepting(driver: Driver, about: dict[str, Any]) -> list[Event]:
+    """The changed world is the one to go on with."""
+    epoch, guards = driver.epoch, driver.log.state.guards
+    accepted: list[Event] = [
+        e.GuardSet(
+            epoch=epoch, name=name, kind=guards[name][0], fingerprint=ACCEPTED, why="accepted"
         )
+        for name in about.get("guards", ())
+        if name in guards
+    ]
+    if "steps" in about:
+        accepted.append(e.RecordsDropped(epoch=epoch, steps=tuple(about["steps"])))
+    return accepted
+
+
+async def _lift(driver: Driver, before: list[Event]) -> None:
+    lifted = [*before, e.HoldLifted(cause=Cause.STALE)]
+    await driver.log.decide(lambda s: lifted if Cause.STALE in s.holds and not driver.lost else [])
+
+
+async def _ask_again(driver: Driver, question: int) -> None:
+    asked = driver.replay.asked[question]
+    again = msgspec.structs.replace(asked, epoch=driver.epoch, expires_at=None)
+    await driver.log.decide(lambda s: [again] if Cause.STALE in s.holds and not driver.lost else [])
+
+
+async def _cancel(driver: Driver, answer: Answered, question: int) -> None:
+    """The answer is the person's cancel, under a key of its own."""
+    assert answer.who is not None
+    request = e.CancelRequested(who=answer.who, key=f"answer:{question}")
+    run = driver.run
+
+    def decided(view: View) -> Draft:
+        verdict = decide(view.states[run], request)
+        return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
+
+    await driver.store.submit(Submit(driver.ids(), (run,), decided))
+    await driver.log.catch_up()

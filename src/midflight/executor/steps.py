@@ -1,4 +1,4 @@
-"""One step, from being asked for to its record: gates, approval, hold, attempts, outcome.
+"""One step, from being asked for to its record: gates, attempts, outcome.
 
 Runs in a task that the driver owns; the agent function only waits for ``future``. The rules in one
 sentence each: nothing starts while anything holds the run; what touches the world is on record
@@ -10,32 +10,30 @@ repeated.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from msgspec import Raw
 
-from midflight.errors import StepFailed
-from midflight.executor import values
+from midflight.errors import NotPlainData, StepFailed
+from midflight.executor import doubt, values
+from midflight.executor.approval import approved
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
+from midflight.executor.caps import within_caps
 from midflight.executor.replay import Answered
+from midflight.executor.speech import Speech
 from midflight.kernel import events as e
-from midflight.kernel.limits import at_cap
-from midflight.kernel.phases import Cause, Effect, Outcome, Phase
+from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
-from midflight.tools.base import Done, NotDone, Performed, Tool, Unclear
+from midflight.tools.base import NotDone, Tool
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
-CHOICES = {
-    "happened": "It did happen",
-    "again": "It did not: try again",
-    "fail": "Give this step up",
-}
-BACKOFF_S = 0.5
+BACKOFF_S: Final = 0.5
 
 
 class Step:
@@ -44,6 +42,7 @@ class Step:
     def __init__(
         self,
         driver: Driver,
+        what: str,
         identity: str,
         name: str,
         tool: Tool,
@@ -51,19 +50,31 @@ class Step:
         call: tuple[tuple[Any, ...], dict[str, Any]],
         given: Raw,
         course: int,
+        refreshing: bool = False,
     ) -> None:
         self.driver = driver
         self.identity = identity
         self.name = name
         self.tool = tool
+        self.args, self.kwargs = call
+        self.given = given
+        self.asked = values.digest(bytes(given))  # by the function; a person may edit it
+        self.course = course
         self.call: Call | None = None
         self.attempt = 0  # where the attempt under way is on record
+        self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self.speech = Speech(self)
+        self._what = what
+        self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
+        self._unwanted = False
+        self._intact: dict[str, str] = {}
         self._resting = True
         self._asking = False
-        self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        self._args, self._kwargs = call
-        self._given = given
-        self._course = course
+
+    @property
+    def noun(self) -> str:
+        """What a person calls it."""
+        return self.tool.noun or self.name
 
     @property
     def resting(self) -> bool:
@@ -107,31 +118,51 @@ class Step:
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
-            self.driver.replay.forget_turn(self.identity)
+            self.driver.replay.forget_turn(self._what)
         if not self.future.done():
             self.future.set_exception(error)
+
+    def give_up(self) -> None:
+        """The function does not wait any more: a read is ended, an effect finishes and settles."""
+        self._unwanted = True
+        harmless = self.tool.effect is Effect.READ
+        if harmless and self.call is not None and self.call.running and not self.call.aborting:
+            self.driver.tasks.start_soon(self.call.abort, "not waited for any more")
+        self.driver.log.stir()
+
+    def stalls_in(self) -> float:
+        """Seconds until it counts as stalled, if it goes on saying nothing."""
+        if self.resting or self.speech.stalled:
+            return math.inf
+        return self.speech.spoke_at + self.tool.stall - asyncio.get_running_loop().time()
+
+    def stall(self) -> str:
+        """It has stalled: from now on it says so."""
+        self.speech.stalled = True
+        return f"{self.name} has shown no progress for {self.tool.stall:g} s"
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> Raw:
         tries = 0
-        while True:
-            await self._may_start()
+        while not self._unwanted:
+            await self.may_start()
             ending = await self._run_tool()
             match ending:
                 case Returned(value=value):
-                    result = values.encode(self.name, "its result", value)
-                    return await self._record(result, "")
+                    return await self.record(*self._encoded(value))
                 case Raised(error=error) if tries >= self.tool.retry:
-                    await self._record(NULL, _words(error))
-                    raise StepFailed(self.name, _words(error))
+                    return await self.record(NULL, words(error))
                 case Raised():
                     tries += 1
                     await self._back_off(tries)
                 case Aborted():
+                    await self.speech.keep()
                     self.resting = True
+        return NULL
 
-    async def _record(self, result: Raw, error: str) -> Raw:
+    async def record(self, result: Raw, error: str) -> Raw:
+        """Write down how the step ended, for good; raises if that is a failure."""
         epoch = self.driver.epoch
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
@@ -139,39 +170,58 @@ class Step:
         written = await self.driver.log.settle(settled)
         self.resting = True
         if not written:
-            await self._may_start()  # the run is not ours any more, or at rest: says which
+            await self.may_start()  # the run is not ours any more, or at rest: says which
+        else:
+            self.driver.replay.learn(written[-1].at)
+        if error:
+            raise StepFailed(self.name, error)
         return result
+
+    def _encoded(self, value: Any) -> tuple[Raw, str]:
+        """What it returned; or, if that cannot be stored, why. It happened all the same."""
+        try:
+            return values.encode(self.name, "its result", value), ""
+        except NotPlainData as error:
+            return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────
 
     async def _effect(self) -> Raw:
+        kept = await doubt.wanted_twice(self)
+        if kept is not None:
+            return kept
         tries = 0
         while True:
-            doubt = self._in_doubt()
-            if doubt is not None and not await self._resolve(doubt):
-                return self._recorded()
+            unknown = doubt.attempt_in_doubt(self)
+            if unknown is not None and not await doubt.resolve(self, unknown):
+                return await self._recorded(NULL)
             position = await self._begin()
             if position is None:
                 continue
             self.attempt = position
-            ending = await self._run_tool()
-            outcome, result, error = self._judge(ending)
+            outcome, result, error = self._judge(await self._run_tool())
+            if outcome is not Outcome.DONE:
+                await self.speech.keep()
             await self._settle(position, outcome, result, error)
             if outcome is Outcome.DONE:
-                return result
+                await self.driver.guards.refresh(self._intact)
+                return await self._recorded(result)
             if outcome is Outcome.NOT_DONE:
                 if tries >= self.tool.retry:
-                    await self._record(NULL, error)
-                    raise StepFailed(self.name, error)
+                    return await self.record(NULL, error)
                 tries += 1
                 await self._back_off(tries)
 
     async def _begin(self) -> int | None:
         """Get the start on record. None if a stop came in between: then look again from the top."""
         driver = self.driver
-        await self._may_start()
+        await self.may_start()
+        if driver.guards.any:
+            self._intact = await driver.guards.intact()
+            if not await driver.guards.hold_unless(self.tool.relies_on, self._intact):
+                return None
         if self.tool.approval:
-            await self._approved()
+            await approved(self)
         if self.tool.hold:
             await self._held_back()
         written = await driver.log.decide(self._start_events)
@@ -179,13 +229,13 @@ class Step:
             return None
         position = written[-1].position
         driver.look_again()  # no await from here to the tool's first line
-        if not driver.may_start(self._course):
+        if not driver.may_start(self.course):
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
 
     def _start_events(self, state: RunState) -> list[Event]:
-        if not self.driver.may_start(self._course):
+        if not self.driver.may_start(self.course):
             return []
         epoch, tool = self.driver.epoch, self.tool
         waiting = [e.WaitEnded(epoch=epoch)] if state.phase is Phase.WAITING else []
@@ -198,8 +248,8 @@ class Step:
                 tool=tool.name,
                 effect=tool.effect,
                 idempotency_key=self.key,
-                noun=tool.noun or self.name,
-                input=self._given,
+                noun=self.noun,
+                input=self.given,
                 undoable=tool.undo is not None,
                 irreversible=tool.irreversible,
                 release_always=tool.release_always,
@@ -210,11 +260,11 @@ class Step:
         """For an effect an exception is never more than *unknown*, unless the tool knows better."""
         match ending:
             case Returned(value=value):
-                return Outcome.DONE, values.encode(self.name, "its result", value), ""
+                return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error):
                 return Outcome.NOT_DONE, NULL, str(error) or "not done"
             case Raised(error=error):
-                return Outcome.UNKNOWN, NULL, _words(error)
+                return Outcome.UNKNOWN, NULL, words(error)
             case Aborted(why=why):
                 return Outcome.UNKNOWN, NULL, f"aborted: {why}"
 
@@ -225,116 +275,49 @@ class Step:
         await self.driver.log.settle(settled)
         self.resting = True
 
-    # ── what is in doubt ─────────────────────────────────────────────────────────────────────
-
-    def _in_doubt(self) -> int | None:
-        """The attempt at this step whose outcome nobody knows."""
-        for position in reversed(self.driver.replay.attempts_of(self.identity)):
-            effect = self.driver.log.state.effects[position]
-            return position if effect.outcome is Outcome.UNKNOWN else None
-        return None
-
-    async def _resolve(self, attempt: int) -> bool:
-        """Find out what became of it. True: try again. False: it is on record now."""
-        if self.tool.effect is Effect.WRITE:
-            return True  # the same key makes a repeat harmless
-        await self._may_start()
-        answer: Any = await self._check(attempt)
-        if isinstance(answer, Unclear):
-            answer = await self._ask_person(attempt, answer.why)
-        if isinstance(answer, Done):
-            result = values.encode(self.name, "its result", answer.result)
-            await self._learn(attempt, Outcome.DONE, result, "check")
-            return False
-        await self._learn(attempt, Outcome.NOT_DONE, NULL, "check")
-        return True
-
-    async def _check(self, attempt: int) -> Any:
-        if self.tool.check is None:
-            return Unclear("the tool cannot be asked whether it happened")
-        asked = Performed(self.key, list(self._args), dict(self._kwargs))
-        ending = await Call(_helper(self.tool.check), (asked,), {}).run()
-        match ending:
-            case Returned(value=Done() | Unclear() as answer):
-                return answer
-            case Returned(value=NotDone()) | Raised(error=NotDone()):
-                return NotDone()
-            case Raised(error=error):
-                return Unclear(f"its check failed: {_words(error)}")
-            case _:
-                return Unclear("its check gave no answer")
-
-    async def _ask_person(self, attempt: int, why: str) -> Any:
-        noun = self.tool.noun or self.name
-        message = f"It is not known whether this happened: {noun}. {why}".strip()
-        answer = await self.ask(f"doubt:{attempt}", "doubt", message, CHOICES, about=attempt)
-        choice = values.decode(answer.payload) if answer.by else "fail"
-        match choice:
-            case "again":
-                return NotDone()
-            case "happened":
-                return Done()
-            case _:
-                await self._record(NULL, f"outcome unknown: {why}")
-                raise StepFailed(self.name, f"outcome unknown: {why}")
-
-    async def _learn(self, attempt: int, outcome: Outcome, result: Raw, how: str) -> None:
-        learned = e.LateOutcome(
-            epoch=self.driver.epoch, attempt=attempt, outcome=outcome, result=result, how=how
-        )
-        await self.driver.log.settle(learned)
-
-    def _recorded(self) -> Raw:
-        record = self.driver.replay.records[self.identity]
+    async def _recorded(self, result: Raw) -> Raw:
+        """Give what is on record, so that this time is like every later one."""
+        record = self.driver.replay.records.get(self.identity)
+        if record is None:  # the run is not ours any more, and somebody else knew already
+            return result
+        self.driver.replay.learn(record.at)
+        if record.error:
+            raise StepFailed(self.name, record.error)
+        if record.blob is not None:
+            return Raw(await self.driver.store.blob(record.blob.hash))
         return record.result
 
     # ── gates ────────────────────────────────────────────────────────────────────────────────
 
-    async def _may_start(self) -> None:
+    async def may_start(self) -> None:
         """Wait until the run may move. Raises what the function has to be told."""
         driver = self.driver
         self.resting = True
         while True:
-            await driver.log.until(lambda: driver.movable(self._course))
-            driver.raise_if_told(self._course)
-            if await self._within_caps():
+            await driver.log.until(self._has_something_to_do)
+            driver.raise_if_told(self.course)
+            if await within_caps(driver):
                 return
 
-    async def _within_caps(self) -> bool:
-        driver = self.driver
-
-        def hold(state: RunState) -> list[Event]:
-            meter = at_cap(state, driver.clock(), steps=1, tool_calls=1)
-            if meter is None or Cause.CAP in state.holds:
-                return []
-            text = f"{meter.name}: the cap of {meter.cap:g} is reached. Raise it to go on."
-            asked = e.QuestionOpened(epoch=driver.epoch, kind="cap", message=text)
-            return [e.HoldPlaced(cause=Cause.CAP, why=text), asked]
-
-        if at_cap(driver.log.state, driver.clock(), steps=1, tool_calls=1) is None:
-            return True
-        await driver.log.decide(hold)
-        return False
-
-    async def _approved(self) -> None:
-        step = f"approve:{self.identity}:{values.digest(bytes(self._given))}"
-        noun = self.tool.noun or self.name
-        choices = {"approve": "Do it", "reject": "Do not do it"}
-        answer = await self.ask(step, "approval", f"May this be done: {noun}?", choices)
-        decision = values.decode(answer.payload) if answer.by else "reject"
-        if decision != "approve":
-            why = f"rejected by {answer.by}" if answer.by else f"not approved: {answer.closed}"
-            await self._record(NULL, why)
-            raise StepFailed(self.name, why)
-        await self._may_start()
+    def _has_something_to_do(self) -> bool:
+        return self._unwanted or self.driver.movable(self.course, replaying=self._refreshing)
 
     async def ask(
-        self, step: str, kind: str, message: str, choices: dict[str, str], about: int = 0
+        self,
+        step: str,
+        kind: str,
+        message: str,
+        schema: dict[str, Any],
+        *,
+        about: int = 0,
+        replaces: str = "",
     ) -> Answered:
         """Open a question of this step, or find it again, and wait for its answer."""
         self.asking = True
         try:
-            return await self.driver.ask(step, kind, message, choices=choices, about=about)
+            return await self.driver.ask(
+                step, kind, message, schema=schema, about=about, replaces=replaces
+            )
         finally:
             self.asking = False
 
@@ -343,41 +326,40 @@ class Step:
         driver = self.driver
         while True:
             until = driver.clock() + self.tool.hold
-            noun = self.tool.noun or self.name
-
-            def opened(state: RunState, until: float = until, noun: str = noun) -> list[Event]:
-                if not driver.may_start(self._course):
-                    return []
-                return [
-                    e.WindowOpened(epoch=driver.epoch, step=self.identity, noun=noun, until=until)
-                ]
-
-            await driver.log.decide(opened)
+            opened = e.WindowOpened(
+                epoch=driver.epoch, step=self.identity, noun=self.noun, until=until
+            )
+            await driver.log.decide(_if(opened, self._starts))
             with anyio.move_on_after(max(0.0, until - driver.clock())):
-                await driver.log.until(lambda: not driver.may_start(self._course))
-            if driver.may_start(self._course):
+                await driver.log.until(self._stops)
+            if self._starts():
                 return
-            await self._may_start()
+            await self.may_start()
+
+    def _starts(self) -> bool:
+        return self.driver.may_start(self.course)
+
+    def _stops(self) -> bool:
+        return not self._starts()
 
     async def _run_tool(self) -> Ending:
-        kwargs = dict(self._kwargs)
+        kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
         self.resting = False
-        self.call = Call(self.tool, self._args, kwargs)
+        self.call = Call(self.tool, self.args, kwargs, self.speech.begin())
         return await self.call.run()
 
     async def _back_off(self, tries: int) -> None:
         self.resting = True
         with anyio.move_on_after(BACKOFF_S * 2 ** (tries - 1)):
-            await self.driver.log.until(lambda: not self.driver.may_start(self._course))
+            await self.driver.log.until(self._stops)
 
 
-def _words(error: BaseException) -> str:
+def _if(event: Event, allowed: Any) -> Any:
+    return lambda _state: [event] if allowed() else []
+
+
+def words(error: BaseException) -> str:
+    """An error as it is recorded."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def _helper(function: Any) -> Tool:
-    """A check or an undo, called as a tool is."""
-    is_async = asyncio.iscoroutinefunction(function)
-    return Tool(name="helper", function=function, runs="async" if is_async else "thread")

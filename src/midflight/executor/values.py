@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Raw
 
 from midflight.errors import NotPlainData
+from midflight.tools.secret import to_stored
 
-_encoder = msgspec.json.Encoder(order="deterministic")
+_encoder = msgspec.json.Encoder(order="deterministic", enc_hook=to_stored)
 
 
 def encode(step: str, what: str, value: Any) -> Raw:

@@ -22,6 +22,7 @@ from midflight.errors import (
 )
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
+from midflight.kernel.diff import changed_meanwhile
 from midflight.kernel.limits import validate
 from midflight.kernel.machine import State, check, signal
 from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Outcome, Phase, Role
@@ -129,6 +130,7 @@ def _decide_run(state: RunState, request: Request) -> Verdict:
     match request:
         case e.ResumeRequested():
             _resumable(state, request)
+            return (msgspec.structs.replace(request, diff=meanwhile(state, request.diff)),)
         case e.RedirectRequested():
             return _redirect(state, request)
         case e.CancelRequested():
@@ -155,6 +157,16 @@ def _resumable(state: RunState, request: e.ResumeRequested) -> None:
         )
 
 
+def meanwhile(state: RunState, more: str = "") -> str:
+    """The one line that says what a person has changed since they held the run."""
+    if state.held_since is None:
+        return more
+    brief, limits = state.held_since
+    wanted = state.redirect[0] if state.redirect else state.brief
+    line = changed_meanwhile((brief, wanted), (limits, state.limits), answers=state.answers)
+    return "; ".join(part for part in (line, more) if part)
+
+
 def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
     if not request.text.strip():
         raise InvalidRequest(
@@ -173,11 +185,16 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
             f"question {request.question} of run {state.journal} was answered by "
             f"{state.answered[request.question]}. The run was not changed."
         )
-    if question is not None and question.answerers:
-        allowed = {request.who.by, request.who.role} & set(question.answerers)
-        if not allowed:
-            needs = " or ".join(question.answerers)
-            raise NotAllowed(request.who.by, request.who.role, "this answer", needs)
+    named = question.answerers if question is not None else ()
+    if named and not _may_answer(request.who, named):
+        needs = " or ".join(named)
+        raise NotAllowed(request.who.by, request.who.role, "this answer", needs)
+
+
+def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
+    """Named by name, or by a role that theirs includes: an operator may do what a viewer may."""
+    roles = [Role(name) for name in answerers if name in set(Role)]
+    return who.by in answerers or any(_rank(who.role) >= _rank(role) for role in roles)
 
 
 def _undoable(state: RunState, request: e.UndoRequested) -> None:
@@ -231,7 +248,7 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
                 return ()
             fresh = current and fact.attempt in state.open and isinstance(fact, e.AttemptSettled)
             return (fact,) if fresh else (_late(fact),)
-        case e.StepSettled() | e.TextStreamed():
+        case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()
         case e.UndoSettled():
             return (fact,) if fact.undo in state.undos else ()

@@ -13,7 +13,11 @@ from midflight.kernel.record import NULL, Blob, Decision, Event, Fact, Limits, R
 
 
 class RunCreated(Request, frozen=True, kw_only=True, tag="run.created"):
-    """Started from a brief, spawned by ``parent``, or forked from ``fork_of`` at a position."""
+    """Started from a brief, spawned by ``parent``, or forked from ``fork_of`` at a position.
+
+    A fork takes over what was recorded before that position; ``inherited`` names the effects among
+    it, which stay the other run's.
+    """
 
     agent: str
     thread: str
@@ -26,6 +30,7 @@ class RunCreated(Request, frozen=True, kw_only=True, tag="run.created"):
     parent: str = ""
     fork_of: str = ""
     fork_at: int = 0
+    inherited: tuple[str, ...] = ()
     code: str = ""
 
 
@@ -80,6 +85,19 @@ class StepSettled(Fact, frozen=True, kw_only=True, tag="step.settled"):
     result: Raw = NULL
     blob: Blob | None = None
     error: str = ""
+
+
+class StepReused(Fact, frozen=True, kw_only=True, tag="step.reused"):
+    """After a redirect the effect of an earlier brief was asked for again, and stands."""
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
+    step: str
+
+
+class RecordsDropped(Decision, frozen=True, kw_only=True, tag="records.dropped"):
+    """The function as it is now does not ask for these; a person said to go on without them."""
+
+    steps: tuple[str, ...]
 
 
 class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started"):
@@ -169,11 +187,29 @@ class StateSaved(Decision, frozen=True, kw_only=True, tag="state.saved"):
 
 
 class GuardSet(Decision, frozen=True, kw_only=True, tag="guard.set"):
-    """Something outside that the run relies on, and how it looked."""
+    """Something outside that the run relies on, and how it looked.
+
+    ``why`` is empty when the function asked for it. No fingerprint: it is not relied on any more.
+    """
 
     name: str
     kind: str
     fingerprint: str
+    why: str = ""
+
+
+class NoticeGiven(Decision, frozen=True, kw_only=True, tag="notice.given"):
+    """Person and function are told: a cap is near, the run goes in circles, a step stalls."""
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
+    kind: str
+    text: str
+
+
+class Spoke(Decision, frozen=True, kw_only=True, tag="run.spoke"):
+    """The function has said something in the thread; this is how it is not said twice."""
+
+    step: str
 
 
 # ── questions ────────────────────────────────────────────────────────────────────────────────
@@ -217,13 +253,16 @@ class WaitEnded(Decision, frozen=True, kw_only=True, tag="wait.ended"):
 
 
 class PauseRequested(Request, frozen=True, kw_only=True, tag="pause.requested"):
-    """Hold it."""
+    """Hold it, and with ``scope="tree"`` its children."""
+
+    scope: str = "tree"
 
 
 class ResumeRequested(Request, frozen=True, kw_only=True, tag="resume.requested"):
     """Go on; ``diff`` is the one line that says what the person changed meanwhile."""
 
     diff: str = ""
+    scope: str = "tree"
 
 
 class RedirectRequested(Request, frozen=True, kw_only=True, tag="redirect.requested"):
@@ -307,6 +346,7 @@ class MessagesTaken(Event, frozen=True, kw_only=True, tag="messages.taken"):
     run: str
     upto: int
     messages: tuple[int, ...] = ()
+    step: str = ""
 
 
 # ── undoing, saving, children ────────────────────────────────────────────────────────────────
@@ -341,10 +381,14 @@ class ChildSpawned(Decision, frozen=True, kw_only=True, tag="child.spawned"):
     agent: str
     brief: str
     allotment: Limits = Limits()
+    step: str = ""
 
 
 class ChildSettled(Fact, frozen=True, kw_only=True, tag="child.settled"):
-    """The child has ended."""
+    """The child has ended, and spent this much of its allotment."""
 
     child: str
     outcome: str
+    usage: Usage = Usage()
+    steps: int = 0
+    tool_calls: int = 0

@@ -83,7 +83,8 @@ def _end(state: RunState, position: int) -> None:
 def _run_created(s: RunState, event: e.RunCreated, _at: int) -> None:
     s.agent, s.thread, s.brief, s.title = event.agent, event.thread, event.brief, event.title
     s.mode, s.limits, s.profile, s.code = event.mode, event.limits, event.profile, event.code
-    s.parent, s.fork_of = event.parent, event.fork_of
+    s.parent, s.fork_of, s.fork_at = event.parent, event.fork_of, event.fork_at
+    s.inherited = event.inherited
 
 
 def _driver_claimed(s: RunState, event: e.DriverClaimed, _at: int) -> None:
@@ -101,6 +102,7 @@ def _driver_revoked(s: RunState, _event: e.DriverRevoked, _at: int) -> None:
 
 def _run_entered(s: RunState, _event: e.RunEntered, _at: int) -> None:
     s.entered = True
+    s.entered_course = s.course
     s.windows.clear()  # a hold window starts again in full
 
 
@@ -119,7 +121,8 @@ def _killed(s: RunState, event: e.Killed, _at: int) -> None:
 def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
     s.holds.add(Cause.USER)
     s.ended_by = None
-    s.cancel_at, s.cancel_now = 0, False
+    s.cancel_at, s.cancel_now, s.cancel_tree = 0, False, True
+    s.held_since, s.answers = (s.brief, s.limits), []
     s.deliveries[at] = Delivery("recover", "applied", at)
 
 
@@ -144,6 +147,7 @@ def _attempt_started(s: RunState, event: e.AttemptStarted, at: int) -> None:
         release_always=event.release_always,
         reserved_tokens=event.reserved.tokens,
         reserved_usd=event.reserved.usd or 0.0,
+        course=s.course,
     )
     s.open[at] = attempt
     if event.effect is not Effect.MODEL:
@@ -164,6 +168,16 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
     _spend(s, event.usage)
     if attempt.irreversible:
         s.relevant = at
+
+
+def _step_reused(s: RunState, event: e.StepReused, _at: int) -> None:
+    for effect in s.effects.values():
+        if effect.step == event.step:
+            effect.reused = s.course
+
+
+def _notice_given(s: RunState, event: e.NoticeGiven, _at: int) -> None:
+    s.notices.append((event.kind, event.text))
 
 
 def _spend(s: RunState, usage: Usage) -> None:
@@ -192,6 +206,8 @@ def _timer_cleared(s: RunState, event: e.TimerCleared, _at: int) -> None:
 
 def _guard_set(s: RunState, event: e.GuardSet, _at: int) -> None:
     s.guards[event.name] = (event.kind, event.fingerprint)
+    if not event.fingerprint:
+        del s.guards[event.name]
 
 
 def _plan_set(s: RunState, event: e.PlanSet, at: int) -> None:
@@ -212,6 +228,8 @@ def _question_opened(s: RunState, event: e.QuestionOpened, at: int) -> None:
 def _question_answered(s: RunState, event: e.QuestionAnswered, at: int) -> None:
     s.questions.pop(event.question, None)
     s.answered[event.question] = event.who.by
+    if Cause.USER in s.holds:
+        s.answers.append(bytes(event.payload)[:80].decode(errors="replace"))
     s.deliveries[at] = Delivery("answer", "applied", at)
     s.relevant = at
     s.stirred = True
@@ -231,6 +249,8 @@ def _wait_began(s: RunState, _event: e.WaitBegan, _at: int) -> None:
 
 
 def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
+    if Cause.USER not in s.holds:
+        s.held_since, s.answers = (s.brief, s.limits), []
     s.holds.add(Cause.USER)
     at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
     s.deliveries[at] = Delivery("pause", "applied", at) if at_once else Delivery("pause")
@@ -246,6 +266,7 @@ def _resume_requested(s: RunState, _event: e.ResumeRequested, at: int) -> None:
 def _let_go(s: RunState, cause: Cause, at: int) -> None:
     s.holds.discard(cause)
     if cause is Cause.USER:
+        s.held_since, s.answers = None, []
         _supersede(s, at, "pause")
 
 
@@ -261,6 +282,7 @@ def _redirect_requested(s: RunState, event: e.RedirectRequested, at: int) -> Non
 def _redirect_delivered(s: RunState, event: e.RedirectDelivered, at: int) -> None:
     _apply_pending(s, event.upto, at, "redirect")
     s.brief = event.brief
+    s.course += 1
     s.profile = event.profile or s.profile
     s.windows.clear()
     s.relevant = at
@@ -281,6 +303,7 @@ def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
     s.windows.clear()
     s.cancel_at = at
     s.cancel_now |= event.now
+    s.cancel_tree = event.scope == "tree"
     s.ended_by = event.who
     s.pending[at] = "cancel"
     s.deliveries[at] = Delivery("cancel")
@@ -343,6 +366,7 @@ def _work_saved(s: RunState, event: e.WorkSaved, _at: int) -> None:
 
 def _child_spawned(s: RunState, event: e.ChildSpawned, at: int) -> None:
     s.children[event.child] = ""
+    s.allotments[event.child] = event.allotment
     s.effects[at] = Attempt(
         position=at,
         step="",
@@ -355,11 +379,16 @@ def _child_spawned(s: RunState, event: e.ChildSpawned, at: int) -> None:
         release_always=False,
         child=event.child,
         outcome=Outcome.DONE,
+        course=s.course,
     )
 
 
 def _child_settled(s: RunState, event: e.ChildSettled, _at: int) -> None:
     s.children[event.child] = event.outcome
+    s.allotments.pop(event.child, None)
+    s.spent.steps += event.steps
+    s.spent.tool_calls += event.tool_calls
+    _spend(s, event.usage)
 
 
 _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {
@@ -372,6 +401,8 @@ _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {
     e.Killed: _killed,
     e.Recovered: _recovered,
     e.StepSettled: _step_settled,
+    e.StepReused: _step_reused,
+    e.NoticeGiven: _notice_given,
     e.AttemptStarted: _attempt_started,
     e.AttemptSettled: _attempt_settled,
     e.LateOutcome: _attempt_settled,

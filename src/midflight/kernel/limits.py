@@ -43,14 +43,21 @@ def meters(state: RunState, now: float) -> list[Meter]:
     spent, flying = state.spent, state.open.values()
     running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
     used = {
-        "steps": spent.steps,
+        "steps": spent.steps + _allotted(state, "steps"),
         "seconds": spent.seconds + running,
-        "tokens": spent.tokens + sum(a.reserved_tokens for a in flying),
-        "usd": spent.usd + sum(a.reserved_usd for a in flying),
-        "tool_calls": spent.tool_calls,
+        "tokens": spent.tokens
+        + sum(a.reserved_tokens for a in flying)
+        + _allotted(state, "tokens"),
+        "usd": spent.usd + sum(a.reserved_usd for a in flying) + _allotted(state, "usd"),
+        "tool_calls": spent.tool_calls + _allotted(state, "tool_calls"),
     }
     caps = msgspec.structs.asdict(state.limits)
     return [Meter(name, used[name], caps[name]) for name in used if caps[name] is not None]
+
+
+def _allotted(state: RunState, meter: str) -> float:
+    """What children that live may still spend; it is spent only once they have ended."""
+    return sum(getattr(allotted, meter) or 0 for allotted in state.allotments.values())
 
 
 def at_cap(
@@ -80,13 +87,24 @@ def warnings(state: RunState, now: float) -> list[Meter]:
 
 
 def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
-    """What a child may have: what it asks for, within what its parent has left."""
-    left = {m.name: max(0, m.cap - m.used) for m in meters(state, now)}
+    """What a child may have: what it asks for, within what its parent has left.
+
+    One that asks for nothing in particular gets half of that, so that its parent can go on.
+    """
+    left = {meter.name: max(0, meter.cap - meter.used) for meter in meters(state, now)}
     grant = {
-        name: min((x for x in (want, left.get(name)) if x is not None), default=None)
+        name: _share(want, left.get(name), whole=name not in {"usd", "seconds"})
         for name, want in msgspec.structs.asdict(wanted).items()
     }
     return msgspec.convert(grant, Limits, strict=False)
+
+
+def _share(want: float | None, left: float | None, *, whole: bool) -> float | None:
+    if left is None:
+        return want
+    if want is None:
+        return left // 2 if whole else left / 2
+    return min(want, left)
 
 
 class Call(Struct, frozen=True):

@@ -37,13 +37,14 @@ def _stay(phase: Phase, *kinds: type[Event]) -> dict[type[Event], Cell]:
 
 DRIVERS: Final = (e.DriverClaimed, e.DriverReleased)
 FACTS: Final = (e.LateOutcome, e.UndoSettled, e.ChildSettled, e.UsageSpent)
-OUTCOMES: Final = (e.AttemptSettled, e.StepSettled, e.TextStreamed)
+OUTCOMES: Final = (e.AttemptSettled, e.StepSettled, e.StepReused, e.TextStreamed)
 ASKING: Final = (e.QuestionOpened, e.QuestionAnswered, e.QuestionClosed)
 TIMERS: Final = (e.TimerSet, e.TimerCleared)
 STEERING: Final = (e.RedirectRequested, e.RedirectDelivered, e.LimitsRaised, e.HoldLifted)
 STARTS: Final = (e.AttemptStarted, e.ChildSpawned, e.UndoStarted, e.WindowOpened, e.RunEntered)
 EPOCHAL: Final = (Decision, Fact)
-NOTES: Final = (e.PlanSet, e.StateSaved, e.GuardSet, e.MessagesTaken, e.WorkSaved)
+NOTES: Final = (e.PlanSet, e.StateSaved, e.MessagesTaken, e.WorkSaved, e.NoticeGiven, e.Spoke)
+WORLD: Final = (e.GuardSet, e.RecordsDropped)  # a person has said that the changed world is fine
 
 _end = {
     phase: _stay(phase, *DRIVERS, *FACTS, e.DriverRevoked, e.UndoRequested, e.UndoStarted)
@@ -60,7 +61,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.CancelRequested: C,
         e.RunFinished: Phase.FAILED,  # nobody here knows the agent
     },
-    R: _stay(R, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *STEERING, *STARTS, *NOTES)
+    R: _stay(R, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *STEERING, *STARTS, *NOTES, *WORLD)
     | {
         e.WaitBegan: W,
         e.PauseRequested: PG,
@@ -70,7 +71,9 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.RunFinished: (Phase.DONE, Phase.FAILED),
     },
     # Nothing of STARTS: from the acknowledgement of a pause on, nothing begins.
-    PG: _stay(PG, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *NOTES, e.RedirectDelivered)
+    PG: _stay(
+        PG, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *NOTES, *WORLD, e.RedirectDelivered
+    )
     | _stay(PG, e.PauseRequested, e.HoldPlaced, e.EffectStopRequested)
     | {
         e.Paused: PD,
@@ -82,7 +85,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.Killed: Phase.KILLED,
         e.RunFinished: (Phase.DONE, Phase.FAILED),  # the last effect finished, and was the last
     },
-    PD: _stay(PD, *DRIVERS, *FACTS, *ASKING, *TIMERS, e.RedirectDelivered, e.DriverRevoked)
+    PD: _stay(PD, *DRIVERS, *FACTS, *ASKING, *TIMERS, *WORLD, e.RedirectDelivered, e.DriverRevoked)
     | _stay(PD, e.PauseRequested, e.HoldPlaced)
     | {
         e.ResumeRequested: (Q, R, W, PD),

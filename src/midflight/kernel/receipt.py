@@ -15,31 +15,38 @@ class Line(Struct, frozen=True):
     noun: str
     word: str
     why: str = ""
+    earlier: bool = False  # done for a brief that was changed since, and not asked for again
 
     @property
     def text(self) -> str:
         """The line as it is shown."""
-        return f"{self.noun}: {self.word}" + (f" ({self.why})" if self.why else "")
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.noun}: {self.word}{why}" + (", for the earlier brief" * self.earlier)
 
 
 class Receipt(Struct, frozen=True):
-    """Accounts for every effect, newest first as they are undone."""
+    """Accounts for every effect, newest first as they are undone.
+
+    ``inherited`` are effects of the run that this one was forked from: taken over, not its own.
+    """
 
     run: str
     phase: Phase
     lines: tuple[Line, ...]
     saved: tuple[str, ...]
+    inherited: tuple[str, ...] = ()
 
 
 def receipt(state: RunState) -> Receipt:
     """Account for every effect of the run as it stands now."""
     lines = tuple(_line(state, effect) for effect in reversed(state.effects.values()))
-    return Receipt(state.journal, state.phase, lines, tuple(state.saved))
+    return Receipt(state.journal, state.phase, lines, tuple(state.saved), state.inherited)
 
 
 def _line(state: RunState, effect: Attempt) -> Line:
     word, why = _word(state, effect)
-    return Line(effect.position, effect.noun, word, why)
+    earlier = max(effect.course, effect.reused) < state.entered_course
+    return Line(effect.position, effect.noun, word, why, earlier)
 
 
 def _word(state: RunState, effect: Attempt) -> tuple[str, str]:
@@ -71,6 +78,8 @@ def _done(state: RunState, effect: Attempt) -> tuple[str, str]:
         return "final", "irreversible"
     if not effect.undoable:
         return "kept", "no undo"
+    if effect.child and not state.cancel_tree:
+        return "kept", "goes on by itself"
     if effect.undo:
         return "being undone", ""
     if state.phase is Phase.CANCELLING and not state.cancel_now:

@@ -35,6 +35,8 @@ class Attempt:
     undo: int = 0  # position of the undo under way
     undone: bool | None = None
     undo_why: str = ""
+    course: int = 0  # how many redirects had been delivered when it began
+    reused: int = 0  # the course in which it was last asked for again
 
     @property
     def can_be_undone(self) -> bool:
@@ -96,6 +98,8 @@ class RunState:
     profile: str = ""
     parent: str = ""
     fork_of: str = ""
+    fork_at: int = 0
+    inherited: tuple[str, ...] = ()
     code: str = ""
     mode: Mode = Mode.IMMEDIATE
     limits: Limits = field(default_factory=Limits)
@@ -125,8 +129,15 @@ class RunState:
     windows: dict[str, tuple[str, float]] = field(default_factory=dict)  # step -> noun, until
     guards: dict[str, tuple[str, str]] = field(default_factory=dict)
     children: dict[str, str] = field(default_factory=dict)  # id -> outcome, "" while it lives
+    allotments: dict[str, Limits] = field(default_factory=dict)  # of children that live
+    course: int = 0  # redirects delivered
+    entered_course: int = 0  # how many of them when the function last began from the top
+    held_since: tuple[str, Limits] | None = None  # brief and caps when the person held it
+    answers: list[str] = field(default_factory=list)  # given while the person held it
+    notices: list[tuple[str, str]] = field(default_factory=list)  # (kind, text)
     cancel_at: int = 0
     cancel_now: bool = False
+    cancel_tree: bool = True
     saved: list[str] = field(default_factory=list)
     error: str = ""
     ended_by: Who | None = None
@@ -142,7 +153,8 @@ class RunState:
         if self.phase in ENDS:
             return bool(self.undo_wanted or self.undos)
         if self.phase is Phase.PAUSED:
-            answered = Cause.STALE in self.holds and self.stirred
+            asks = any(question.kind == "stale" for question in self.questions.values())
+            answered = Cause.STALE in self.holds and not asks
             return answered or self.holds == {Cause.DRAIN}  # lifted by the next start
         return self.phase is not Phase.WAITING or self.stirred
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
@@ -19,6 +19,8 @@ from midflight.kernel.phases import Effect
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT_S: Final = 600.0
+KEY_TTL_S: Final = 24 * 3600.0  # how long a provider usually honours an idempotency key
+STALL_S: Final = 60.0
 RUNS: Final = ("async", "thread", "process")
 
 
@@ -61,12 +63,16 @@ class Tool(Struct, frozen=True, kw_only=True):
     undo: Callable[[Performed], Any] | None = None
     check: Callable[[Performed], Any] | None = None
     irreversible: bool = False
-    approval: bool = False
+    approval: bool | str = False
     hold: float = 0.0
     release_always: bool = False
     runs: str = "async"
     timeout: float = TIMEOUT_S
     retry: int = 0
+    fresh: float | None = None
+    relies_on: tuple[str, ...] = ()
+    key_ttl: float = KEY_TTL_S
+    stall: float = STALL_S
     wants_key: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -85,20 +91,28 @@ def tool(
     undo: Callable[[Performed], Any] | None = None,
     check: Callable[[Performed], Any] | None = None,
     irreversible: bool = False,
-    approval: bool | None = None,
+    approval: bool | str | None = None,
     hold: float = 0.0,
     release_always: bool = False,
     runs: str = "",
     timeout: float = TIMEOUT_S,
     retry: int = 0,
+    fresh: float | None = None,
+    relies_on: Sequence[str] = (),
+    key_ttl: float = KEY_TTL_S,
+    stall: float = STALL_S,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Declare a tool.
 
     ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key) or ``once``.
     ``undo`` and ``check`` are called with a ``Performed``. ``irreversible`` asks for approval
-    unless ``approval=False``. ``hold`` waits that many seconds first, while a cancel still wins.
-    ``release_always`` undoes it at every end: locks, sessions. A parameter called
-    ``idempotency_key`` gets the attempt's key.
+    unless ``approval=False``; ``approval="the rule"`` shows the rule, and asks again when it has
+    changed. ``hold`` waits that many seconds first, while a cancel still wins. ``release_always``
+    undoes it at every end: locks, sessions. A parameter called ``idempotency_key`` gets the
+    attempt's key, which the provider honours for ``key_ttl`` seconds. A ``read`` older than
+    ``fresh`` seconds is repeated when the function is entered again. ``relies_on`` names guards
+    that are checked just before. After ``stall`` seconds without a word the step is shown as
+    stalled.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -116,6 +130,10 @@ def tool(
             runs=runs or ("async" if inspect.iscoroutinefunction(function) else "thread"),
             timeout=timeout,
             retry=retry,
+            fresh=fresh,
+            relies_on=tuple(relies_on),
+            key_ttl=key_ttl,
+            stall=stall,
             wants_key="idempotency_key" in inspect.signature(function).parameters,
         )
         _validate(declared)
@@ -146,6 +164,14 @@ def _undeclared(function: Callable[..., Any]) -> Tool:
     return Tool(name=_name(function), function=function, runs="async" if is_async else "thread")
 
 
+def is_reusable(declared: Tool) -> bool:
+    """Whether the function can have no memory of the call: then its record outlives a redirect."""
+    inner = declared.function
+    return declared.name in REGISTRY or (
+        inspect.isfunction(inner) and inner.__closure__ is None and "<" not in inner.__qualname__
+    )
+
+
 def _name(function: Callable[..., Any]) -> str:
     inner = function.func if isinstance(function, functools.partial) else function
     return f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', repr(inner))}"
@@ -162,6 +188,12 @@ def _validate(declared: Tool) -> None:
         "retry= must not be negative": declared.retry < 0,
         "a read has nothing to undo": declared.effect is Effect.READ and declared.undo is not None,
         "what is irreversible has no undo": declared.irreversible and declared.undo is not None,
+        "fresh= is for reads only": declared.fresh is not None
+        and declared.effect is not Effect.READ,
+        "fresh=, key_ttl= and stall= must not be negative": min(
+            declared.fresh or 0, declared.key_ttl, declared.stall
+        )
+        < 0,
         "release_always= needs undo=": declared.release_always and declared.undo is None,
     }
     for problem, there in problems.items():

@@ -23,6 +23,7 @@ from midflight.errors import CallFailed, ProcessNotStarted
 from midflight.tools import calls
 from midflight.tools.orphans import become_subreaper, reap_orphans
 from midflight.tools.output import OnOutput, Output
+from midflight.tools.progress import output_of_process
 from midflight.tools.supervised import Supervised
 
 __all__ = [
@@ -100,6 +101,7 @@ async def run_process(
 
     ``env`` replaces the environment of this process; the variable ``MIDFLIGHT_PROCESS`` is added.
     Of each stream ``output_max`` bytes are kept, half from the beginning and half from the end.
+    Inside a step what is printed is what the step says so far, unless ``on_output`` takes it.
     After ``timeout_s`` everything is killed and the result says so.
 
     If the calling task is cancelled, everything is killed, and the ``CancelledError`` goes on when
@@ -109,15 +111,18 @@ async def run_process(
     if not command:
         raise ProcessNotStarted("", "the command is empty")
     job = partial(Supervised, command, cwd=cwd, env=env, stdin=stdin, grace_s=end_grace_s)
-    return await _run(command[0], job, Output(output_max, on_output), timeout_s)
+    return await _run(
+        command[0], job, Output(output_max, on_output or output_of_process()), timeout_s
+    )
 
 
 async def call_in_process(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function of a module in a fresh interpreter, and return or raise what it does.
 
     Arguments and result are pickled, so the other process is trusted as much as its function. What
-    it prints is dropped; see ``call_with_output``. An async function is run to its end. A cancel
-    kills the interpreter and all that it has started, whatever it is doing, as in ``run_process``.
+    it prints is dropped outside a step; see ``call_with_output``. An async function is run to its
+    end. A cancel kills the interpreter and all that it has started, whatever it is doing, as in
+    ``run_process``.
     """
     value, _ = await call_with_output(function, args, kwargs)
     return cast("T", value)
@@ -140,7 +145,7 @@ async def call_with_output(
     job = partial(
         Supervised, command, cwd=cwd, env=env, stdin=call, extra="result", grace_s=end_grace_s
     )
-    output = Output(output_max, on_output)
+    output = Output(output_max, on_output or output_of_process())
     ended = await _run(title, job, output, None)
     if not output.result:
         said = ended.stderr.decode(errors="replace").strip()

@@ -1,0 +1,87 @@
+"""May this be done? Asked before an effect that needs it, and bound to what it would do.
+
+A question is about these arguments, this rule and this look of what the tool relies on. When any of
+them has changed since, an approval that was given says nothing any more, and it is asked again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from midflight.executor import values
+from midflight.kernel.record import NULL
+
+if TYPE_CHECKING:
+    from midflight.executor.steps import Step
+
+DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
+ARGUMENTS: Final = {
+    "type": "object",
+    "properties": {"args": {"type": "array"}, "kwargs": {"type": "object"}},
+    "additionalProperties": False,
+}
+
+
+def schema(details: Any, edited: dict[str, Any] = ARGUMENTS) -> dict[str, Any]:
+    """Approve, reject, approve something ``edited``, or answer in words instead."""
+    return {
+        "oneOf": [
+            {"enum": list(DECISIONS)},
+            _object("edit", edited),
+            _object("respond", {"type": "string"}),
+        ],
+        "x-labels": DECISIONS,
+        "x-details": details,
+    }
+
+
+def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: inner},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+async def approved(step: Step) -> None:
+    """Wait for a person's approval. Raises ``StepFailed`` if it is not given."""
+    about = f"approve:{step.identity}:"
+    rule = step.tool.approval if isinstance(step.tool.approval, str) else ""
+    message = f"May this be done: {step.noun}?" + (f" {rule}" if rule else "")
+    answer = await step.ask(
+        about + _digest(step),
+        "approval",
+        message,
+        schema(values.decode(step.given)),
+        replaces=about,
+    )
+    decision = values.decode(answer.payload) if answer.by else None
+    match decision:
+        case "approve":
+            pass
+        case {"edit": dict(edited)}:
+            _edit(step, edited)
+        case {"respond": str(text)}:
+            await step.record(NULL, f"not done; {answer.by} says: {text}")
+        case _:
+            why = f"rejected by {answer.by}" if answer.by else f"not approved: {answer.closed}"
+            await step.record(NULL, why)
+    await step.may_start()
+
+
+def _edit(step: Step, edited: dict[str, Any]) -> None:
+    """The person's arguments replace those given, wholly."""
+    step.args = tuple(edited.get("args", step.args))
+    step.kwargs = edited.get("kwargs", step.kwargs)
+    plain = {"args": list(step.args), "kwargs": step.kwargs}
+    step.given = values.encode(step.name, "its arguments", plain)
+
+
+def _digest(step: Step) -> str:
+    """What is approved: the arguments as the function gave them, the rule, the world."""
+    tool, state = step.tool, step.driver.log.state
+    policy = [tool.approval, tool.irreversible, tool.effect, tool.hold, tool.undo is not None]
+    world = [state.guards.get(name) for name in tool.relies_on]
+    asked = values.encode(step.name, "its approval", [step.asked, policy, world])
+    return values.digest(bytes(asked))

@@ -1,0 +1,146 @@
+"""An effect of which nobody knows whether it happened; and one that may be wanted twice.
+
+Nothing is guessed: the tool's ``check`` is asked first, and then the person.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw
+
+from midflight.errors import StepFailed
+from midflight.executor import values
+from midflight.executor.calls import Call, Raised, Returned
+from midflight.executor.replay import Begun
+from midflight.executor.undo import helper, undo_one
+from midflight.kernel import events as e
+from midflight.kernel.phases import Effect, Outcome
+from midflight.kernel.record import NULL
+from midflight.tools.base import Done, NotDone, Performed, Unclear
+
+if TYPE_CHECKING:
+    from midflight.executor.steps import Step
+
+CHOICES: Final = {
+    "happened": "It did happen",
+    "again": "It did not: try again",
+    "fail": "Give this step up",
+}
+AS_WELL: Final = {
+    "as well": "Do this as well",
+    "keep": "Keep the earlier one, skip this",
+    "undo": "Undo the earlier one, then do this",
+}
+
+
+def choice_of(choices: dict[str, str]) -> dict[str, Any]:
+    """The schema of a question with a few answers, and their words."""
+    return {"enum": list(choices), "x-labels": choices}
+
+
+def attempt_in_doubt(step: Step) -> Begun | None:
+    """The attempt at this step whose outcome nobody knows."""
+    for begun in reversed(step.driver.replay.attempts_of(step.identity)):
+        effect = step.driver.log.state.effects[begun.position]
+        return begun if effect.outcome is Outcome.UNKNOWN else None
+    return None
+
+
+async def resolve(step: Step, begun: Begun) -> bool:
+    """Find out what became of it. True: try again. False: it is on record now."""
+    recent = step.driver.clock() - begun.at <= step.tool.key_ttl
+    if step.tool.effect is Effect.WRITE and recent:
+        return True  # the same key makes a repeat harmless
+    await step.may_start()
+    answer: Any = await _check(step)
+    how = "check"
+    if isinstance(answer, Unclear):
+        answer, how = await _ask_person(step, begun.position, answer.why), "person"
+    if isinstance(answer, Done):
+        result = values.encode(step.name, "its result", answer.result)
+        await _learn(step, begun.position, Outcome.DONE, result, how)
+        return False
+    await _learn(step, begun.position, Outcome.NOT_DONE, NULL, how)
+    return True
+
+
+async def _check(step: Step) -> Any:
+    if step.tool.check is None:
+        return Unclear("the tool cannot be asked whether it happened")
+    asked = Performed(step.key, list(step.args), dict(step.kwargs))
+    ending = await Call(helper(step.tool.check), (asked,), {}).run()
+    match ending:
+        case Returned(value=Done() | Unclear() as answer):
+            return answer
+        case Returned(value=NotDone()) | Raised(error=NotDone()):
+            return NotDone()
+        case Raised(error=error):
+            return Unclear(f"its check failed: {type(error).__name__}: {error}")
+        case _:
+            return Unclear("its check gave no answer")
+
+
+async def _ask_person(step: Step, attempt: int, why: str) -> Any:
+    message = f"It is not known whether this happened: {step.noun}. {why}".strip()
+    answer = await step.ask(f"doubt:{attempt}", "doubt", message, choice_of(CHOICES), about=attempt)
+    choice = values.decode(answer.payload) if answer.by else "fail"
+    match choice:
+        case "again":
+            return NotDone()
+        case "happened":
+            return Done()
+        case _:
+            await step.record(NULL, f"outcome unknown: {why}")
+            raise StepFailed(step.name, f"outcome unknown: {why}")
+
+
+async def _learn(step: Step, attempt: int, outcome: Outcome, result: Raw, how: str) -> None:
+    learned = e.LateOutcome(
+        epoch=step.driver.epoch, attempt=attempt, outcome=outcome, result=result, how=how
+    )
+    await step.driver.log.settle(learned)
+
+
+# ── after a redirect ─────────────────────────────────────────────────────────────────────────
+
+
+async def wanted_twice(step: Step) -> Raw | None:
+    """Ask, after a redirect, about an effect that was done before with other arguments.
+
+    As well, or instead of it? Gives the earlier result if that is to stand for this step.
+    """
+    earlier = _earlier(step)
+    if earlier is None:
+        return None
+    await step.may_start()
+    message = f"{step.noun} was done before the redirect, with other arguments. Do this too?"
+    answer = await step.ask(
+        f"again:{step.identity}", "again", message, choice_of(AS_WELL), about=earlier.position
+    )
+    match values.decode(answer.payload) if answer.by else "keep":
+        case "as well":
+            step.driver.as_well.add(step.name)
+        case "undo":
+            await step.may_start()
+            effect = step.driver.log.state.effects[earlier.position]
+            await undo_one(step.driver, effect)
+            if not effect.undone:
+                return await step.record(NULL, f"{step.noun}: the earlier one could not be undone")
+        case _:
+            record = step.driver.replay.records[earlier.event.step]
+            return await step.record(record.result, record.error)
+    return None
+
+
+def _earlier(step: Step) -> Begun | None:
+    """The settled attempt of an earlier brief that this one resembles."""
+    replay, state = step.driver.replay, step.driver.log.state
+    once = step.tool.effect is Effect.ONCE and step.name not in step.driver.as_well
+    if not replay.redirected_at or not once or replay.attempts_of(step.identity):
+        return None
+    for effect in reversed(state.effects.values()):
+        stands = effect.outcome is Outcome.DONE and not effect.undone and not effect.child
+        if effect.name == step.name and stands and effect.position < replay.redirected_at:
+            return replay.begun(effect.position)
+    return None

@@ -1,0 +1,79 @@
+"""What a step says while it works: kept every two seconds, and whenever the step is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from midflight.kernel import events as e
+from midflight.tools.progress import Sink
+
+if TYPE_CHECKING:
+    from midflight.executor.steps import Step
+
+KEEP_S: Final = 2.0
+KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
+
+
+class Speech:
+    """The text of one step so far. What comes from a thread is taken over on the loop."""
+
+    def __init__(self, step: Step) -> None:
+        self.spoke_at = 0.0  # by the loop's clock; what is silent for long has stalled
+        self.stalled = False
+        self._step = step
+        self._pending: deque[str] = deque()
+        self._offset = 0
+        self._keeping = False
+        self._home = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+
+    def begin(self) -> Sink:
+        """A new attempt speaks from the beginning."""
+        self._pending.clear()
+        self._offset, self.stalled = 0, False
+        self.spoke_at = self._loop.time()
+        return self._hear
+
+    def _hear(self, text: str) -> None:
+        if threading.get_ident() == self._home:
+            self._take(text)
+        else:
+            self._loop.call_soon_threadsafe(self._take, text)
+
+    def _take(self, text: str) -> None:
+        self.spoke_at, self.stalled = self._loop.time(), False
+        if not text or self._offset > KEPT_MAX:
+            return
+        self._pending.append(text)
+        if not self._keeping and not self._step.resting:
+            self._keeping = True
+            self._step.driver.tasks.start_soon(self._keep_soon)
+
+    async def _keep_soon(self) -> None:
+        await anyio.sleep(KEEP_S)
+        self._keeping = False
+        if not self._step.resting:
+            await self.keep()
+
+    async def keep(self) -> None:
+        """Put what was said since the last time into the journal."""
+        text = "".join(self._pending)
+        self._pending.clear()
+        if not text:
+            return
+        step, offset = self._step, self._offset
+        self._offset += len(text)
+        await step.driver.log.settle(
+            e.TextStreamed(
+                epoch=step.driver.epoch,
+                step=step.identity,
+                attempt=step.attempt,
+                offset=offset,
+                text=text,
+            )
+        )

@@ -1,0 +1,99 @@
+"""The run and its thread: what people have written, and what the function says to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from midflight.kernel import events as e
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Recorded
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import MessageEdited, MessageSent, Said, ThreadState
+from midflight.run import Message
+from midflight.stores.base import Draft, Submit, View
+
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
+
+
+async def take_messages(driver: Driver, step: str, course: int) -> list[Message]:
+    """Unread messages, which are read from here on; at replay the same ones again.
+
+    A call that found none leaves no record. So while the function is not yet where it was, a call
+    without a record found none.
+    """
+    taken = driver.replay.taken.get(step)
+    if taken is None and not driver.replay.unfinished:
+        taken = await _take(driver, step, course)
+    if taken is None or not taken.messages:
+        return []
+    return await _texts(driver, taken)
+
+
+async def _take(driver: Driver, step: str, course: int) -> e.MessagesTaken | None:
+    run, thread = driver.run, driver.log.state.thread
+    row = await driver.store.row(thread)
+    if row.head <= driver.thread_read:
+        return None  # nothing was written there since we last looked
+
+    def decided(view: View) -> Draft:
+        mine, talk = view.states[run], view.states[thread]
+        assert isinstance(mine, RunState)
+        assert isinstance(talk, ThreadState)
+        moving = mine.phase is Phase.RUNNING and not mine.pending and mine.epoch == driver.epoch
+        if not moving or not talk.unread:
+            return Draft()
+        taken = e.MessagesTaken(run=run, upto=talk.head, messages=tuple(talk.unread), step=step)
+        return Draft({run: (taken,), thread: (taken,)})
+
+    await driver.log.until(lambda: driver.movable(course))
+    driver.raise_if_told(course)
+    await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
+    await driver.log.catch_up()
+    driver.raise_if_told(course)
+    taken = driver.replay.taken.get(step)
+    if taken is None:
+        driver.thread_read = row.head
+    return taken
+
+
+async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
+    """The messages as they stood when they were taken, in the order of their writing."""
+    found: dict[int, Message] = {}
+    after = min(taken.messages) - 1
+    while after < taken.upto:
+        page: list[Recorded] = await driver.store.read(driver.log.state.thread, after=after)
+        if not page:
+            break
+        for record in page:
+            event = record.event
+            if isinstance(event, MessageSent) and record.position in taken.messages:
+                who = event.who
+                found[record.position] = Message(
+                    record.position, event.text, who.by, str(who.role), record.at
+                )
+            in_time = record.position <= taken.upto
+            if isinstance(event, MessageEdited) and in_time and event.message in found:
+                found[event.message] = found[event.message].with_text(event.text)
+        after = page[-1].position
+    return [found[position] for position in sorted(found)]
+
+
+async def say(driver: Driver, step: str, text: str, course: int) -> None:
+    """Say something in the thread, once."""
+    run, thread = driver.run, driver.log.state.thread
+
+    def decided(view: View) -> Draft:
+        mine = view.states[run]
+        assert isinstance(mine, RunState)
+        moving = mine.phase is Phase.RUNNING and not mine.pending and mine.epoch == driver.epoch
+        if not moving:
+            return Draft()
+        note = e.Spoke(epoch=driver.epoch, step=step)
+        return Draft({run: (note,), thread: (Said(run=run, text=text),)})
+
+    while driver.replay.claim(step) is None:
+        await driver.log.until(lambda: driver.movable(course))
+        driver.raise_if_told(course)
+        await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
+        await driver.log.catch_up()

@@ -1,0 +1,63 @@
+"""JSON Schemas of questions: checked when something is asked, applied when it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from midflight.errors import InvalidRequest
+
+SIZE_MAX: Final = 64 * 1024
+
+
+def check_schema(schema: Any) -> None:
+    """Refuse a schema that cannot be used, before anybody is asked."""
+    from jsonschema import Draft202012Validator, SchemaError
+
+    size = len(msgspec.json.encode(schema))
+    if size > SIZE_MAX:
+        raise InvalidRequest(
+            f"the schema of a question has {size:,} bytes and may have {SIZE_MAX:,}. Nothing asked."
+        )
+    for ref in _refs(schema):
+        if not ref.startswith("#"):
+            raise InvalidRequest(
+                f"the schema of a question refers to {ref!r}; only references within it, "
+                "beginning with #, are followed. Nothing was asked."
+            )
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        where = error.json_path
+        raise InvalidRequest(
+            f"the schema of a question is not valid at {where}: {error.message}. Nothing was asked."
+        ) from None
+
+
+def check_answer(payload: Any, schema: Any) -> None:
+    """Refuse an answer that is not what was asked for."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    if schema is None:
+        return
+    error = best_match(Draft202012Validator(schema).iter_errors(payload))
+    if error is not None:
+        raise InvalidRequest(
+            f"the answer does not fit the question at {error.json_path}: {error.message}. "
+            "The question is still open."
+        )
+
+
+def _refs(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for key, part in schema.items():
+            if key in {"$ref", "$dynamicRef"} and isinstance(part, str):
+                yield part
+            else:
+                yield from _refs(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _refs(part)
