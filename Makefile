@@ -21,6 +21,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED)  ## an agent that is paused, redirected and cancelled, and its journal
 	@$(BIN)/python examples/own_loop.py
+	@$(BIN)/python examples/report.py
 	@$(BIN)/python examples/journal_tour.py
 
 test: $(INSTALLED)  ## everything that CI runs

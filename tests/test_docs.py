@@ -62,6 +62,17 @@ async def test_the_loop_in_the_readme_is_redirected(
     ]
 
 
+SHOWN = {
+    "approval.py": "not sent: rejected by",
+    "background.py": "1 of 3 are done",
+    "boundary_or_immediate.py": "at once",
+    "journal_tour.py": "undone",
+    "own_loop.py": "undone",
+    "report.py": "Edsger: 77%",
+    "undo.py": "changed by others since",
+}
+
+
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_every_example_runs(example: Path) -> None:
     done = subprocess.run(
@@ -69,7 +80,7 @@ def test_every_example_runs(example: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert "undone" in done.stdout
+    assert SHOWN[example.name] in done.stdout
 
 
 def test_the_public_names_are_these() -> None:
