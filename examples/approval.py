@@ -1,4 +1,4 @@
-"""The agent asks: may this be sent, and may it be sent like this?
+"""The agent asks whether something may be sent, and whether it may be sent like this.
 
 An irreversible tool asks by itself. Approve, reject, edit what it is given, or answer in words; and
 for a few seconds afterwards a cancel still wins.

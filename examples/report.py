@@ -63,8 +63,8 @@ async def churn_report(run: Run) -> str:
     customers = await run.step("Fetch customers", fetch_customers, run.input)
     revenue = await run.step("Join revenue", join_revenue, run.input, customers)
     scores = await run.step("Score churn risk", score_churn, revenue)
-    memo = await run.step("Write memo", write_memo, str(run.workdir / "memo.txt"), scores)
-    return Path(memo).read_text(encoding="utf-8")
+    path = str(run.workdir / "memo.txt")
+    return str(await run.step("Write memo", write_memo, path, scores))
 
 
 @contextmanager
