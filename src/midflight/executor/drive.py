@@ -22,6 +22,7 @@ from midflight.executor.function import AgentCall
 from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Answered, Record, Replay
 from midflight.executor.steps import Step
+from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Effect, Phase
@@ -222,7 +223,7 @@ class Driver:
         if self.lost:
             return moves.leave
         if state.phase in ENDS:
-            return moves.undo_on_request if state.undo_wanted else moves.release
+            return moves.undo_on_request if next_undo(state) else moves.release
         if state.phase is Phase.CANCELLING:
             return cancel
         if self.draining and (drain := self._drained()) is not None:

@@ -102,7 +102,7 @@ async def finish(driver: Driver) -> None:
         driver.function.forget()
         driver.told = None
         return
-    await compensate(driver, only_releases=True)
+    await compensate(driver)
     failed = isinstance(ended, BaseException)
     words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL

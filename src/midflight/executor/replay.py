@@ -39,6 +39,7 @@ class Replay:
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
+        self.results: dict[int, Record] = {}  # of attempts, also those before a snapshot
         self.unclaimed: set[str] = set()
         self.state: e.StateSaved | None = None
         self.questions: dict[str, int] = {}  # by the step that asks
@@ -76,12 +77,11 @@ class Replay:
 
     def _settled(self, position: int, event: e.AttemptSettled | e.LateOutcome) -> None:
         started = self._started.get(event.attempt)
-        if started is None or started.step in self.records:
+        if started is None or event.outcome is not Outcome.DONE:
             return
-        if event.outcome is Outcome.DONE:
-            self.records[started.step] = Record(
-                position, started.name, event.result, event.blob, ""
-            )
+        done = Record(position, started.name, event.result, event.blob, "")
+        self.results[event.attempt] = done
+        self.records.setdefault(started.step, done)
 
     def enter(self) -> None:
         """The function is called (again): it must ask for everything that is on record."""

@@ -2,7 +2,7 @@
 
 An undo may be repeated: it has a key of its own. It is tried a few times, and what cannot be undone
 is said so in the receipt with the reason. A crash in the middle loses nothing: the next driver
-finds the effect not undone and goes on.
+finds the effect not undone and goes on. What is in doubt is looked into first, where it can be.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from msgspec import Struct
 
 from midflight.executor import values
-from midflight.executor.calls import Call, Raised, Returned
+from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome
+from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
-from midflight.tools.base import REGISTRY, ChangedSince, Performed, Tool
+from midflight.tools.base import REGISTRY, ChangedSince, Done, NotDone, Performed, Tool
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -27,38 +28,105 @@ TRIES: Final = 3
 PAUSE_S: Final = 0.2
 
 
-async def compensate(driver: Driver, *, only_releases: bool = False) -> None:
-    """Undo what can be undone. Ends early when the run is not ours any more."""
-    while True:
-        effect = _next(driver, only_releases)
-        if effect is None or driver.lost:
+async def compensate(driver: Driver) -> None:
+    """Undo what the run's phase wants undone. Ends early when the run is not ours any more."""
+    await _look_into_doubts(driver)
+    while not driver.lost:
+        effect = next_undo(driver.log.state)
+        if effect is None:
             return
-        for attempt in range(1, TRIES + 1):
-            if await _undo(driver, effect, final=attempt == TRIES):
-                break
-            await anyio.sleep(PAUSE_S * attempt)
+        await _undo_for_good(driver, effect)
 
 
-def _next(driver: Driver, only_releases: bool) -> Attempt | None:
-    state = driver.log.state
-    able = [
-        effect
-        for effect in state.effects.values()
-        if effect.can_be_undone
-        and effect.undone is None
-        and not effect.child
-        and (effect.release_always or not only_releases)
-    ]
+def next_undo(state: RunState) -> Attempt | None:
+    """The newest effect that is to be undone now."""
+    able = [effect for effect in state.effects.values() if _wanted(state, effect)]
     return max(able, key=lambda effect: effect.position, default=None)
+
+
+def _wanted(state: RunState, effect: Attempt) -> bool:
+    if not effect.can_be_undone or effect.child:
+        return False
+    if state.phase in ENDS:
+        return effect.position in state.undo_wanted
+    return effect.undone is None and not _skipped(state, effect)
+
+
+def _skipped(state: RunState, effect: Attempt) -> bool:
+    """What must go at every end goes; the rest only when a person cancels and does not hurry."""
+    if effect.release_always:
+        at_its_end = state.phase is Phase.RUNNING and not state.pending
+        return not (at_its_end or state.phase is Phase.CANCELLING)
+    return state.phase is not Phase.CANCELLING or state.cancel_now
+
+
+# ── what is in doubt ─────────────────────────────────────────────────────────────────────────
+
+
+async def _look_into_doubts(driver: Driver) -> None:
+    """Whoever can say what became of an attempt is asked, before anything is done about it."""
+    for effect in reversed(list(driver.log.state.effects.values())):
+        tool = REGISTRY.get(driver.replay.started(effect.position).tool) if effect.step else None
+        if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
+            continue
+        told = Call(_as_tool(tool.check), (_performed(driver, effect, None),), {})
+        outcome, result = _finding(await _run(driver, told, effect))
+        if outcome is not Outcome.UNKNOWN:
+            learned = e.LateOutcome(
+                epoch=driver.epoch,
+                attempt=effect.position,
+                outcome=outcome,
+                result=values.encode(effect.name, "its result", result),
+                how="check",
+            )
+            await driver.log.settle(learned)
+
+
+def _doubted(state: RunState, effect: Attempt) -> bool:
+    if effect.outcome is not Outcome.UNKNOWN or effect.undone is not None:
+        return False
+    if state.phase in ENDS:
+        return effect.position in state.undo_wanted
+    return state.phase is Phase.CANCELLING and not state.cancel_now
+
+
+def _finding(ending: Ending) -> tuple[Outcome, Any]:
+    match ending:
+        case Returned(value=Done(result=result)):
+            return Outcome.DONE, result
+        case Returned(value=NotDone()) | Raised(error=NotDone()):
+            return Outcome.NOT_DONE, None
+        case _:
+            return Outcome.UNKNOWN, None
+
+
+# ── undoing ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Undoing(Struct, frozen=True):
+    """How one try at an undo ended, and whether another could do better."""
+
+    undone: bool
+    why: str = ""
+    over: bool = True
+
+
+async def _undo_for_good(driver: Driver, effect: Attempt) -> None:
+    """Try until it is undone, cannot be, or is not wanted any more."""
+    log = driver.log
+    for attempt in range(1, TRIES + 1):
+        if attempt > 1:
+            with anyio.move_on_after(PAUSE_S * (attempt - 1)):
+                await log.until(lambda: driver.lost or not _wanted(log.state, effect))
+        if await _undo(driver, effect, final=attempt == TRIES):
+            return
 
 
 async def _undo(driver: Driver, effect: Attempt, *, final: bool) -> bool:
     """Try once. True when there is nothing more to try."""
-    started = driver.replay.started(effect.position)
-    tool = REGISTRY.get(started.tool)
 
     def begin(state: RunState) -> list[Event]:
-        if driver.lost or state.undos or not state.effects[effect.position].can_be_undone:
+        if driver.lost or state.undos or not _wanted(state, state.effects[effect.position]):
             return []
         key = f"{effect.key}:undo"
         return [e.UndoStarted(epoch=driver.epoch, effect=effect.position, idempotency_key=key)]
@@ -66,43 +134,61 @@ async def _undo(driver: Driver, effect: Attempt, *, final: bool) -> bool:
     written = await driver.log.decide(begin)
     if not written:
         return True
-    undone, why, over = await _call(driver, effect, started, tool)
+    undoing = await _call(driver, effect)
     settled = e.UndoSettled(
         epoch=driver.epoch,
         undo=written[-1].position,
-        undone=undone,
-        why=why,
-        final=undone or over or final,
+        undone=undoing.undone,
+        why=undoing.why,
+        final=undoing.over or final,
     )
     await driver.log.settle(settled)
-    return undone or over
+    return undoing.over
 
 
-async def _call(
-    driver: Driver, effect: Attempt, started: e.AttemptStarted, tool: Tool | None
-) -> tuple[bool, str, bool]:
-    """Whether it is undone, if not why, and whether trying again is pointless."""
+async def _call(driver: Driver, effect: Attempt) -> Undoing:
+    name = driver.replay.started(effect.position).tool
+    tool = REGISTRY.get(name)
     if tool is None or tool.undo is None:
-        return False, f"no tool {started.tool} with an undo is registered here", True
-    given = values.decode(started.input) or {}
-    result = None
-    if effect.outcome is Outcome.DONE:
-        record = driver.replay.records.get(started.step)
-        result = await driver.value(record) if record is not None else None
-    about = Performed(effect.key, given.get("args", []), given.get("kwargs", {}), result)
-    ending = await Call(_as_tool(tool.undo), (about,), {}).run()
-    match ending:
+        return Undoing(False, f"no tool {name} with an undo is registered here")
+    record = driver.replay.results.get(effect.position)
+    result = await driver.value(record) if record is not None else None
+    call = Call(_as_tool(tool.undo), (_performed(driver, effect, result),), {})
+    match await _run(driver, call, effect):
         case Returned():
-            return True, "", True
+            return Undoing(True)
         case Raised(error=ChangedSince() as error):
-            return False, f"changed by others since{f': {error}' if str(error) else ''}", True
+            return Undoing(False, f"changed by others since{f': {error}' if str(error) else ''}")
         case Raised(error=error):
-            return False, f"{type(error).__name__}: {error}", False
-        case _:
-            return False, "it was stopped", False
+            return Undoing(False, f"{type(error).__name__}: {error}", over=False)
+        case Aborted():
+            return Undoing(False, "it was stopped half-way")
+
+
+def _performed(driver: Driver, effect: Attempt, result: Any) -> Performed:
+    given = values.decode(driver.replay.started(effect.position).input) or {}
+    return Performed(effect.key, given.get("args", []), given.get("kwargs", {}), result)
+
+
+async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
+    """Make a call that a kill ends, and a person who says that it shall not be undone at all."""
+
+    def unwanted() -> bool:
+        state = driver.log.state
+        hurried = state.phase is Phase.CANCELLING and state.cancel_now
+        return state.phase is Phase.KILLED or (hurried and not effect.release_always)
+
+    async def abort() -> None:
+        await driver.log.until(unwanted)
+        await call.abort("stopped")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(abort)
+        ending = await call.run()
+        tasks.cancel_scope.cancel()
+    return ending
 
 
 def _as_tool(function: Any) -> Tool:
-
     is_async = inspect.iscoroutinefunction(function)
     return Tool(name="undo", function=function, runs="async" if is_async else "thread")
