@@ -138,7 +138,7 @@ class Driver:
 
         def opened(state: RunState) -> list[Event]:
             self.raise_if_told(course)
-            if step in self.replay.questions:
+            if step in self.replay.questions or not self._may_ask(state):
                 return []
             return [
                 e.QuestionOpened(
@@ -154,7 +154,7 @@ class Driver:
             ]
 
         await self.log.decide(opened)
-        question = self.replay.questions[step]
+        question = self.replay.questions.get(step, 0)  # or it will be told why there is none
         self.asking += 1
         self.log.stir()
         try:
@@ -170,6 +170,9 @@ class Driver:
             self.log.stir()
         self.raise_if_told(course)
         return self.replay.answers[question]
+
+    def _may_ask(self, state: RunState) -> bool:
+        return not self.lost and state.phase not in {Phase.CANCELLING, *ENDS}
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
 
@@ -263,12 +266,11 @@ class Driver:
     def abort(self, why: str, *, effects: bool) -> None:
         """End what is inside a tool: reads and model calls, and effects too if it must be."""
         for step in self.steps:
-            harmless = step.tool.effect in {Effect.READ, Effect.MODEL}
-            inside = step.call is not None and step.call.running
-            if inside and (harmless or effects) and not step.tool.irreversible:
-                assert step.call is not None
-                if not step.call.aborting:
-                    self.tasks.start_soon(step.call.abort, why)
+            call = step.call
+            if call is None or not call.running or call.aborting or call.tool.irreversible:
+                continue
+            if effects or call.tool.effect in {Effect.READ, Effect.MODEL}:
+                self.tasks.start_soon(call.abort, why)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""

@@ -79,7 +79,7 @@ class Replay:
         started = self._started.get(event.attempt)
         if started is None or event.outcome is not Outcome.DONE:
             return
-        done = Record(position, started.name, event.result, event.blob, "")
+        done = Record(position, started.name, event.result, event.blob, event.error)
         self.results[event.attempt] = done
         self.records.setdefault(started.step, done)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec import Raw
 
-from midflight.errors import StepFailed
+from midflight.errors import NotPlainData, StepFailed
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.replay import Answered
@@ -145,11 +145,15 @@ class Step:
     # ── effects ──────────────────────────────────────────────────────────────────────────────
 
     async def _effect(self) -> Raw:
-        tries = 0
+        failures, failure = 0, ""
         while True:
             doubt = self._in_doubt()
-            if doubt is not None and not await self._resolve(doubt):
-                return self._recorded()
+            if doubt is not None:
+                resolved = await self._resolve(doubt)
+                if resolved == "on record":
+                    return self._recorded()
+                if resolved == "by check" and failures > max(1, self.tool.retry):
+                    await self._give_up(failure)
             position = await self._begin()
             if position is None:
                 continue
@@ -158,13 +162,24 @@ class Step:
             outcome, result, error = self._judge(ending)
             await self._settle(position, outcome, result, error)
             if outcome is Outcome.DONE:
-                return result
-            if outcome is Outcome.NOT_DONE:
-                if tries >= self.tool.retry:
-                    await self._record(NULL, error)
+                if error:
                     raise StepFailed(self.name, error)
-                tries += 1
-                await self._back_off(tries)
+                return result
+            if isinstance(ending, Raised):
+                failures, failure = failures + 1, error
+                await self._after_failure(outcome, failures, error)
+
+    async def _after_failure(self, outcome: Outcome, failures: int, error: str) -> None:
+        """Wait before what may be repeated. What is in doubt and may not is resolved first."""
+        if outcome is Outcome.UNKNOWN and self.tool.effect is Effect.ONCE:
+            return
+        if failures > self.tool.retry:
+            await self._give_up(error)
+        await self._back_off(failures)
+
+    async def _give_up(self, error: str) -> None:
+        await self._record(NULL, error)
+        raise StepFailed(self.name, error)
 
     async def _begin(self) -> int | None:
         """Get the start on record. None if a stop came in between: then look again from the top."""
@@ -208,15 +223,26 @@ class Step:
 
     def _judge(self, ending: Ending) -> tuple[Outcome, Raw, str]:
         """For an effect an exception is never more than *unknown*, unless the tool knows better."""
+        touches = self.tool.effect.touches_world
         match ending:
             case Returned(value=value):
-                return Outcome.DONE, values.encode(self.name, "its result", value), ""
-            case Raised(error=NotDone() as error):
+                return self._stored(value)
+            case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, str(error) or "not done"
             case Raised(error=error):
-                return Outcome.UNKNOWN, NULL, _words(error)
+                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, _words(error)
+            case Aborted(began=False):
+                return Outcome.NOT_STARTED, NULL, ""
             case Aborted(why=why):
-                return Outcome.UNKNOWN, NULL, f"aborted: {why}"
+                outcome = Outcome.UNKNOWN if touches else Outcome.ABORTED
+                return outcome, NULL, f"aborted: {why}"
+
+    def _stored(self, value: Any) -> tuple[Outcome, Raw, str]:
+        """It has happened, also where its result is nothing that could be stored."""
+        try:
+            return Outcome.DONE, values.encode(self.name, "its result", value), ""
+        except NotPlainData as error:
+            return Outcome.DONE, NULL, str(error)
 
     async def _settle(self, attempt: int, outcome: Outcome, result: Raw, error: str) -> None:
         settled = e.AttemptSettled(
@@ -230,39 +256,43 @@ class Step:
     def _in_doubt(self) -> int | None:
         """The attempt at this step whose outcome nobody knows."""
         for position in reversed(self.driver.replay.attempts_of(self.identity)):
-            effect = self.driver.log.state.effects[position]
-            return position if effect.outcome is Outcome.UNKNOWN else None
+            effect = self.driver.log.state.effects.get(position)
+            return position if effect and effect.outcome is Outcome.UNKNOWN else None
         return None
 
-    async def _resolve(self, attempt: int) -> bool:
-        """Find out what became of it. True: try again. False: it is on record now."""
+    async def _resolve(self, attempt: int) -> str:
+        """Find out what became of it: it is on record now, or else whose word allows a repeat."""
         if self.tool.effect is Effect.WRITE:
-            return True  # the same key makes a repeat harmless
-        await self._may_start()
-        answer: Any = await self._check(attempt)
+            return "by key"  # which makes a repeat harmless
+        answer, whose = await self._check(attempt), "by check"
         if isinstance(answer, Unclear):
-            answer = await self._ask_person(attempt, answer.why)
+            answer, whose = await self._ask_person(attempt, answer.why), "by a person"
         if isinstance(answer, Done):
             result = values.encode(self.name, "its result", answer.result)
             await self._learn(attempt, Outcome.DONE, result, "check")
-            return False
+            return "on record"
         await self._learn(attempt, Outcome.NOT_DONE, NULL, "check")
-        return True
+        return whose
 
     async def _check(self, attempt: int) -> Any:
-        if self.tool.check is None:
-            return Unclear("the tool cannot be asked whether it happened")
         asked = Performed(self.key, list(self._args), dict(self._kwargs))
-        ending = await Call(_helper(self.tool.check), (asked,), {}).run()
-        match ending:
-            case Returned(value=Done() | Unclear() as answer):
-                return answer
-            case Returned(value=NotDone()) | Raised(error=NotDone()):
-                return NotDone()
-            case Raised(error=error):
-                return Unclear(f"its check failed: {_words(error)}")
-            case _:
-                return Unclear("its check gave no answer")
+        while True:
+            await self._may_start()
+            if self.tool.check is None:
+                return Unclear("the tool cannot be asked whether it happened")
+            ending = await self._run(Call(_helper(self.tool.check), (asked,), {}))
+            self.resting = True
+            match ending:
+                case Returned(value=Done() | Unclear() as answer):
+                    return answer
+                case Returned(value=NotDone()) | Raised(error=NotDone()):
+                    return NotDone()
+                case Raised(error=error):
+                    return Unclear(f"its check failed: {_words(error)}")
+                case Returned():
+                    return Unclear("its check gave no answer")
+                case Aborted():
+                    continue
 
     async def _ask_person(self, attempt: int, why: str) -> Any:
         noun = self.tool.noun or self.name
@@ -305,7 +335,7 @@ class Step:
 
         def hold(state: RunState) -> list[Event]:
             meter = at_cap(state, driver.clock(), steps=1, tool_calls=1)
-            if meter is None or Cause.CAP in state.holds:
+            if meter is None or Cause.CAP in state.holds or not driver.may_start(self._course):
                 return []
             text = f"{meter.name}: the cap of {meter.cap:g} is reached. Raise it to go on."
             asked = e.QuestionOpened(epoch=driver.epoch, kind="cap", message=text)
@@ -363,9 +393,12 @@ class Step:
         kwargs = dict(self._kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
+        return await self._run(Call(self.tool, self._args, kwargs))
+
+    async def _run(self, call: Call) -> Ending:
         self.resting = False
-        self.call = Call(self.tool, self._args, kwargs)
-        return await self.call.run()
+        self.call = call
+        return await call.run()
 
     async def _back_off(self, tries: int) -> None:
         self.resting = True
@@ -378,6 +411,6 @@ def _words(error: BaseException) -> str:
 
 
 def _helper(function: Any) -> Tool:
-    """A check or an undo, called as a tool is."""
-    is_async = asyncio.iscoroutinefunction(function)
-    return Tool(name="helper", function=function, runs="async" if is_async else "thread")
+    """A check, called as a tool is that only reads."""
+    runs = "async" if asyncio.iscoroutinefunction(function) else "thread"
+    return Tool(name="check", function=function, effect=Effect.READ, runs=runs)
