@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
+import threading
 from typing import Any, Final
 
 import anyio
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest
-from midflight.tools.base import Tool
+from midflight.tools.base import NotDone, Tool
+from midflight.tools.process import call_in_process, ended_of
 from midflight.tools.progress import Sink, listening, stop_listening
 
 GRACE_S: Final = 2.0
@@ -27,9 +30,10 @@ in_step: Final = contextvars.ContextVar("in_step", default=False)
 
 
 class Aborted(Struct, frozen=True):
-    """We ended it; how much of it happened is not known."""
+    """We ended it; how much of it happened is not known, unless it had not even begun."""
 
     why: str
+    began: bool = True
 
 
 class Returned(Struct, frozen=True):
@@ -65,6 +69,7 @@ class Call:
         self._why = ""
         self._task: asyncio.Task[Any] | None = None
         self._over = anyio.Event()
+        self._door = threading.Lock()  # taken by the tool's thread or by an abort, whoever is first
 
     @property
     def running(self) -> bool:
@@ -74,33 +79,50 @@ class Call:
     @property
     def aborting(self) -> bool:
         """Whether we have begun to end it, or cannot."""
-        return bool(self._why) or self.tool.runs == "thread"
+        return bool(self._why) or (self.tool.runs == "thread" and self._door.locked())
 
     async def run(self) -> Ending:
         """Call the tool and tell how it ended. Never raises what the tool raises."""
         self._task = asyncio.current_task()
         assert self._task is not None
+        cancels = self._task.cancelling()
         mark, listens = in_step.set(True), listening(self._sink)
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
                 return Returned(await self._invoke())
-        except asyncio.CancelledError:
-            if not self._why:
+        except (GeneratorExit, KeyboardInterrupt):
+            raise
+        except asyncio.CancelledError as error:
+            if not self._why and being_ended():
                 raise  # somebody outside is ending *us*: never swallow it
-            return Aborted(self._why)
-        except TimeoutError as error:
-            late = TimeoutError(f"no end within {self.tool.timeout:g} s")
-            return Raised(late if limit.expired() else error)
-        except Exception as error:  # noqa: BLE001 - the edge of a step: it is recorded
-            return Aborted(self._why) if self._why else Raised(error)
+            return self._aborted(error) if self._why else Raised(error)
+        except BaseException as error:  # noqa: BLE001 - the edge of a step: it is recorded
+            if self._why and not isinstance(error, NotDone):
+                return self._aborted(error)
+            if isinstance(error, TimeoutError) and limit.expired():
+                return Raised(TimeoutError(f"no end within {self.tool.timeout:g} s"))
+            return Raised(error)
         finally:
             stop_listening(listens)
             in_step.reset(mark)
-            while self._why and self._task.uncancel():
-                pass
+            while self._task.cancelling() > cancels and not being_ended():
+                self._task.uncancel()
             self._task = None
             self._over.set()
+
+    def _aborted(self, error: BaseException) -> Aborted:
+        match self.tool.runs:
+            case "thread":
+                return Aborted(self._why, began=False)  # what has begun there is not aborted
+            case "process":
+                ended = ended_of(error)
+                if ended is None or not ended.started:
+                    return Aborted(self._why, began=False)
+                left = "" if ended.proven_dead else "; processes that it started may still run"
+                return Aborted(self._why + left)
+            case _:
+                return Aborted(self._why)
 
     @property
     def _timeout(self) -> float | None:
@@ -112,18 +134,23 @@ class Call:
             case "thread":
                 context = contextvars.copy_context()
                 return await anyio.to_thread.run_sync(
-                    lambda: context.run(function, *args, **kwargs), limiter=_threads()
+                    lambda: context.run(self._in_thread), limiter=_threads()
                 )
             case "process":
-                from midflight.tools.process import call_in_process
-
                 return await call_in_process(function, *args, **kwargs)
             case _:
                 return await function(*args, **kwargs)
 
+    def _in_thread(self) -> Any:
+        if not self._door.acquire(blocking=False):
+            raise NotDone  # aborted while it waited for its thread; nobody hears this
+        return self.tool.function(*self._args, **self._kwargs)
+
     async def abort(self, why: str) -> None:
         """End it, as gently as it lets us, and wait until it has ended."""
-        if self._why or not self.running or self.tool.runs == "thread":
+        if self._why or not self.running:
+            return
+        if self.tool.runs == "thread" and not self._door.acquire(blocking=False):
             return  # a thread cannot be ended: it is in flight until it returns
         self._why = why
         self._cancel()
@@ -139,6 +166,14 @@ class Call:
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+
+
+def being_ended() -> bool:
+    """Whether the driver around us is being ended, rather than the tool or function in it.
+
+    A cancel may as well be its own: it has cancelled itself, or waited for something cancelled.
+    """
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def refuse_inside_a_step(what: str) -> None:

@@ -28,7 +28,7 @@ async def cancel(driver: Driver) -> None:
     if driver.lost:
         return
     await driver.function.unwind()
-    await compensate(driver, only_releases=driver.log.state.cancel_now)
+    await compensate(driver)
     await _save(driver)
 
     def cancelled(state: RunState) -> list[Event]:

@@ -5,19 +5,20 @@ Nothing is guessed: the tool's ``check`` is asked first, and then the person.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
 from midflight.errors import StepFailed
 from midflight.executor import values
-from midflight.executor.calls import Call, Raised, Returned
+from midflight.executor.calls import Aborted, Call, Raised, Returned
 from midflight.executor.replay import Begun
-from midflight.executor.undo import helper, undo_one
+from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL
-from midflight.tools.base import Done, NotDone, Performed, Unclear
+from midflight.tools.base import Done, NotDone, Performed, Tool, Unclear
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
@@ -42,43 +43,52 @@ def choice_of(choices: dict[str, str]) -> dict[str, Any]:
 def attempt_in_doubt(step: Step) -> Begun | None:
     """The attempt at this step whose outcome nobody knows."""
     for begun in reversed(step.driver.replay.attempts_of(step.identity)):
-        effect = step.driver.log.state.effects[begun.position]
-        return begun if effect.outcome is Outcome.UNKNOWN else None
+        effect = step.driver.log.state.effects.get(begun.position)
+        return begun if effect and effect.outcome is Outcome.UNKNOWN else None
     return None
 
 
-async def resolve(step: Step, begun: Begun) -> bool:
-    """Find out what became of it. True: try again. False: it is on record now."""
+async def resolve(step: Step, begun: Begun) -> str:
+    """Find out what became of it: it is on record now, or else whose word allows a repeat."""
     recent = step.driver.clock() - begun.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
-        return True  # the same key makes a repeat harmless
-    await step.may_start()
-    answer: Any = await _check(step)
-    how = "check"
+        return "by key"  # which makes a repeat harmless
+    answer, whose = await _check(step), "by check"
     if isinstance(answer, Unclear):
-        answer, how = await _ask_person(step, begun.position, answer.why), "person"
+        answer, whose = await _ask_person(step, begun.position, answer.why), "by a person"
     if isinstance(answer, Done):
         result = values.encode(step.name, "its result", answer.result)
-        await _learn(step, begun.position, Outcome.DONE, result, how)
-        return False
-    await _learn(step, begun.position, Outcome.NOT_DONE, NULL, how)
-    return True
+        await _learn(step, begun.position, Outcome.DONE, result, whose)
+        return "on record"
+    await _learn(step, begun.position, Outcome.NOT_DONE, NULL, whose)
+    return whose
 
 
 async def _check(step: Step) -> Any:
-    if step.tool.check is None:
-        return Unclear("the tool cannot be asked whether it happened")
     asked = Performed(step.key, list(step.args), dict(step.kwargs))
-    ending = await Call(helper(step.tool.check), (asked,), {}).run()
-    match ending:
-        case Returned(value=Done() | Unclear() as answer):
-            return answer
-        case Returned(value=NotDone()) | Raised(error=NotDone()):
-            return NotDone()
-        case Raised(error=error):
-            return Unclear(f"its check failed: {type(error).__name__}: {error}")
-        case _:
-            return Unclear("its check gave no answer")
+    while True:
+        await step.may_start()
+        if step.tool.check is None:
+            return Unclear("the tool cannot be asked whether it happened")
+        ending = await step.run_call(Call(_as_read(step.tool.check), (asked,), {}))
+        step.resting = True
+        match ending:
+            case Returned(value=Done() | Unclear() as answer):
+                return answer
+            case Returned(value=NotDone()) | Raised(error=NotDone()):
+                return NotDone()
+            case Raised(error=error):
+                return Unclear(f"its check failed: {type(error).__name__}: {error}")
+            case Returned():
+                return Unclear("its check gave no answer")
+            case Aborted():
+                continue
+
+
+def _as_read(check: Any) -> Tool:
+    """A check, called as a tool is that only reads."""
+    runs = "async" if inspect.iscoroutinefunction(check) else "thread"
+    return Tool(name="check", function=check, effect=Effect.READ, runs=runs)
 
 
 async def _ask_person(step: Step, attempt: int, why: str) -> Any:
@@ -124,7 +134,7 @@ async def wanted_twice(step: Step) -> Raw | None:
         case "undo":
             await step.may_start()
             effect = step.driver.log.state.effects[earlier.position]
-            await undo_one(step.driver, effect)
+            await undo_now(step.driver, effect)
             if not effect.undone:
                 return await step.record(NULL, f"{step.noun}: the earlier one could not be undone")
         case _:

@@ -25,6 +25,7 @@ from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Answered, Record, Replay
 from midflight.executor.steps import Step
+from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Effect, Phase
@@ -276,7 +277,7 @@ class Driver:
         if self.lost:
             return moves.leave
         if state.phase in ENDS:
-            return moves.undo_on_request if state.undo_wanted else moves.release
+            return moves.undo_on_request if next_undo(state) else moves.release
         if state.phase is Phase.CANCELLING:
             return cancel
         if self.draining and (drain := self._drained()) is not None:
@@ -299,6 +300,8 @@ class Driver:
         if self.steps or not self.quiet:  # begun by it, and not waited for
             self.abort("the agent's function has ended", effects=False)
             return None
+        if self.replay.redirect_due(()):
+            return moves.tell_redirect
         by_itself = not isinstance(ended, Signal)
         return stale.hold_for_code if by_itself and self.replay.unfinished else moves.finish
 
@@ -338,12 +341,11 @@ class Driver:
     def abort(self, why: str, *, effects: bool) -> None:
         """End what is inside a tool: reads and model calls, and effects too if it must be."""
         for step in self.steps:
-            harmless = step.tool.effect in {Effect.READ, Effect.MODEL}
-            inside = step.call is not None and step.call.running
-            if inside and (harmless or effects) and not step.tool.irreversible:
-                assert step.call is not None
-                if not step.call.aborting:
-                    self.tasks.start_soon(step.call.abort, why)
+            call = step.call
+            if call is None or not call.running or call.aborting or call.tool.irreversible:
+                continue
+            if effects or call.tool.effect in {Effect.READ, Effect.MODEL}:
+                self.tasks.start_soon(call.abort, why)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""

@@ -15,9 +15,10 @@ import anyio
 from msgspec import Raw
 
 from midflight.executor import values
+from midflight.executor.calls import being_ended
 from midflight.executor.detach import detachable
 from midflight.executor.forking import settle_with_the_past
-from midflight.run import Signal
+from midflight.run import Redirected, Signal
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -43,6 +44,11 @@ class AgentCall:
         self.ended, self.running = None, True
         self._driver.tasks.start_soon(self._call, context)
 
+    def redirected(self, brief: str) -> None:
+        """It was told of a new course; one that had come to its end by then has not heard it."""
+        if self.ended is not None and not isinstance(self.ended, Signal):
+            self.ended = Redirected(brief)
+
     def forget(self) -> None:
         """Its end does not count: the run moves again and it is called anew."""
         self.ended = None
@@ -60,10 +66,10 @@ class AgentCall:
             calling = driver.agent.function(context)
             value = await detachable(calling, lambda: self._abandoned)
             self.ended = values.encode(driver.agent.name, "its result", value)
-        except asyncio.CancelledError:
-            if driver.told is None or driver.over:
-                raise  # the driver itself is being ended
-            self.ended = driver.told
+        except asyncio.CancelledError as error:
+            if being_ended():
+                raise
+            self.ended = driver.told or error  # ours, or its own
         except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
             self.ended = _unwrapped(error)
         finally:

@@ -74,6 +74,7 @@ async def deliver(driver: Driver) -> None:
 async def tell_redirect(driver: Driver) -> None:
     """Every call that waits is told, and from here on the function sees the new brief."""
     driver.replay.redirect()
+    driver.function.redirected(driver.replay.brief)
     driver.course += 1
     driver.log.stir()
 
@@ -109,7 +110,7 @@ async def finish(driver: Driver) -> None:
         driver.function.forget()
         driver.told = None
         return
-    await compensate(driver, only_releases=True)
+    await compensate(driver)
     failed = isinstance(ended, BaseException)
     words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL

@@ -190,27 +190,38 @@ class Step:
         kept = await doubt.wanted_twice(self)
         if kept is not None:
             return kept
-        tries = 0
+        failures, failure = 0, ""
         while True:
             unknown = doubt.attempt_in_doubt(self)
-            if unknown is not None and not await doubt.resolve(self, unknown):
-                return await self._recorded(NULL)
+            if unknown is not None:
+                resolved = await doubt.resolve(self, unknown)
+                if resolved == "on record":
+                    return await self._recorded(NULL)
+                if resolved == "by check" and failures > max(1, self.tool.retry):
+                    return await self.record(NULL, failure)
             position = await self._begin()
             if position is None:
                 continue
             self.attempt = position
-            outcome, result, error = self._judge(await self._run_tool())
+            ending = await self._run_tool()
+            outcome, result, error = self._judge(ending)
             if outcome is not Outcome.DONE:
                 await self.speech.keep()
             await self._settle(position, outcome, result, error)
             if outcome is Outcome.DONE:
                 await self.driver.guards.refresh(self._intact)
                 return await self._recorded(result)
-            if outcome is Outcome.NOT_DONE:
-                if tries >= self.tool.retry:
-                    return await self.record(NULL, error)
-                tries += 1
-                await self._back_off(tries)
+            if isinstance(ending, Raised):
+                failures, failure = failures + 1, error
+                await self._after_failure(outcome, failures, error)
+
+    async def _after_failure(self, outcome: Outcome, failures: int, error: str) -> None:
+        """Wait before what may be repeated. What is in doubt and may not is resolved first."""
+        if outcome is Outcome.UNKNOWN and self.tool.effect is Effect.ONCE:
+            return
+        if failures > self.tool.retry:
+            await self.record(NULL, error)
+        await self._back_off(failures)
 
     async def _begin(self) -> int | None:
         """Get the start on record. None if a stop came in between: then look again from the top."""
@@ -258,15 +269,19 @@ class Step:
 
     def _judge(self, ending: Ending) -> tuple[Outcome, Raw, str]:
         """For an effect an exception is never more than *unknown*, unless the tool knows better."""
+        touches = self.tool.effect.touches_world
         match ending:
             case Returned(value=value):
                 return Outcome.DONE, *self._encoded(value)
-            case Raised(error=NotDone() as error):
+            case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, str(error) or "not done"
             case Raised(error=error):
-                return Outcome.UNKNOWN, NULL, words(error)
+                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, words(error)
+            case Aborted(began=False):
+                return Outcome.NOT_STARTED, NULL, ""
             case Aborted(why=why):
-                return Outcome.UNKNOWN, NULL, f"aborted: {why}"
+                outcome = Outcome.UNKNOWN if touches else Outcome.ABORTED
+                return outcome, NULL, f"aborted: {why}"
 
     async def _settle(self, attempt: int, outcome: Outcome, result: Raw, error: str) -> None:
         settled = e.AttemptSettled(
@@ -346,9 +361,13 @@ class Step:
         kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
+        return await self.run_call(Call(self.tool, self.args, kwargs, self.speech.begin()))
+
+    async def run_call(self, call: Call) -> Ending:
+        """Be inside a tool, where a stop can reach it."""
         self.resting = False
-        self.call = Call(self.tool, self.args, kwargs, self.speech.begin())
-        return await self.call.run()
+        self.call = call
+        return await call.run()
 
     async def _back_off(self, tries: int) -> None:
         self.resting = True

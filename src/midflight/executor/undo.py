@@ -2,22 +2,24 @@
 
 An undo may be repeated: it has a key of its own. It is tried a few times, and what cannot be undone
 is said so in the receipt with the reason. A crash in the middle loses nothing: the next driver
-finds the effect not undone and goes on.
+finds the effect not undone and goes on. What is in doubt is looked into first, where it can be.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from msgspec import Struct
 
 from midflight.executor import values
-from midflight.executor.calls import Call, Raised, Returned
+from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.children import undo_child
 from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.record import NULL, Event
+from midflight.kernel.phases import ENDS, Outcome, Phase
+from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
 from midflight.tools.base import REGISTRY, ChangedSince, Done, NotDone, Performed, Tool
 from midflight.tools.secret import from_stored
@@ -29,76 +31,113 @@ TRIES: Final = 3
 PAUSE_S: Final = 0.2
 
 
-async def compensate(driver: Driver, *, only_releases: bool = False) -> None:
-    """Undo what can be undone. Ends early when the run is not ours any more."""
+async def compensate(driver: Driver) -> None:
+    """Undo what the run's phase wants undone. Ends early when the run is not ours any more."""
+    await _look_into_doubts(driver)
     while not driver.lost:
-        effect = _next(driver, only_releases or driver.log.state.cancel_now)
+        effect = next_undo(driver.log.state)
         if effect is None:
             return
-        if effect.outcome is Outcome.UNKNOWN and effect.position not in driver.looked_up:
-            await _find_out(driver, effect)
-        if effect.can_be_undone:
-            await undo_one(driver, effect)
+        await _undo_for_good(driver, effect)
 
 
-async def undo_one(driver: Driver, effect: Attempt) -> None:
-    """Undo one effect, trying a few times."""
-    for attempt in range(1, TRIES + 1):
-        if await _undo(driver, effect, final=attempt == TRIES):
-            return
-        await anyio.sleep(PAUSE_S * attempt)
-
-
-def _next(driver: Driver, only_releases: bool) -> Attempt | None:
-    state = driver.log.state
-    wanted = state.undo_wanted if state.phase not in {Phase.CANCELLING, Phase.RUNNING} else None
-    able = [
-        effect
-        for effect in state.effects.values()
-        if effect.can_be_undone
-        and (effect.undone is None or (wanted is not None and effect.position in wanted))
-        and (effect.release_always or not only_releases)
-        and (wanted is None or effect.position in wanted)
-        and (not effect.child or state.cancel_tree)
-    ]
+def next_undo(state: RunState) -> Attempt | None:
+    """The newest effect that is to be undone now."""
+    able = [effect for effect in state.effects.values() if _wanted(state, effect)]
     return max(able, key=lambda effect: effect.position, default=None)
 
 
-async def _find_out(driver: Driver, effect: Attempt) -> None:
-    """Nobody knows whether it happened: ask its check, before undoing what may not be there."""
-    begun = driver.replay.begun(effect.position).event
-    tool = REGISTRY.get(begun.tool)
-    driver.looked_up.add(effect.position)
-    if tool is None or tool.check is None:
-        return
-    ending = await Call(helper(tool.check), (_performed(begun, None),), {}).run()
-    learned: tuple[Outcome, Any] | None = None
+def _wanted(state: RunState, effect: Attempt) -> bool:
+    if not effect.can_be_undone or (effect.child and not state.cancel_tree):
+        return False
+    if state.phase in ENDS:
+        return effect.position in state.undo_wanted
+    return effect.undone is None and not _skipped(state, effect)
+
+
+def _skipped(state: RunState, effect: Attempt) -> bool:
+    """What must go at every end goes; the rest only when a person cancels and does not hurry."""
+    if effect.release_always:
+        at_its_end = state.phase is Phase.RUNNING and not state.pending
+        return not (at_its_end or state.phase is Phase.CANCELLING)
+    return state.phase is not Phase.CANCELLING or state.cancel_now
+
+
+# ── what is in doubt ─────────────────────────────────────────────────────────────────────────
+
+
+async def _look_into_doubts(driver: Driver) -> None:
+    """Whoever can say what became of an attempt is asked, before anything is done about it."""
+    for effect in reversed(list(driver.log.state.effects.values())):
+        tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
+        if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
+            continue
+        told = Call(_as_tool(tool.check), (_performed(driver, effect, None),), {})
+        outcome, result = _finding(await _run(driver, told, effect))
+        if outcome is not Outcome.UNKNOWN:
+            learned = e.LateOutcome(
+                epoch=driver.epoch,
+                attempt=effect.position,
+                outcome=outcome,
+                result=values.encode(effect.name, "its result", result),
+                how="check",
+            )
+            await driver.log.settle(learned)
+
+
+def _doubted(state: RunState, effect: Attempt) -> bool:
+    if effect.outcome is not Outcome.UNKNOWN or effect.undone is not None:
+        return False
+    if state.phase in ENDS:
+        return effect.position in state.undo_wanted
+    return state.phase is Phase.CANCELLING and not state.cancel_now
+
+
+def _finding(ending: Ending) -> tuple[Outcome, Any]:
     match ending:
         case Returned(value=Done(result=result)):
-            learned = Outcome.DONE, values.encode(effect.name, "its result", result)
+            return Outcome.DONE, result
         case Returned(value=NotDone()) | Raised(error=NotDone()):
-            learned = Outcome.NOT_DONE, NULL
+            return Outcome.NOT_DONE, None
         case _:
-            pass
-    if learned is not None:
-        outcome, result = learned
-        late = e.LateOutcome(
-            epoch=driver.epoch,
-            attempt=effect.position,
-            outcome=outcome,
-            result=result,
-            how="check",
-        )
-        await driver.log.settle(late)
+            return Outcome.UNKNOWN, None
 
 
-async def _undo(driver: Driver, effect: Attempt, *, final: bool) -> bool:
+# ── undoing ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Undoing(Struct, frozen=True):
+    """How one try at an undo ended, and whether another could do better."""
+
+    undone: bool
+    why: str = ""
+    over: bool = True
+
+
+Wanted = Callable[[RunState, Attempt], bool]
+
+
+async def undo_now(driver: Driver, effect: Attempt) -> None:
+    """Undo one effect in the middle of a run, because a person wants something else instead."""
+    await _undo_for_good(driver, effect, lambda s, a: s.phase is Phase.RUNNING and a.can_be_undone)
+
+
+async def _undo_for_good(driver: Driver, effect: Attempt, wanted: Wanted = _wanted) -> None:
+    """Try until it is undone, cannot be, or is not wanted any more."""
+    log = driver.log
+    for attempt in range(1, TRIES + 1):
+        if attempt > 1:
+            with anyio.move_on_after(PAUSE_S * (attempt - 1)):
+                await log.until(lambda: driver.lost or not wanted(log.state, effect))
+        if await _undo(driver, effect, final=attempt == TRIES, wanted=wanted):
+            return
+
+
+async def _undo(driver: Driver, effect: Attempt, *, final: bool, wanted: Wanted = _wanted) -> bool:
     """Try once. True when there is nothing more to try."""
 
     def begin(state: RunState) -> list[Event]:
-        skips = state.cancel_now and not effect.release_always
-        able = state.effects[effect.position].can_be_undone and not state.undos
-        if driver.lost or not able or (state.phase is Phase.CANCELLING and skips):
+        if driver.lost or state.undos or not wanted(state, state.effects[effect.position]):
             return []
         key = f"{effect.key}:undo"
         return [e.UndoStarted(epoch=driver.epoch, effect=effect.position, idempotency_key=key)]
@@ -106,49 +145,69 @@ async def _undo(driver: Driver, effect: Attempt, *, final: bool) -> bool:
     written = await driver.log.decide(begin)
     if not written:
         return True
-    if effect.child:
-        undone, why = await undo_child(driver, effect.child)
-        over = True
-    else:
-        undone, why, over = await _call(driver, effect)
+    undoing = await (_cancel_child if effect.child else _call)(driver, effect)
     settled = e.UndoSettled(
         epoch=driver.epoch,
         undo=written[-1].position,
-        undone=undone,
-        why=why,
-        final=undone or over or final,
+        undone=undoing.undone,
+        why=undoing.why,
+        final=undoing.over or final,
     )
     await driver.log.settle(settled)
-    return undone or over
+    return undoing.over
 
 
-async def _call(driver: Driver, effect: Attempt) -> tuple[bool, str, bool]:
-    """Whether it is undone, if not why, and whether trying again is pointless."""
-    begun = driver.replay.begun(effect.position).event
-    tool = REGISTRY.get(begun.tool)
+async def _cancel_child(driver: Driver, effect: Attempt) -> Undoing:
+    return Undoing(*await undo_child(driver, effect.child))
+
+
+async def _call(driver: Driver, effect: Attempt) -> Undoing:
+    name = _started(driver, effect).tool
+    tool = REGISTRY.get(name)
     if tool is None or tool.undo is None:
-        return False, f"no tool {begun.tool} with an undo is registered here", True
-    result = None
-    if effect.outcome is Outcome.DONE:
-        result = await driver.value(driver.replay.outcomes[effect.position])
-    ending = await Call(helper(tool.undo), (_performed(begun, result),), {}).run()
-    match ending:
+        return Undoing(False, f"no tool {name} with an undo is registered here")
+    record = driver.replay.outcomes.get(effect.position)
+    result = await driver.value(record) if record is not None else None
+    call = Call(_as_tool(tool.undo), (_performed(driver, effect, result),), {})
+    match await _run(driver, call, effect):
         case Returned():
-            return True, "", True
+            return Undoing(True)
         case Raised(error=ChangedSince() as error):
-            return False, f"changed by others since{f': {error}' if str(error) else ''}", True
+            return Undoing(False, f"changed by others since{f': {error}' if str(error) else ''}")
         case Raised(error=error):
-            return False, f"{type(error).__name__}: {error}", False
-        case _:
-            return False, "it was stopped", False
+            return Undoing(False, f"{type(error).__name__}: {error}", over=False)
+        case Aborted():
+            return Undoing(False, "it was stopped half-way")
 
 
-def _performed(begun: e.AttemptStarted, result: Any) -> Performed:
-    given = from_stored(values.decode(begun.input) or {})
-    return Performed(begun.idempotency_key, given.get("args", []), given.get("kwargs", {}), result)
+def _started(driver: Driver, effect: Attempt) -> e.AttemptStarted:
+    return driver.replay.begun(effect.position).event
 
 
-def helper(function: Any) -> Tool:
-    """A check or an undo, callable like a tool."""
+def _performed(driver: Driver, effect: Attempt, result: Any) -> Performed:
+    given = from_stored(values.decode(_started(driver, effect).input) or {})
+    return Performed(effect.key, given.get("args", []), given.get("kwargs", {}), result)
+
+
+async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
+    """Make a call that a kill ends, and a person who says that it shall not be undone at all."""
+
+    def unwanted() -> bool:
+        state = driver.log.state
+        hurried = state.phase is Phase.CANCELLING and state.cancel_now
+        return state.phase is Phase.KILLED or (hurried and not effect.release_always)
+
+    async def abort() -> None:
+        await driver.log.until(unwanted)
+        await call.abort("stopped")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(abort)
+        ending = await call.run()
+        tasks.cancel_scope.cancel()
+    return ending
+
+
+def _as_tool(function: Any) -> Tool:
     is_async = inspect.iscoroutinefunction(function)
-    return Tool(name="helper", function=function, runs="async" if is_async else "thread")
+    return Tool(name="undo", function=function, runs="async" if is_async else "thread")
