@@ -26,9 +26,9 @@ class Stage:
         self.news.set()
         self.news = anyio.Event()
 
-    async def until_begun(self, what: str) -> None:
+    async def until_begun(self, what: str, times: int = 1) -> None:
         with anyio.fail_after(10):
-            while what not in self.begun:
+            while self.begun.count(what) < times:
                 await self.news.wait()
 
     def reader(self) -> Tool:

@@ -22,7 +22,7 @@ from midflight.executor.drive import Driver
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.decide import claim, scopes
-from midflight.kernel.phases import Cause
+from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.run import Agent
@@ -111,7 +111,8 @@ class LocalEngine:
             log.warning("Sweep failed", extra={"action": "sweep_failed", "error": str(error)})
             return
         for row in due:
-            if row.agent in self.agents:
+            held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
+            if row.agent in self.agents and not held:
                 await self.ensure(row.journal)
 
     async def _drive(self, run: str) -> None:
@@ -149,6 +150,7 @@ class LocalEngine:
             state = view.states[row.journal]
             assert isinstance(state, RunState)
             due = state.due_at is not None and state.due_at <= view.now
+            due &= state.phase is not Phase.PAUSED  # time alone moves no run that is held
             if not (state.wants_driver or due or Cause.DRAIN in state.holds):
                 return Draft()
             gone = state.driver in view.gone

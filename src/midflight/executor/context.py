@@ -94,7 +94,7 @@ class RunContext:
         epoch = self._driver.epoch
         await self._driver.log.decide(
             lambda s: (
-                [e.PlanSet(epoch=epoch, steps=steps)]
+                [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
                 if s.plan != steps and self._driver.may_start(self._course)
                 else []
             )
@@ -134,7 +134,7 @@ class RunContext:
         saved = values.encode("snapshot", "the state", state)
         await self._driver.log.decide(
             lambda s: (
-                [e.StateSaved(epoch=epoch, state=saved)]
+                [*self._driver.wait_over(s), e.StateSaved(epoch=epoch, state=saved)]
                 if self._driver.may_start(self._course)
                 else []
             )

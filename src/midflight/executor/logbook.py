@@ -74,10 +74,13 @@ class Logbook:
                 self.absorb(done.records)
                 return done.records
 
-    async def settle(self, fact: Fact) -> tuple[Recorded, ...]:
-        """Record how something ended. A fact never loses: on a conflict the store decides."""
+    async def settle(self, fact: Fact, then: Choose | None = None) -> tuple[Recorded, ...]:
+        """Record how something ended. A fact never loses: on a conflict the store decides.
+
+        ``then`` chooses what follows from it at once, in the same append: no crash falls between.
+        """
         async with self._turn:
-            events = record(self.state, fact)
+            events = _recorded(self.state, fact, then)
             if not events:
                 return ()
             run = self.state.journal
@@ -85,7 +88,8 @@ class Logbook:
                 entry = Entry(run, self.state.head, events)
                 done = await self._store.append(Append(self._ids(), (entry,)))
             except JournalConflict:
-                done = await self._store.submit(Submit(self._ids(), (run,), _recording(run, fact)))
+                request = Submit(self._ids(), (run,), _recording(run, fact, then))
+                done = await self._store.submit(request)
                 await self._catch_up()
             self.absorb(done.records)
             return done.records
@@ -94,10 +98,15 @@ class Logbook:
         self.absorb(await self._store.read(self.state.journal, after=self.state.head))
 
 
-def _recording(run: str, fact: Fact) -> Callable[[View], Draft]:
+def _recorded(state: RunState, fact: Fact, then: Choose | None) -> tuple[Event, ...]:
+    events = record(state, fact)
+    return (*events, *then(state)) if events and then is not None else events
+
+
+def _recording(run: str, fact: Fact, then: Choose | None) -> Callable[[View], Draft]:
     def decided(view: View) -> Draft:
         state = view.states[run]
         assert isinstance(state, RunState)
-        return Draft({run: record(state, fact)})
+        return Draft({run: _recorded(state, fact, then)})
 
     return decided

@@ -43,6 +43,7 @@ class Replay:
         self.state: e.StateSaved | None = None
         self.questions: dict[str, int] = {}  # by the step that asks
         self.answers: dict[int, Answered] = {}
+        self.timers: Counter[str] = Counter()  # how often each was set
         self._asked: dict[int, e.QuestionOpened] = {}
         self._started: dict[int, e.AttemptStarted] = {}
         self._occurrences: Counter[str] = Counter()
@@ -67,10 +68,13 @@ class Replay:
                 self.answers[event.question] = Answered(event.payload, event.who.by)
             case e.QuestionClosed():
                 self.answers.setdefault(event.question, Answered(NULL, "", event.why))
+            case e.TimerSet():
+                self.timers[event.name] += 1
             case e.StateSaved():
                 self.state = event
                 self.records.clear()
                 self.questions.clear()
+                self.timers.clear()
             case _:
                 pass
 

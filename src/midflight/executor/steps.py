@@ -10,7 +10,7 @@ repeated.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import anyio
 from msgspec import Raw
@@ -18,6 +18,7 @@ from msgspec import Raw
 from midflight.errors import StepFailed
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
+from midflight.executor.logbook import Choose
 from midflight.executor.replay import Answered
 from midflight.kernel import events as e
 from midflight.kernel.limits import at_cap
@@ -30,12 +31,13 @@ from midflight.tools.base import Done, NotDone, Performed, Tool, Unclear
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
+RETRY: Final = "retry:"  # the timers of steps that wait before they try again
 CHOICES = {
     "happened": "It did happen",
     "again": "It did not: try again",
     "fail": "Give this step up",
 }
-BACKOFF_S = 0.5
+BACKOFF_S = 0.5  # before the second try, and twice as long before each one after it
 
 
 class Step:
@@ -60,6 +62,7 @@ class Step:
         self.attempt = 0  # where the attempt under way is on record
         self._resting = True
         self._asking = False
+        self._idle = False
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._args, self._kwargs = call
         self._given = given
@@ -83,6 +86,16 @@ class Step:
     @asking.setter
     def asking(self, asking: bool) -> None:
         self._asking = asking
+        self.driver.log.stir()
+
+    @property
+    def idle(self) -> bool:
+        """Waits before it tries again."""
+        return self._idle
+
+    @idle.setter
+    def idle(self, idle: bool) -> None:
+        self._idle = idle
         self.driver.log.stir()
 
     @property
@@ -114,28 +127,32 @@ class Step:
     # ── reads ────────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> Raw:
-        tries = 0
         while True:
+            await self._wait_out()
             await self._may_start()
+            await self.driver.log.decide(self._move_again)
             ending = await self._run_tool()
             match ending:
                 case Returned(value=value):
                     result = values.encode(self.name, "its result", value)
                     return await self._record(result, "")
-                case Raised(error=error) if tries >= self.tool.retry:
-                    await self._record(NULL, _words(error))
-                    raise StepFailed(self.name, _words(error))
+                case Raised(error=error) if self._tries_left <= 0:
+                    await self._fail(_words(error))
                 case Raised():
-                    tries += 1
-                    await self._back_off(tries)
+                    await self.driver.log.decide(self._back_off)
                 case Aborted():
                     self.resting = True
+
+    async def _fail(self, error: str) -> NoReturn:
+        await self._record(NULL, error)
+        raise StepFailed(self.name, error)
 
     async def _record(self, result: Raw, error: str) -> Raw:
         epoch = self.driver.epoch
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
         )
+        await self.driver.log.decide(self._move_again)  # or a run that waits would not take it
         written = await self.driver.log.settle(settled)
         self.resting = True
         if not written:
@@ -145,10 +162,11 @@ class Step:
     # ── effects ──────────────────────────────────────────────────────────────────────────────
 
     async def _effect(self) -> Raw:
-        tries = 0
+        failed = ""  # how the last try came to nothing by itself
         while True:
+            await self._wait_out()
             doubt = self._in_doubt()
-            if doubt is not None and not await self._resolve(doubt):
+            if doubt is not None and not await self._resolve(doubt, failed):
                 return self._recorded()
             position = await self._begin()
             if position is None:
@@ -156,15 +174,15 @@ class Step:
             self.attempt = position
             ending = await self._run_tool()
             outcome, result, error = self._judge(ending)
-            await self._settle(position, outcome, result, error)
+            failed = error if isinstance(ending, Raised) else ""
+            clear = outcome is not Outcome.UNKNOWN or self.tool.effect is Effect.WRITE
+            over = bool(failed) and clear and self._tries_left <= 0
+            again = self._back_off if failed and clear and not over else None
+            await self._settle(position, outcome, result, error, again)
             if outcome is Outcome.DONE:
                 return result
-            if outcome is Outcome.NOT_DONE:
-                if tries >= self.tool.retry:
-                    await self._record(NULL, error)
-                    raise StepFailed(self.name, error)
-                tries += 1
-                await self._back_off(tries)
+            if over:
+                await self._fail(error)
 
     async def _begin(self) -> int | None:
         """Get the start on record. None if a stop came in between: then look again from the top."""
@@ -188,9 +206,8 @@ class Step:
         if not self.driver.may_start(self._course):
             return []
         epoch, tool = self.driver.epoch, self.tool
-        waiting = [e.WaitEnded(epoch=epoch)] if state.phase is Phase.WAITING else []
         return [
-            *waiting,
+            *self.driver.wait_over(state),
             e.AttemptStarted(
                 epoch=epoch,
                 step=self.identity,
@@ -211,6 +228,10 @@ class Step:
         match ending:
             case Returned(value=value):
                 return Outcome.DONE, values.encode(self.name, "its result", value), ""
+            case Raised(error=error) if self.tool.effect is Effect.MODEL:
+                return Outcome.FAILED, NULL, _words(error)
+            case Aborted(why=why) if self.tool.effect is Effect.MODEL:
+                return Outcome.ABORTED, NULL, why
             case Raised(error=NotDone() as error):
                 return Outcome.NOT_DONE, NULL, str(error) or "not done"
             case Raised(error=error):
@@ -218,11 +239,18 @@ class Step:
             case Aborted(why=why):
                 return Outcome.UNKNOWN, NULL, f"aborted: {why}"
 
-    async def _settle(self, attempt: int, outcome: Outcome, result: Raw, error: str) -> None:
+    async def _settle(
+        self,
+        attempt: int,
+        outcome: Outcome,
+        result: Raw,
+        error: str,
+        then: Choose | None = None,
+    ) -> None:
         settled = e.AttemptSettled(
             epoch=self.driver.epoch, attempt=attempt, outcome=outcome, result=result, error=error
         )
-        await self.driver.log.settle(settled)
+        await self.driver.log.settle(settled, then)
         self.resting = True
 
     # ── what is in doubt ─────────────────────────────────────────────────────────────────────
@@ -230,23 +258,34 @@ class Step:
     def _in_doubt(self) -> int | None:
         """The attempt at this step whose outcome nobody knows."""
         for position in reversed(self.driver.replay.attempts_of(self.identity)):
-            effect = self.driver.log.state.effects[position]
-            return position if effect.outcome is Outcome.UNKNOWN else None
+            effect = self.driver.log.state.effects.get(position)  # None: a model call
+            return position if effect and effect.outcome is Outcome.UNKNOWN else None
         return None
 
-    async def _resolve(self, attempt: int) -> bool:
-        """Find out what became of it. True: try again. False: it is on record now."""
+    async def _resolve(self, attempt: int, failed: str) -> bool:
+        """Find out what became of it. True: try again. False: it is on record now.
+
+        A try that has ``failed`` by itself and is proven not done counts as one; what was cut off
+        by a crash, an abort or a stop does not, nor does what a person wants done again.
+        """
         if self.tool.effect is Effect.WRITE:
             return True  # the same key makes a repeat harmless
         await self._may_start()
         answer: Any = await self._check(attempt)
+        how = "check"
         if isinstance(answer, Unclear):
             answer = await self._ask_person(attempt, answer.why)
+            how = "person"
         if isinstance(answer, Done):
             result = values.encode(self.name, "its result", answer.result)
-            await self._learn(attempt, Outcome.DONE, result, "check")
+            await self._learn(attempt, Outcome.DONE, result, how)
             return False
-        await self._learn(attempt, Outcome.NOT_DONE, NULL, "check")
+        counts = bool(failed) and how == "check"
+        over = counts and self._tries_left <= 0
+        again = self._back_off if counts and not over else None
+        await self._learn(attempt, Outcome.NOT_DONE, NULL, how, again)
+        if over:
+            await self._fail(failed)
         return True
 
     async def _check(self, attempt: int) -> Any:
@@ -275,14 +314,15 @@ class Step:
             case "happened":
                 return Done()
             case _:
-                await self._record(NULL, f"outcome unknown: {why}")
-                raise StepFailed(self.name, f"outcome unknown: {why}")
+                return await self._fail(f"outcome unknown: {why}")
 
-    async def _learn(self, attempt: int, outcome: Outcome, result: Raw, how: str) -> None:
+    async def _learn(
+        self, attempt: int, outcome: Outcome, result: Raw, how: str, then: Choose | None = None
+    ) -> None:
         learned = e.LateOutcome(
             epoch=self.driver.epoch, attempt=attempt, outcome=outcome, result=result, how=how
         )
-        await self.driver.log.settle(learned)
+        await self.driver.log.settle(learned, then)
 
     def _recorded(self) -> Raw:
         record = self.driver.replay.records[self.identity]
@@ -324,8 +364,7 @@ class Step:
         decision = values.decode(answer.payload) if answer.by else "reject"
         if decision != "approve":
             why = f"rejected by {answer.by}" if answer.by else f"not approved: {answer.closed}"
-            await self._record(NULL, why)
-            raise StepFailed(self.name, why)
+            await self._fail(why)
         await self._may_start()
 
     async def ask(
@@ -349,7 +388,8 @@ class Step:
                 if not driver.may_start(self._course):
                     return []
                 return [
-                    e.WindowOpened(epoch=driver.epoch, step=self.identity, noun=noun, until=until)
+                    *driver.wait_over(state),
+                    e.WindowOpened(epoch=driver.epoch, step=self.identity, noun=noun, until=until),
                 ]
 
             await driver.log.decide(opened)
@@ -367,10 +407,51 @@ class Step:
         self.call = Call(self.tool, self._args, kwargs)
         return await self.call.run()
 
-    async def _back_off(self, tries: int) -> None:
-        self.resting = True
-        with anyio.move_on_after(BACKOFF_S * 2 ** (tries - 1)):
-            await self.driver.log.until(lambda: not self.driver.may_start(self._course))
+    # ── trying again ─────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _timer(self) -> str:
+        return f"{RETRY}{self.identity}"
+
+    @property
+    def _tries_left(self) -> int:
+        """Each try but the first has a timer on record, so no crash gives a step more of them."""
+        return self.tool.retry - self.driver.replay.timers[self._timer]
+
+    def _back_off(self, state: RunState) -> list[Event]:
+        """Wait before the next try, on record: a crash neither shortens nor forgets it."""
+        driver = self.driver
+        if state.epoch != driver.epoch or state.phase not in {Phase.RUNNING, Phase.PAUSING}:
+            return []
+        until = driver.clock() + BACKOFF_S * 2 ** driver.replay.timers[self._timer]
+        return [e.TimerSet(epoch=driver.epoch, name=self._timer, until=until)]
+
+    async def _wait_out(self) -> None:
+        """What is left of a back-off, also of one that began before a crash or an eviction."""
+        driver, timer = self.driver, self._timer
+
+        def cleared(state: RunState) -> list[Event]:
+            if timer not in state.timers or not driver.may_start(self._course):
+                return []
+            return [
+                *driver.wait_over(state),
+                e.TimerCleared(epoch=driver.epoch, name=timer),
+            ]
+
+        while timer in driver.log.state.timers:
+            await self._may_start()
+            left = driver.log.state.timers.get(timer, 0.0) - driver.clock()
+            if left <= 0:
+                await driver.log.decide(cleared)
+                continue
+            self.idle = True
+            with anyio.move_on_after(left):
+                await driver.log.until(lambda: not driver.may_start(self._course))
+            self.idle = False
+
+    def _move_again(self, state: RunState) -> list[Event]:
+        """Something happens in a run that waits: it does not wait any more."""
+        return self.driver.wait_over(state)
 
 
 def _words(error: BaseException) -> str:
