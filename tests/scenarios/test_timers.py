@@ -391,7 +391,8 @@ async def test_a_plan_may_be_set_while_something_is_asked(driving: Open) -> None
 
         async with anyio.create_task_group() as group:
             group.start_soon(plan)
-            return (await run.ask("Which?")).payload
+            answer = await run.ask("Which?")
+        return answer.payload
 
     async with driving(asker) as control:
         run = await control.start(asker, "ask")
