@@ -15,7 +15,7 @@ import anyio
 from midflight.executor import values
 from midflight.executor.calls import Call, Raised, Returned
 from midflight.kernel import events as e
-from midflight.kernel.phases import Outcome
+from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
 from midflight.tools.base import REGISTRY, ChangedSince, Performed, Tool
@@ -28,15 +28,20 @@ PAUSE_S: Final = 0.2
 
 
 async def compensate(driver: Driver, *, only_releases: bool = False) -> None:
-    """Undo what can be undone. Ends early when the run is not ours any more."""
+    """Undo what can be undone. Ends early when the run is not ours any more, or is held."""
     while True:
         effect = _next(driver, only_releases)
-        if effect is None or driver.lost:
+        if effect is None or not _may_undo(driver):
             return
         for attempt in range(1, TRIES + 1):
             if await _undo(driver, effect, final=attempt == TRIES):
                 break
             await anyio.sleep(PAUSE_S * attempt)
+
+
+def _may_undo(driver: Driver) -> bool:
+    held = driver.log.state.phase in {Phase.PAUSING, Phase.PAUSED, Phase.WAITING}
+    return not held and not driver.lost
 
 
 def _next(driver: Driver, only_releases: bool) -> Attempt | None:
@@ -47,9 +52,14 @@ def _next(driver: Driver, only_releases: bool) -> Attempt | None:
         if effect.can_be_undone
         and effect.undone is None
         and not effect.child
+        and not _skipped(state, effect)
         and (effect.release_always or not only_releases)
     ]
     return max(able, key=lambda effect: effect.position, default=None)
+
+
+def _skipped(state: RunState, effect: Attempt) -> bool:
+    return state.phase is Phase.CANCELLING and state.cancel_now and not effect.release_always
 
 
 async def _undo(driver: Driver, effect: Attempt, *, final: bool) -> bool:
@@ -58,7 +68,9 @@ async def _undo(driver: Driver, effect: Attempt, *, final: bool) -> bool:
     tool = REGISTRY.get(started.tool)
 
     def begin(state: RunState) -> list[Event]:
-        if driver.lost or state.undos or not state.effects[effect.position].can_be_undone:
+        if not _may_undo(driver) or state.undos:
+            return []
+        if not state.effects[effect.position].can_be_undone or _skipped(state, effect):
             return []
         key = f"{effect.key}:undo"
         return [e.UndoStarted(epoch=driver.epoch, effect=effect.position, idempotency_key=key)]
