@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import anyio
 from msgspec import Raw
 
-from midflight.errors import StepFailed
+from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.logbook import Choose
@@ -107,8 +107,8 @@ class Step:
         """Do it, and tell the function that waits for it."""
         try:
             result = await (self._read() if self.tool.effect is Effect.READ else self._effect())
-        except asyncio.CancelledError:
-            raise
+        except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
+            raise  # the driver's own affair: the function cannot do anything about it
         except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to who waits
             self._tell(error)
         else:
