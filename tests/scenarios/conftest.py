@@ -14,6 +14,7 @@ from midflight.run import Agent
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.sqlite import SqliteStore
+from scenarios.cord import doomed
 
 Open = Callable[..., AbstractAsyncContextManager[Control]]
 
@@ -39,3 +40,9 @@ def driving(store: Store, tmp_path: Path) -> Open:
             yield Control(store, engine)
 
     return open_control
+
+
+@pytest.fixture
+def crashing(store: Store, tmp_path: Path) -> Open:
+    """Drive runs of some agents for as long as the block runs, and crash at its end."""
+    return lambda *agents: doomed(store, *agents, workdir=tmp_path / "work")

@@ -26,9 +26,9 @@ class Stage:
         self.news.set()
         self.news = anyio.Event()
 
-    async def until_begun(self, what: str) -> None:
+    async def until_begun(self, what: str, times: int = 1) -> None:
         with anyio.fail_after(10):
-            while what not in self.begun:
+            while self.begun.count(what) < times:
                 await self.news.wait()
 
     def reader(self) -> Tool:
@@ -59,3 +59,25 @@ class Stage:
 
         declared.setdefault("undo", unmake)
         return tool(effect=effect, name=f"{self.name}.make", noun="thing", **declared)(make)  # type: ignore[arg-type]
+
+    def locker(self, what: str) -> Tool:
+        """Takes a lock that is freed at every end, after its cue."""
+
+        async def lock(name: str) -> str:
+            self.note(self.done, name)
+            return f"locked {name}"
+
+        async def free(performed: Performed) -> None:
+            name = f"release {performed.args[0]}"
+            self.note(self.begun, name)
+            if name in self.gates:
+                await self.gates[name].wait()
+            self.note(self.done, name)
+
+        return tool(
+            effect="once",
+            name=f"{self.name}.lock-{what}",
+            noun=what,
+            undo=free,
+            release_always=True,
+        )(lock)

@@ -203,7 +203,7 @@ async def test_a_check_answers_before_a_person_is_asked(
         return "paid"
 
     name = f"check.pay-{times}"
-    paying = tool(effect="once", name=name, noun="payment", check=ask_the_bank)(pay)
+    paying = tool(effect="once", name=name, noun="payment", check=ask_the_bank, retry=1)(pay)
 
     @agent()
     async def clerk(run: Run) -> object:

@@ -17,16 +17,16 @@ from typing import Final, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from midflight.errors import MidflightError, Refused, StoreError
+from midflight.errors import JournalNotFound, Refused, StoreError
 from midflight.executor.drive import Driver
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.decide import claim, scopes
-from midflight.kernel.phases import Cause
+from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.run import Agent
-from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
+from midflight.stores.base import PAGE, Draft, Lease, Row, Store, Submit, View
 from midflight.stores.hub import owned_tasks
 
 SWEEP_S: Final = 2.0
@@ -55,6 +55,7 @@ class LocalEngine:
         self._ids = ids
         self._sweep_s = sweep_s
         self._driving: dict[str, Driver | None] = {}
+        self._stumbled: set[str] = set()  # whose driver has failed: ours still, by their journal
         self._closing = False
         self._lease: Lease
         self._tasks: TaskGroup
@@ -106,13 +107,24 @@ class LocalEngine:
 
     async def _sweep(self) -> None:
         try:
-            due = await self._store.due()
+            due = await self._due()
         except StoreError as error:
             log.warning("Sweep failed", extra={"action": "sweep_failed", "error": str(error)})
             return
+        for run in self._stumbled - self._driving.keys():
+            self._stumbled.discard(run)
+            await self.ensure(run)
         for row in due:
-            if row.agent in self.agents:
+            held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
+            if row.agent in self.agents and not held:
                 await self.ensure(row.journal)
+
+    async def _due(self) -> list[Row]:
+        """All of them: those that nobody here can drive must not hide the others."""
+        limit = PAGE
+        while len(due := await self._store.due(limit)) == limit:
+            limit *= 2
+        return due
 
     async def _drive(self, run: str) -> None:
         """Claim a run and drive it; the edge at which a driver's failure is recorded."""
@@ -126,10 +138,12 @@ class LocalEngine:
                     await driver.drive()
         except Refused:
             pass  # an operator's switch: the sweep finds it again after the release
-        except MidflightError as error:
-            log.error(
-                "Driver failed", extra={"action": "driver_failed", "run": run, "error": error}
-            )
+        except JournalNotFound:
+            pass  # purged meanwhile
+        except Exception as error:  # one run's trouble is not everybody's
+            self._stumbled.add(run)
+            about = {"action": "driver_failed", "run": run, "error": error}
+            log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
         finally:
             del self._driving[run]
 
@@ -150,6 +164,7 @@ class LocalEngine:
             state = view.states[row.journal]
             assert isinstance(state, RunState)
             due = state.due_at is not None and state.due_at <= view.now
+            due &= state.phase is not Phase.PAUSED  # time alone moves no run that is held
             if not (state.wants_driver or due or Cause.DRAIN in state.holds):
                 return Draft()
             gone = state.driver in view.gone

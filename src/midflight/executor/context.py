@@ -161,7 +161,7 @@ class RunContext:
         epoch = self._driver.epoch
         await self._driver.log.decide(
             lambda s: (
-                [e.PlanSet(epoch=epoch, steps=steps)]
+                [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
                 if s.plan != steps and self._driver.may_start(self._course)
                 else []
             )
@@ -275,7 +275,9 @@ class RunContext:
                 await driver.log.until(lambda: driver.movable(self._course))
                 driver.raise_if_told(self._course)
                 if await driver.log.decide(
-                    lambda _: [saved] if driver.may_start(self._course) else []
+                    lambda s: (
+                        [*driver.wait_over(s), saved] if driver.may_start(self._course) else []
+                    )
                 ):
                     break
         self._chance = random.Random(self._seed())

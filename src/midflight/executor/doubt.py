@@ -6,13 +6,16 @@ Nothing is guessed: the tool's ``check`` is asked first, and then the person.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
 from midflight.errors import StepFailed
 from midflight.executor import values
+from midflight.executor.backoff import back_off, tries_left
 from midflight.executor.calls import Aborted, Call, Raised, Returned
+from midflight.executor.logbook import Choose
 from midflight.executor.replay import Begun
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
@@ -48,20 +51,29 @@ def attempt_in_doubt(step: Step) -> Begun | None:
     return None
 
 
-async def resolve(step: Step, begun: Begun) -> str:
-    """Find out what became of it: it is on record now, or else whose word allows a repeat."""
+async def resolve(step: Step, begun: Begun, failed: str) -> bool:
+    """Find out what became of it. True: try again. False: it is on record now.
+
+    A try that has ``failed`` by itself and is proven not done counts as one; what was cut off by a
+    crash, an abort or a stop does not, nor does what a person wants done again.
+    """
     recent = step.driver.clock() - begun.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
-        return "by key"  # which makes a repeat harmless
-    answer, whose = await _check(step), "by check"
+        return True  # the same key makes a repeat harmless
+    answer, how = await _check(step), "check"
     if isinstance(answer, Unclear):
-        answer, whose = await _ask_person(step, begun.position, answer.why), "by a person"
+        answer, how = await _ask_person(step, begun.position, answer.why), "person"
     if isinstance(answer, Done):
         result = values.encode(step.name, "its result", answer.result)
-        await _learn(step, begun.position, Outcome.DONE, result, whose)
-        return "on record"
-    await _learn(step, begun.position, Outcome.NOT_DONE, NULL, whose)
-    return whose
+        await _learn(step, begun.position, Outcome.DONE, result, how)
+        return False
+    counts = bool(failed) and how == "check"
+    over = counts and tries_left(step) <= 0
+    again = partial(back_off, step) if counts and not over else None
+    await _learn(step, begun.position, Outcome.NOT_DONE, NULL, how, again)
+    if over:
+        await step.record(NULL, failed)
+    return True
 
 
 async def _check(step: Step) -> Any:
@@ -105,11 +117,18 @@ async def _ask_person(step: Step, attempt: int, why: str) -> Any:
             raise StepFailed(step.name, f"outcome unknown: {why}")
 
 
-async def _learn(step: Step, attempt: int, outcome: Outcome, result: Raw, how: str) -> None:
+async def _learn(
+    step: Step,
+    attempt: int,
+    outcome: Outcome,
+    result: Raw,
+    how: str,
+    then: Choose | None = None,
+) -> None:
     learned = e.LateOutcome(
         epoch=step.driver.epoch, attempt=attempt, outcome=outcome, result=result, how=how
     )
-    await step.driver.log.settle(learned)
+    await step.driver.log.settle(learned, then)
 
 
 # ── after a redirect ─────────────────────────────────────────────────────────────────────────

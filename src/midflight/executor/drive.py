@@ -132,6 +132,11 @@ class Driver:
         if course != self.course:
             raise Redirected(self.replay.brief)
 
+    def wait_over(self, state: RunState) -> list[Event]:
+        """What must stand before anything that happens in a run that waits."""
+        waits = state.phase is Phase.WAITING and not self.lost
+        return [e.WaitEnded(epoch=self.epoch)] if waits else []
+
     def look_again(self) -> None:
         """Take in what was published here already, without an await."""
         self.log.absorb(self._watch.ready())
@@ -290,7 +295,9 @@ class Driver:
             return moves.pause if self._hushed("paused") else None
         if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
             return self._after_function()
-        return self._while_running() if state.phase is Phase.RUNNING else None
+        if state.phase is Phase.RUNNING:
+            return self._while_running()
+        return moves.wake if self.wakes else None
 
     def _after_function(self) -> Move | None:
         """It is not being called: it has still to be, or has ended."""
@@ -327,9 +334,18 @@ class Driver:
         return moves.evict if self.rests else None
 
     @property
+    def wakes(self) -> bool:
+        """It waits without its function and has something to do: an answer, a timer, its end."""
+        state, now = self.log.state, self.clock()
+        if state.phase is not Phase.WAITING or self.function.running:
+            return False
+        due = any(until <= now for until in state.timers.values())
+        return due or state.stirred or self.function.ended is not None
+
+    @property
     def only_asks(self) -> bool:
         """Everything that goes on here waits for a person."""
-        working = [step for step in self.steps if not step.asking]
+        working = [step for step in self.steps if not (step.asking or step.idle)]
         return self.asking > 0 and bool(self.log.state.questions) and not working and self.quiet
 
     def _hushed(self, why: str) -> bool:
@@ -355,9 +371,8 @@ class Driver:
             await self._time_has_passed()
 
     def _patience(self) -> float | None:
-        state = self.log.state
-        due = state.due_at
-        moments = [] if due is None else [max(0.0, due - self.clock())]
+        state, now = self.log.state, self.clock()
+        moments = [max(0.0, until - now) for until in self._deadlines()]
         if self.rests and self.agent.evict_after is not None:
             moments.append(self.agent.evict_after)
         if self.replay.unfinished and state.phase is Phase.RUNNING and self.quiet:
@@ -366,6 +381,14 @@ class Driver:
             moments += (step.stalls_in() for step in self.steps)
         return min(moments, default=None)
 
+    def _deadlines(self) -> list[float]:
+        """When this task has to do something. Windows and back-offs are their steps' own."""
+        state = self.log.state
+        if state.phase not in {Phase.RUNNING, Phase.WAITING}:
+            return []
+        found = [q.expires_at for q in state.questions.values() if q.expires_at is not None]
+        return found if self.function.running else [*found, *state.timers.values()]
+
     @property
     def rests(self) -> bool:
         """Nothing happens until somebody outside does something."""
@@ -373,7 +396,9 @@ class Driver:
 
     async def _time_has_passed(self) -> None:
         state, now = self.log.state, self.clock()
-        if any(q.expires_at and q.expires_at <= now for q in state.questions.values()):
+        if self.wakes:
+            return
+        if any(until <= now for until in self._deadlines()):
             await moves.close_expired(self)
         elif state.phase is Phase.RUNNING and (silent := self._stalled()):
             await give_notice(self, f"stalled:{silent.attempt}:{silent.identity}", silent.stall())

@@ -6,17 +6,23 @@ up to that moment; if the journal has moved on meanwhile the driver reads and ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
 
 import anyio
 
-from midflight.errors import JournalConflict
+from midflight.errors import JournalConflict, StoreBusy, StoreFull, StoreUnavailable
 from midflight.inputs import Ids
 from midflight.kernel.decide import record
 from midflight.kernel.fold import advance
 from midflight.kernel.record import Event, Fact, Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Draft, Entry, Store, Submit, View
+from midflight.stores.base import Append, Committed, Draft, Entry, Store, Submit, View
+
+TROUBLE: Final = (StoreBusy, StoreFull, StoreUnavailable)
+AGAIN_S: Final = 0.2
+log: Final = logging.getLogger(__name__)
 
 Choose = Callable[[RunState], Sequence[Event]]
 
@@ -67,38 +73,64 @@ class Logbook:
                     return ()
                 entry = Entry(self.state.journal, self.state.head, events)
                 try:
-                    done = await self._store.append(Append(self._ids(), (entry,)))
+                    done = await self._append(Append(self._ids(), (entry,)))
                 except JournalConflict:
                     await self.catch_up()
                     continue
                 self.absorb(done.records)
                 return done.records
 
-    async def settle(self, fact: Fact) -> tuple[Recorded, ...]:
-        """Record how something ended. A fact never loses: on a conflict the store decides."""
+    async def settle(self, fact: Fact, then: Choose | None = None) -> tuple[Recorded, ...]:
+        """Record how something ended. A fact never loses: on a conflict the store decides.
+
+        ``then`` chooses what follows from it at once, in the same append: no crash falls between.
+        """
         async with self._turn:
-            events = record(self.state, fact)
+            events = _recorded(self.state, fact, then)
             if not events:
                 return ()
             run = self.state.journal
             try:
                 entry = Entry(run, self.state.head, events)
-                done = await self._store.append(Append(self._ids(), (entry,)))
+                done = await self._append(Append(self._ids(), (entry,)))
             except JournalConflict:
-                done = await self._store.submit(Submit(self._ids(), (run,), _recording(run, fact)))
+                request = Submit(self._ids(), (run,), _recording(run, fact, then))
+                done = await self._patiently(lambda: self._store.submit(request))
                 await self.catch_up()
             self.absorb(done.records)
             return done.records
+
+    async def _append(self, decision: Append) -> Committed:
+        return await self._patiently(lambda: self._store.append(decision))
+
+    async def _patiently(self, write: Callable[[], Awaitable[Committed]]) -> Committed:
+        """Repeat it under its id until the store takes it; meanwhile nothing else is written.
+
+        A store that is full or out of reach for a while must not fail a run, and what a tool has
+        done must not be forgotten for it. Ends with the driver.
+        """
+        while True:
+            try:
+                return await write()
+            except TROUBLE as error:
+                about = {"action": "append_repeated", "run": self.state.journal, "error": error}
+                log.warning("The store does not take an append; it is repeated", extra=about)
+                await anyio.sleep(AGAIN_S)
 
     async def catch_up(self) -> None:
         """Fold what the journal has beyond what is known here."""
         self.absorb(await self._store.read(self.state.journal, after=self.state.head))
 
 
-def _recording(run: str, fact: Fact) -> Callable[[View], Draft]:
+def _recorded(state: RunState, fact: Fact, then: Choose | None) -> tuple[Event, ...]:
+    events = record(state, fact)
+    return (*events, *then(state)) if events and then is not None else events
+
+
+def _recording(run: str, fact: Fact, then: Choose | None) -> Callable[[View], Draft]:
     def decided(view: View) -> Draft:
         state = view.states[run]
         assert isinstance(state, RunState)
-        return Draft({run: record(state, fact)})
+        return Draft({run: _recorded(state, fact, then)})
 
     return decided

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from midflight.executor.backoff import RETRY
 from midflight.executor.replay import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
@@ -57,7 +58,9 @@ async def deliver(driver: Driver) -> None:
         text, profile = state.redirect
         if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.quiet:
             return []
+        given_up = [name for name in state.timers if name.startswith(RETRY)]
         return [
+            *(e.TimerCleared(epoch=driver.epoch, name=name) for name in given_up),
             e.RedirectDelivered(
                 epoch=driver.epoch,
                 upto=state.head,
@@ -65,7 +68,7 @@ async def deliver(driver: Driver) -> None:
                 profile=profile,
                 diff=one_line(state.brief, text),
                 calls=tuple(sorted(step.identity for step in driver.steps)),
-            )
+            ),
         ]
 
     await driver.log.decide(delivered)
@@ -98,6 +101,18 @@ async def wait(driver: Driver) -> None:
         return [e.WaitBegan(epoch=driver.epoch)] if waits else []
 
     await driver.log.decide(waiting)
+
+
+async def wake(driver: Driver) -> None:
+    """It has waited long enough without its function: what was answered or is due goes on."""
+    now = driver.clock()
+
+    def woken(state: RunState) -> list[Event]:
+        due = [name for name, until in state.timers.items() if until <= now]
+        cleared = [e.TimerCleared(epoch=driver.epoch, name=name) for name in due]
+        return [*driver.wait_over(state), *cleared] if driver.wakes else []
+
+    await driver.log.decide(woken)
 
 
 async def finish(driver: Driver) -> None:
@@ -195,6 +210,8 @@ async def close_expired(driver: Driver) -> None:
     now = driver.clock()
 
     def closed(state: RunState) -> list[Event]:
+        if state.phase not in {Phase.RUNNING, Phase.WAITING}:
+            return []  # time stands still for a run that is held
         late = [q for q in state.questions.values() if q.expires_at and q.expires_at <= now]
         closing = [e.QuestionClosed(question=q.position, why="expired") for q in late]
         return [] if driver.lost else list(closing)

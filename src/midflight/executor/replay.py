@@ -92,6 +92,7 @@ class Replay:
         self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
         self.taken: dict[str, e.MessagesTaken] = {}
         self.spawned: dict[str, e.ChildSpawned] = {}
+        self.timers: Counter[str] = Counter()  # how often each was set
         self.texts: dict[str, str] = {}  # what steps without a record have said so far
         self.history: deque[Call] = deque(maxlen=HISTORY)
         self.calls_made = 0
@@ -134,6 +135,8 @@ class Replay:
                 self._reused.add(event.step)
             case e.Spoke():
                 self.records[event.step] = Record(position, found.at, "")
+            case e.TimerSet():
+                self.timers[event.name] += 1
             case e.MessagesTaken():
                 self.taken[event.step] = event
             case e.ChildSpawned():
@@ -193,6 +196,7 @@ class Replay:
         self._redirects.clear()
         self._told = 0
         self.questions.clear()
+        self.timers.clear()
         self.guards.clear()
         self._occurrences.clear()
 
@@ -257,6 +261,7 @@ class Replay:
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
         self.guarded_at.clear()
+        self.timers.clear()
         self.stale_question, self.nudged_at, self._base = None, None, 0
         self._latest = self.brief = brief
 

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec import Raw
 
-from midflight.errors import NotPlainData, StepFailed
+from midflight.errors import CorruptEntry, IllegalEvent, NotPlainData, StepFailed
 from midflight.executor import doubt, values
 from midflight.executor.approval import approved
+from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.caps import within_caps
+from midflight.executor.logbook import Choose
 from midflight.executor.replay import Answered
 from midflight.executor.speech import Speech
 from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome, Phase
+from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
@@ -32,8 +35,6 @@ from midflight.tools.base import NotDone, Tool
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
-
-BACKOFF_S: Final = 0.5
 
 
 class Step:
@@ -70,6 +71,7 @@ class Step:
         self._intact: dict[str, str] = {}
         self._resting = True
         self._asking = False
+        self._idle = False
 
     @property
     def noun(self) -> str:
@@ -97,6 +99,16 @@ class Step:
         self.driver.log.stir()
 
     @property
+    def idle(self) -> bool:
+        """Waits before it tries again."""
+        return self._idle
+
+    @idle.setter
+    def idle(self, idle: bool) -> None:
+        self._idle = idle
+        self.driver.log.stir()
+
+    @property
     def key(self) -> str:
         """Stable over every repeat, so that a provider can recognise one."""
         return f"{self.driver.run}:{self.identity}"
@@ -105,8 +117,8 @@ class Step:
         """Do it, and tell the function that waits for it."""
         try:
             result = await (self._read() if self.tool.effect is Effect.READ else self._effect())
-        except asyncio.CancelledError:
-            raise
+        except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
+            raise  # the driver's own affair: the function cannot do anything about it
         except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to who waits
             self._tell(error)
         else:
@@ -144,18 +156,18 @@ class Step:
     # ── reads ────────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> Raw:
-        tries = 0
         while not self._unwanted:
+            await wait_out(self)
             await self.may_start()
+            await self.driver.log.decide(self.driver.wait_over)
             ending = await self._run_tool()
             match ending:
                 case Returned(value=value):
                     return await self.record(*self._encoded(value))
-                case Raised(error=error) if tries >= self.tool.retry:
+                case Raised(error=error) if tries_left(self) <= 0:
                     return await self.record(NULL, words(error))
                 case Raised():
-                    tries += 1
-                    await self._back_off(tries)
+                    await self.driver.log.decide(partial(back_off, self))
                 case Aborted():
                     await self.speech.keep()
                     self.resting = True
@@ -167,6 +179,7 @@ class Step:
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
         )
+        await self.driver.log.decide(self.driver.wait_over)  # a run that waits takes no result
         written = await self.driver.log.settle(settled)
         self.resting = True
         if not written:
@@ -190,38 +203,30 @@ class Step:
         kept = await doubt.wanted_twice(self)
         if kept is not None:
             return kept
-        failures, failure = 0, ""
+        failed = ""  # how the last try came to nothing by itself
         while True:
+            await wait_out(self)
             unknown = doubt.attempt_in_doubt(self)
-            if unknown is not None:
-                resolved = await doubt.resolve(self, unknown)
-                if resolved == "on record":
-                    return await self._recorded(NULL)
-                if resolved == "by check" and failures > max(1, self.tool.retry):
-                    return await self.record(NULL, failure)
+            if unknown is not None and not await doubt.resolve(self, unknown, failed):
+                return await self._recorded(NULL)
             position = await self._begin()
             if position is None:
                 continue
             self.attempt = position
             ending = await self._run_tool()
             outcome, result, error = self._judge(ending)
+            failed = error if isinstance(ending, Raised) else ""
+            clear = outcome is not Outcome.UNKNOWN or self.tool.effect is Effect.WRITE
+            over = bool(failed) and clear and tries_left(self) <= 0
+            again = partial(back_off, self) if failed and clear and not over else None
             if outcome is not Outcome.DONE:
                 await self.speech.keep()
-            await self._settle(position, outcome, result, error)
+            await self._settle(position, outcome, result, error, again)
             if outcome is Outcome.DONE:
                 await self.driver.guards.refresh(self._intact)
                 return await self._recorded(result)
-            if isinstance(ending, Raised):
-                failures, failure = failures + 1, error
-                await self._after_failure(outcome, failures, error)
-
-    async def _after_failure(self, outcome: Outcome, failures: int, error: str) -> None:
-        """Wait before what may be repeated. What is in doubt and may not is resolved first."""
-        if outcome is Outcome.UNKNOWN and self.tool.effect is Effect.ONCE:
-            return
-        if failures > self.tool.retry:
-            await self.record(NULL, error)
-        await self._back_off(failures)
+            if over:
+                return await self.record(NULL, error)
 
     async def _begin(self) -> int | None:
         """Get the start on record. None if a stop came in between: then look again from the top."""
@@ -249,9 +254,8 @@ class Step:
         if not self.driver.may_start(self.course):
             return []
         epoch, tool = self.driver.epoch, self.tool
-        waiting = [e.WaitEnded(epoch=epoch)] if state.phase is Phase.WAITING else []
         return [
-            *waiting,
+            *self.driver.wait_over(state),
             e.AttemptStarted(
                 epoch=epoch,
                 step=self.identity,
@@ -283,11 +287,18 @@ class Step:
                 outcome = Outcome.UNKNOWN if touches else Outcome.ABORTED
                 return outcome, NULL, f"aborted: {why}"
 
-    async def _settle(self, attempt: int, outcome: Outcome, result: Raw, error: str) -> None:
+    async def _settle(
+        self,
+        attempt: int,
+        outcome: Outcome,
+        result: Raw,
+        error: str,
+        then: Choose | None = None,
+    ) -> None:
         settled = e.AttemptSettled(
             epoch=self.driver.epoch, attempt=attempt, outcome=outcome, result=result, error=error
         )
-        await self.driver.log.settle(settled)
+        await self.driver.log.settle(settled, then)
         self.resting = True
 
     async def _recorded(self, result: Raw) -> Raw:
@@ -344,12 +355,15 @@ class Step:
             opened = e.WindowOpened(
                 epoch=driver.epoch, step=self.identity, noun=self.noun, until=until
             )
-            await driver.log.decide(_if(opened, self._starts))
+            await driver.log.decide(partial(self._if_it_starts, opened))
             with anyio.move_on_after(max(0.0, until - driver.clock())):
                 await driver.log.until(self._stops)
             if self._starts():
                 return
             await self.may_start()
+
+    def _if_it_starts(self, event: Event, state: RunState) -> list[Event]:
+        return [*self.driver.wait_over(state), event] if self._starts() else []
 
     def _starts(self) -> bool:
         return self.driver.may_start(self.course)
@@ -368,15 +382,6 @@ class Step:
         self.resting = False
         self.call = call
         return await call.run()
-
-    async def _back_off(self, tries: int) -> None:
-        self.resting = True
-        with anyio.move_on_after(BACKOFF_S * 2 ** (tries - 1)):
-            await self.driver.log.until(self._stops)
-
-
-def _if(event: Event, allowed: Any) -> Any:
-    return lambda _state: [event] if allowed() else []
 
 
 def words(error: BaseException) -> str:

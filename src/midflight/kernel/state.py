@@ -160,10 +160,14 @@ class RunState:
 
     @property
     def due_at(self) -> float | None:
-        """When time alone changes something: an expiry, a hold window, a back-off."""
+        """When time alone changes something: an expiry, a hold window, a back-off.
+
+        A question of a paused run does not expire: nobody could see what its answer would do.
+        """
         if self.phase in ENDS or not (self.questions or self.timers or self.windows):
             return None
-        times = [q.expires_at for q in self.questions.values() if q.expires_at is not None]
+        asked = () if self.phase is Phase.PAUSED else self.questions.values()
+        times = [q.expires_at for q in asked if q.expires_at is not None]
         times += self.timers.values()
         times += (until for _, until in self.windows.values())
         return min(times, default=None)

@@ -1,0 +1,57 @@
+"""Waiting before the next try, on record: a crash neither shortens it nor forgets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from midflight.kernel import events as e
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Event
+from midflight.kernel.state import RunState
+
+if TYPE_CHECKING:
+    from midflight.executor.steps import Step
+
+RETRY: Final = "retry:"  # the timers of steps that wait before they try again
+BACKOFF_S: Final = 0.5  # before the second try, and twice as long before each one after it
+
+
+def _timer(step: Step) -> str:
+    return f"{RETRY}{step.identity}"
+
+
+def tries_left(step: Step) -> int:
+    """Each try but the first has a timer on record, so no crash gives a step more of them."""
+    return step.tool.retry - step.driver.replay.timers[_timer(step)]
+
+
+def back_off(step: Step, state: RunState) -> list[Event]:
+    """Set the timer for the next try."""
+    driver, timer = step.driver, _timer(step)
+    if state.epoch != driver.epoch or state.phase not in {Phase.RUNNING, Phase.PAUSING}:
+        return []
+    until = driver.clock() + BACKOFF_S * 2 ** driver.replay.timers[timer]
+    return [e.TimerSet(epoch=driver.epoch, name=timer, until=until)]
+
+
+async def wait_out(step: Step) -> None:
+    """What is left of a back-off, also of one that began before a crash or an eviction."""
+    driver, timer = step.driver, _timer(step)
+
+    def cleared(state: RunState) -> list[Event]:
+        if timer not in state.timers or not driver.may_start(step.course):
+            return []
+        return [*driver.wait_over(state), e.TimerCleared(epoch=driver.epoch, name=timer)]
+
+    while timer in driver.log.state.timers:
+        await step.may_start()
+        left = driver.log.state.timers.get(timer, 0.0) - driver.clock()
+        if left <= 0:
+            await driver.log.decide(cleared)
+            continue
+        step.idle = True
+        with anyio.move_on_after(left):
+            await driver.log.until(lambda: not driver.may_start(step.course))
+        step.idle = False

@@ -1,0 +1,201 @@
+"""What a driver finds when it takes over, and what must not bring it down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.errors import StoreFull
+from midflight.kernel import events as e
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Event
+from midflight.run import Run, agent
+from midflight.stores.base import Append, Committed, Store
+from midflight.tools.base import tool
+from scenarios.conftest import Open
+from scenarios.stage import Stage
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_model_call_is_aborted_by_a_pause_and_made_again_after_a_crash(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("model")
+    think = stage.writer(effect="model", undo=None)
+    stage.gate("plan")
+
+    @agent()
+    async def thinker(run: Run) -> object:
+        return await run.step("Think", think, "plan")
+
+    async with crashing(thinker) as control:
+        run = await control.start(thinker, "think")
+        await stage.until_begun("plan")
+        await control.applied(await control.pause(run))
+        await control.resume(run)
+        await stage.until_begun("plan", times=2)
+
+    stage.gate("plan").set()
+    async with driving(thinker) as control:
+        assert await control.result(run) == "made plan"
+    assert (stage.begun, stage.done) == (["plan"] * 3, ["plan"])
+
+
+async def test_a_model_call_that_fails_is_a_step_that_failed(driving: Open) -> None:
+    @tool(effect="model", name="model.fails")
+    async def think() -> str:
+        raise ConnectionError("overloaded")
+
+    @agent()
+    async def thinker(run: Run) -> object:
+        return await run.step("Think", think)
+
+    async with driving(thinker) as control:
+        state = await control.ended(await control.start(thinker, "think"))
+        assert state.phase is Phase.FAILED
+        assert "step 'Think' failed: ConnectionError: overloaded" in state.error
+
+
+async def test_a_pause_during_the_release_of_a_lock_is_kept_and_the_release_goes_on_after_it(
+    driving: Open,
+) -> None:
+    stage = Stage("release-pause")
+    two = [stage.locker("a"), stage.locker("b")]
+    stage.gate("release b")
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        for lock in two:
+            await run.step("Lock", lock, lock.noun)
+        return "worked"
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("release b")
+        accepted = await control.pause(run)
+        stage.gate("release b").set()
+        with anyio.fail_after(5):
+            await control.applied(accepted)
+        assert (await control.state(run)).phase is Phase.PAUSED
+        assert stage.done == ["a", "b", "release b"]
+
+        await control.resume(run)
+        with anyio.fail_after(5):
+            assert await control.result(run) == "worked"
+        assert stage.done == ["a", "b", "release b", "release a"]
+
+
+async def test_stop_now_in_the_middle_of_undoing_skips_the_rest_but_frees_locks(
+    driving: Open,
+) -> None:
+    stage = Stage("now-undoing")
+    lock, make, last = stage.locker("a"), stage.writer(), stage.locker("b")
+    stage.gate("end")
+    stage.gate("release b")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Lock", lock, "a")
+        await run.step("Make", make, "list")
+        await run.step("Lock", last, "b")
+        await run.step("Read", stage.reader(), "end")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("end")
+        await control.cancel(run)
+        await stage.until_begun("release b")
+        await control.cancel(run, now=True)
+        stage.gate("release b").set()
+        with anyio.fail_after(5):
+            assert (await control.ended(run)).phase is Phase.CANCELLED
+        assert stage.done == ["a", "list", "b", "release b", "release a"]
+
+
+FULL = StoreFull("no space left. Nothing was appended.")
+
+
+class Weak:
+    """Passes everything on to a store that fails a few times at one kind of event."""
+
+    def __init__(
+        self,
+        store: Store,
+        fails: int,
+        at: type[Event] = e.AttemptStarted,
+        error: Exception = FULL,
+    ) -> None:
+        self._store = store
+        self._fails = fails
+        self._at = at
+        self._error = error
+
+    async def append(self, decision: Append) -> Committed:
+        events = [event for entry in decision.entries for event in entry.events]
+        if self._fails and any(isinstance(event, self._at) for event in events):
+            self._fails -= 1
+            raise self._error
+        return await self._store.append(decision)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_a_store_that_fails_for_a_moment_brings_down_neither_engine_nor_run(
+    store: Store, tmp_path: Path
+) -> None:
+    stage = Stage("weak")
+    make = stage.writer()
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        return await run.step("Make", make, run.brief)
+
+    weak = cast("Store", Weak(store, fails=2))
+    async with LocalEngine.open(weak, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        runs = [await control.start(clerk, brief) for brief in ("a", "b", "c")]
+        with anyio.fail_after(5):
+            assert [await control.result(run) for run in runs] == ["made a", "made b", "made c"]
+    assert sorted(stage.done) == ["a", "b", "c"]
+
+
+async def test_a_slip_of_the_driver_itself_leaves_the_other_runs_alone(
+    store: Store, tmp_path: Path
+) -> None:
+    """Also an error that is none of ours ends one driver, and is seen to again."""
+
+    make = Stage("slip").writer()
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        return await run.step("Make", make, run.brief)
+
+    slipping = cast("Store", Weak(store, 1, at=e.RunEntered, error=KeyError("a slip")))
+    async with LocalEngine.open(slipping, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        runs = [await control.start(clerk, brief) for brief in ("a", "b")]
+        with anyio.fail_after(5):
+            assert [await control.result(run) for run in runs] == ["made a", "made b"]
+
+
+async def test_runs_that_nobody_here_can_drive_do_not_hide_those_that_somebody_can(
+    store: Store, driving: Open
+) -> None:
+    @agent()
+    async def clerk(run: Run) -> str:
+        return run.brief
+
+    strangers = Control(store)
+    for number in range(120):
+        await strangers.start("nobody-knows", "work", key=f"{number:03}")
+    run = await strangers.start(clerk, "mine", key="zzz")
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == "mine"

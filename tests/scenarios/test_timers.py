@@ -1,0 +1,404 @@
+"""Time that has to pass: back-off, hold windows and expiry survive eviction and a crash."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+
+from midflight.control import Control
+from midflight.errors import StepFailed
+from midflight.kernel import events as e
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Event, Recorded
+from midflight.run import Agent, Run, agent
+from midflight.tools.base import NotDone, Tool, tool
+from scenarios.conftest import Open
+from scenarios.stage import Stage
+
+pytestmark = pytest.mark.anyio
+
+
+def impatient(agent: Agent) -> Agent:
+    """The same agent, let go as soon as it rests."""
+    return Agent(agent.name, agent.function, evict_after=0.01)
+
+
+async def history(control: Control, run: str, *kinds: type[Event]) -> list[Recorded]:
+    return [r for r in await control.store.read(run) if isinstance(r.event, kinds)]
+
+
+class Flaky:
+    """A tool that fails a few times before it works."""
+
+    def __init__(self, name: str, fails: int, error: Exception, **declared: object) -> None:
+        self.at: list[float] = []
+        self._fails = fails
+        self._error = error
+
+        async def work() -> str:
+            self.at.append(time.time())  # noqa: TID251 - as the store's clock has it
+            if len(self.at) <= self._fails:
+                raise self._error
+            return "worked"
+
+        self.tool: Tool = tool(name=f"flaky.{name}", **declared)(work)  # type: ignore[arg-type]
+
+
+TOOLS = pytest.mark.parametrize(
+    ("effect", "error"),
+    [("read", OSError("busy")), ("model", OSError("busy")), ("write", NotDone("busy"))],
+)
+
+
+@TOOLS
+async def test_a_crash_neither_shortens_a_back_off_nor_gives_more_tries(
+    driving: Open, crashing: Open, effect: str, error: Exception
+) -> None:
+    flaky = Flaky(f"crash-{effect}", 9, error, effect=effect, retry=1)
+
+    @agent()
+    async def worker(run: Run) -> object:
+        return await run.step("Work", flaky.tool)
+
+    async with crashing(worker) as control:
+        run = await control.start(worker, "work")
+        await control.until(run, lambda state: bool(state.timers))
+    assert len(flaky.at) == 1
+
+    async with driving(worker) as control:
+        assert (await control.ended(run)).phase is Phase.FAILED
+        (timer,) = await history(control, run, e.TimerSet)
+    assert isinstance(timer.event, e.TimerSet)
+    assert len(flaky.at) == 2, "one try and one retry, however often somebody takes over"
+    assert flaky.at[1] >= timer.event.until, (
+        "the second try has waited as long as the first driver wanted"
+    )
+
+
+async def test_a_back_off_is_on_record_in_the_same_append_as_the_failure(driving: Open) -> None:
+    flaky = Flaky("together", 1, NotDone("busy"), effect="write", retry=1)
+
+    @agent()
+    async def worker(run: Run) -> object:
+        return await run.step("Work", flaky.tool)
+
+    async with driving(worker) as control:
+        run = await control.start(worker, "work")
+        assert await control.result(run) == "worked"
+        settled, timer, *_ = await history(control, run, e.AttemptSettled, e.TimerSet)
+    assert (timer.position, timer.at) == (settled.position + 1, settled.at)
+
+
+async def test_a_paused_run_does_not_try_again_however_long_it_rests(driving: Open) -> None:
+    flaky = Flaky("paused", 1, OSError("busy"), effect="read", retry=1)
+
+    @agent()
+    async def worker(run: Run) -> object:
+        return await run.step("Work", flaky.tool)
+
+    letting_go = impatient(worker)
+    async with driving(letting_go) as control:
+        run = await control.start(letting_go, "work")
+        await control.until(run, lambda state: bool(state.timers))
+        await control.pause(run)
+        state = await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
+        await anyio.sleep(max(state.timers.values()) - time.time() + 0.2)  # noqa: TID251
+        resting = await control.state(run)
+        assert (resting.epoch, len(flaky.at)) == (state.epoch, 1), "nobody has woken it"
+
+        await control.resume(run)
+        assert await control.result(run) == "worked"
+
+
+async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(driving: Open) -> None:
+    flaky = Flaky("waiting", 1, OSError("busy"), effect="read", retry=1)
+    worked: list[str] = []
+
+    @agent()
+    async def worker(run: Run) -> object:
+        async def work() -> None:
+            worked.append(await run.step("Work", flaky.tool))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(work)
+            answer = await run.ask("Which?")
+        return answer.payload
+
+    letting_go = impatient(worker)
+    async with driving(letting_go) as control:
+        run = await control.start(letting_go, "work")
+        state = await control.until(run, lambda s: s.phase is Phase.WAITING and not s.driver)
+        until = state.due_at
+        assert until == max(state.timers.values())
+        with anyio.fail_after(5):
+            state = await control.until(
+                run, lambda s: s.phase is Phase.WAITING and not s.driver and not s.timers
+            )
+        assert (len(flaky.at), state.due_at) == (2, None)
+        assert flaky.at[1] >= until
+
+        await control.answer(run, next(iter(state.questions)), "this")
+        assert (await control.result(run), worked[-1]) == ("this", "worked")
+        assert len(flaky.at) == 2, "the read is on record"
+
+
+async def test_a_question_of_a_run_that_was_let_go_expires_and_the_run_goes_on(
+    driving: Open,
+) -> None:
+    @agent()
+    async def asker(run: Run) -> object:
+        answer = await run.ask("Which?", expires_in=0.3)
+        return [answer.given, answer.payload]
+
+    letting_go = impatient(asker)
+    async with driving(letting_go) as control:
+        run = await control.start(letting_go, "ask")
+        state = await control.until(run, lambda s: s.phase is Phase.WAITING and not s.driver)
+        assert state.due_at is not None
+        with anyio.fail_after(5):
+            assert await control.result(run) == [False, None]
+        (closed,) = await history(control, run, e.QuestionClosed)
+        assert closed.at >= state.due_at
+
+
+async def test_a_question_expires_although_the_process_that_asked_has_died(
+    driving: Open, crashing: Open
+) -> None:
+    @agent()
+    async def asker(run: Run) -> object:
+        return (await run.ask("Which?", expires_in=0.3)).given
+
+    async with crashing(asker) as control:
+        run = await control.start(asker, "ask")
+        state = await control.until(run, lambda s: s.phase is Phase.WAITING)
+    async with driving(asker) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) is False
+        (closed,) = await history(control, run, e.QuestionClosed)
+        assert state.due_at is not None
+        assert closed.at >= state.due_at
+
+
+@pytest.mark.parametrize("let_go", [True, False])
+async def test_a_question_of_a_paused_run_waits_until_it_is_resumed(
+    driving: Open, let_go: bool
+) -> None:
+    @agent()
+    async def asker(run: Run) -> object:
+        return (await run.ask("Which?", expires_in=0.2)).given
+
+    asking = impatient(asker) if let_go else asker
+    async with driving(asking) as control:
+        run = await control.start(asking, "ask")
+        await control.until(run, lambda s: s.phase is Phase.WAITING)
+        await control.pause(run)
+        await anyio.sleep(0.4)
+        state = await control.state(run)
+        assert (len(state.questions), state.epoch) == (1, 1)
+
+        await control.resume(run)
+        with anyio.fail_after(5):
+            assert await control.result(run) is False
+
+
+async def test_a_hold_begins_anew_after_a_crash_and_is_then_kept_in_full(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("hold-crash")
+    send = stage.writer(irreversible=True, undo=None, approval=False, hold=0.3)
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        return await run.step("Send", send, "letter")
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await control.until(run, lambda state: bool(state.windows))
+        await anyio.sleep(0.2)
+    assert stage.begun == []
+
+    async with driving(clerk) as control:
+        assert await control.result(run) == "made letter"
+        first, second = await history(control, run, e.WindowOpened)
+        (started,) = await history(control, run, e.AttemptStarted)
+        (claimed,) = (await history(control, run, e.DriverClaimed))[1:]
+    assert isinstance(second.event, e.WindowOpened)
+    assert first.position < claimed.position < second.position < started.position
+    assert started.at >= second.event.until >= second.at + 0.29
+
+
+async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(driving: Open) -> None:
+    """A redirect waits for an effect; a window beside it has run out. Nothing must spin."""
+    stage = Stage("hold-spin")
+    make = stage.writer()
+    send = tool(effect="once", name="hold-spin.send", hold=0.05)(stage.reader().function)
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        if run.brief == "again":
+            return "redirected"
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.step, "Make", make, "slow")
+            group.start_soon(run.step, "Send", send, "letter")
+        return "sent"
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        await control.until(run, lambda state: bool(state.windows))
+        await control.redirect(run, "again")
+        await anyio.sleep(0.1)
+        before = time.process_time()
+        await anyio.sleep(0.5)
+        assert time.process_time() - before < 0.25
+        stage.gate("slow").set()
+        assert await control.result(run) == "redirected"
+        assert "letter" not in stage.begun
+
+
+@pytest.mark.parametrize("effect", ["read", "write", "model"])
+async def test_a_tool_that_always_fails_is_tried_as_often_as_it_says_and_no_more(
+    driving: Open, effect: str
+) -> None:
+    flaky = Flaky(f"always-{effect}", 99, ValueError("no"), effect=effect, retry=1)
+
+    @agent()
+    async def worker(run: Run) -> object:
+        try:
+            return await run.step("Work", flaky.tool)
+        except StepFailed as failed:
+            return failed.error
+
+    async with driving(worker) as control:
+        with anyio.fail_after(5):
+            assert await control.result(await control.start(worker, "work")) == "ValueError: no"
+    assert len(flaky.at) == 2
+
+
+async def test_what_a_check_proves_not_done_is_tried_as_often_as_it_says(driving: Open) -> None:
+    async def never_happened(_: object) -> NotDone:
+        return NotDone()
+
+    flaky = Flaky("checked", 99, ValueError("no"), effect="once", retry=1, check=never_happened)
+
+    @agent()
+    async def worker(run: Run) -> object:
+        try:
+            return await run.step("Work", flaky.tool)
+        except StepFailed as failed:
+            return failed.error
+
+    async with driving(worker) as control:
+        with anyio.fail_after(5):
+            assert await control.result(await control.start(worker, "work")) == "ValueError: no"
+    assert len(flaky.at) == 2
+
+
+async def test_one_of_two_answers_brings_a_run_on_that_was_let_go(driving: Open) -> None:
+    stage = Stage("two-questions")
+    make = stage.writer()
+
+    @agent()
+    async def asker(run: Run) -> list[object]:
+        got: dict[str, object] = {}
+
+        async def ask(what: str) -> None:
+            got[what] = await run.step(f"Make {what}", make, (await run.ask(what)).payload)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, "a")
+            group.start_soon(ask, "b")
+        return [got["a"], got["b"]]
+
+    letting_go = impatient(asker)
+    async with driving(letting_go) as control:
+        run = await control.start(letting_go, "ask")
+        state = await control.until(
+            run, lambda s: s.phase is Phase.WAITING and not s.driver and len(s.questions) == 2
+        )
+        first, second = state.questions
+        await control.answer(run, first, "one")
+        await stage.until_begun("one")
+        await control.until(run, lambda s: s.phase is Phase.WAITING and not s.driver)
+        await control.answer(run, second, "two")
+
+        assert await control.result(run) == ["made one", "made two"]
+
+
+async def test_the_first_answer_may_end_a_run_that_asks_for_two(driving: Open) -> None:
+    @agent()
+    async def asker(run: Run) -> list[object]:
+        got: list[object] = []
+
+        async with anyio.create_task_group() as group:
+
+            async def ask(what: str) -> None:
+                got.append((await run.ask(what)).payload)
+                group.cancel_scope.cancel()
+
+            group.start_soon(ask, "a")
+            group.start_soon(ask, "b")
+        return got
+
+    async with driving(asker) as control:
+        run = await control.start(asker, "ask")
+        state = await control.until(
+            run, lambda s: s.phase is Phase.WAITING and len(s.questions) == 2
+        )
+        await control.answer(run, max(state.questions), "this")
+        with anyio.fail_after(5):
+            assert await control.result(run) == ["this"]
+
+
+async def test_of_two_approvals_the_first_opens_its_hold_while_the_other_is_awaited(
+    driving: Open,
+) -> None:
+    stage = Stage("two-approvals")
+    send = stage.writer(irreversible=True, undo=None, hold=0.05)
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.step, "Send a", send, "a")
+            group.start_soon(run.step, "Send b", send, "b")
+        return "sent"
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        state = await control.until(
+            run, lambda s: s.phase is Phase.WAITING and len(s.questions) == 2
+        )
+        first, second = state.questions
+        await control.answer(run, first, "approve")
+        with anyio.fail_after(5):
+            while len(stage.done) < 1:
+                await stage.news.wait()
+            await control.answer(run, second, "approve")
+            assert await control.result(run) == "sent"
+
+
+async def test_a_plan_may_be_set_while_something_is_asked(driving: Open) -> None:
+    waits = anyio.Event()
+
+    @agent()
+    async def asker(run: Run) -> object:
+        async def plan() -> None:
+            await waits.wait()
+            await run.plan("Ask", "Go on")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(plan)
+            answer = await run.ask("Which?")
+        return answer.payload
+
+    async with driving(asker) as control:
+        run = await control.start(asker, "ask")
+        await control.until(run, lambda s: s.phase is Phase.WAITING)
+        waits.set()
+        with anyio.fail_after(5):
+            state = await control.until(run, lambda s: s.phase is Phase.WAITING and bool(s.plan))
+        await control.answer(run, next(iter(state.questions)), "this")
+        assert await control.result(run) == "this"
