@@ -87,7 +87,6 @@ class RunContext:
             return await self._from_record(name, record, kind)
         step = Step(
             driver,
-            what,
             identity,
             name,
             tool,
@@ -228,7 +227,7 @@ class RunContext:
             )
         except Signal as signal:
             if isinstance(signal, Redirected):
-                driver.replay.forget_turn(what)
+                driver.replay.forget_turn(step)
             raise self._noted(signal) from None
 
     async def inbox(self) -> list[Message]:

@@ -109,6 +109,7 @@ class Replay:
         self._begun: dict[int, Begun] = {}
         self._by_step: dict[str, list[int]] = {}
         self._occurrences: Counter[str] = Counter()
+        self._free: dict[str, list[int]] = {}  # turns that were taken and not used
 
     # ── listening ────────────────────────────────────────────────────────────────────────────
 
@@ -198,7 +199,7 @@ class Replay:
         self.questions.clear()
         self.timers.clear()
         self.guards.clear()
-        self._occurrences.clear()
+        self._begin_counting()
 
     def _hear_question(
         self,
@@ -222,7 +223,7 @@ class Replay:
 
     def _note_call(self, step: str, result: Raw, failed: bool) -> None:
         """Remember what came of a call, to see a run that goes in circles."""
-        call = step.rpartition("#")[0] or step
+        call, _ = _turn(step)
         self.history.append(Call(call, values.digest(bytes(result)), failed))
         self.calls_made += 1
 
@@ -269,7 +270,7 @@ class Replay:
 
     def enter(self) -> None:
         """The function is called (again): it must ask for everything since its start."""
-        self._occurrences.clear()
+        self._begin_counting()
         self._told = 0
         self.brief, self.now = self._began
         on_record = {step: record.position for step, record in self.records.items()}
@@ -278,6 +279,10 @@ class Replay:
             for step, position in (on_record | self._doubts).items()
             if position > self._base or step in self._reused
         }
+
+    def _begin_counting(self) -> None:
+        self._occurrences.clear()
+        self._free.clear()
 
     @property
     def unfinished(self) -> bool:
@@ -319,10 +324,18 @@ class Replay:
         return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:
-        """The n-th time that this is asked for since the function was entered."""
-        self._occurrences[what] += 1
-        number = self._occurrences[what]
-        return what if number == 1 else f"{what}#{number}"
+        """The n-th time that this is asked for since the function was entered.
+
+        Once needs no number, unless what follows a ``#`` of its own could be taken for one.
+        """
+        free = self._free.get(what)
+        if free:
+            number = min(free)
+            free.remove(number)
+        else:
+            self._occurrences[what] += 1
+            number = self._occurrences[what]
+        return what if number == 1 and "#" not in what else f"{what}#{number}"
 
     def scoped(self, what: str, *, reusable: bool = True) -> str:
         """An unkeyed identity: new after a snapshot, and after a redirect unless reusable."""
@@ -331,8 +344,8 @@ class Replay:
 
     def forget_turn(self, step: str) -> None:
         """A call that was told of a redirect has not used up its turn."""
-        what = step.rpartition("#")[0] or step
-        self._occurrences[what] -= 1
+        what, number = _turn(step)
+        self._free.setdefault(what, []).append(number)
 
     def find(self, step: str) -> Record | None:
         """The record of a step, if there is one and it is its turn."""
@@ -367,3 +380,9 @@ class Replay:
     def begun(self, position: int) -> Begun:
         """What was begun at a position."""
         return self._begun[position]
+
+
+def _turn(step: str) -> tuple[str, int]:
+    """What an identity stands for, and for which time: the inverse of ``Replay.identity``."""
+    what, mark, number = step.rpartition("#")
+    return (what, int(number)) if mark else (step, 1)

@@ -43,7 +43,6 @@ class Step:
     def __init__(
         self,
         driver: Driver,
-        what: str,
         identity: str,
         name: str,
         tool: Tool,
@@ -65,7 +64,6 @@ class Step:
         self.attempt = 0  # where the attempt under way is on record
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self.speech = Speech(self)
-        self._what = what
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self._unwanted = False
         self._intact: dict[str, str] = {}
@@ -130,7 +128,7 @@ class Step:
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
-            self.driver.replay.forget_turn(self._what)
+            self.driver.replay.forget_turn(self.identity)
         if not self.future.done():
             self.future.set_exception(error)
 
