@@ -26,7 +26,7 @@ class Cord:
         self.torn = anyio.Event()
 
     def pull(self, after: int = 0, *, unheard: bool = False) -> None:
-        """Tear once ``after`` more appends are on the disk; ``unheard``: nobody is told of the last."""
+        """Tear after so many more appends; ``unheard``: nobody is told of the last of them."""
         self._left, self._unheard = after, unheard
 
     async def append(self, decision: Append) -> Committed:

@@ -89,4 +89,4 @@ class Stage:
             what = performed.args[0]
             return Done(f"made {what}") if what in self.done else NotDone()
 
-        return self.writer(check=look_up, **declared)
+        return self.writer(check=look_up, **declared)  # type: ignore[arg-type]

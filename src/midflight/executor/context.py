@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -34,7 +34,6 @@ class RunContext:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._course = driver.course
         self._signals = 0
         self._chance = random.Random(self._seed())
         self.restored: Any = driver.restored
@@ -53,7 +52,7 @@ class RunContext:
     def brief(self) -> str:
         """See ``Run.brief``."""
         refuse_inside_a_step("run.brief")
-        return self._driver.replay.brief
+        return self._driver.brief
 
     @property
     def input(self) -> Any:
@@ -92,7 +91,7 @@ class RunContext:
             tool,
             call=(args, kwargs),
             given=given,
-            course=self._course,
+            course=driver.heard,
             refreshing=outdated,
         )
         driver.steps.add(step)
@@ -122,8 +121,9 @@ class RunContext:
     async def _result(self, step: Step) -> Any:
         try:
             return await step.future
-        except Signal as signal:
-            raise self._noted(signal) from None
+        except Signal:
+            self._note()
+            raise
         except asyncio.CancelledError:  # the function's own timeout, or its end
             step.give_up()
             raise
@@ -146,10 +146,9 @@ class RunContext:
         given = values.encode(f"spawn {called}", "its input", input)
         digest = values.digest(brief.encode() + bytes(given))
         what = self._what(key, f"spawn:{called}:{digest}")
-        step = self._driver.replay.identity(what)
-        with self._noting():
+        async with self._turn(what, f"spawn {called}") as (step, course):
             return await children.spawn(
-                self._driver, step, agent, brief, given=given, limits=limits, course=self._course
+                self._driver, step, agent, brief, given=given, limits=limits, course=course
             )
 
     # ── people ───────────────────────────────────────────────────────────────────────────────
@@ -161,7 +160,7 @@ class RunContext:
         await self._driver.log.decide(
             lambda s: (
                 [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
-                if s.plan != steps and self._driver.may_start(self._course)
+                if s.plan != steps and self._driver.may_start(self._driver.heard)
                 else []
             )
         )
@@ -214,9 +213,8 @@ class RunContext:
         driver = self._driver
         about = values.digest(bytes(values.encode(kind, "its schema", schema)))
         what = self._what("", f"{kind}:{message}:{about}")
-        step = driver.replay.identity(what)
         expires_at = None if expires_in is None else driver.clock() + expires_in
-        try:
+        async with self._turn(what, f"the question {message!r}") as (step, course):
             return await driver.ask(
                 step,
                 kind,
@@ -224,27 +222,24 @@ class RunContext:
                 schema=schema,
                 expires_at=expires_at,
                 answerers=tuple(answerers),
+                course=course,
             )
-        except Signal as signal:
-            if isinstance(signal, Redirected):
-                driver.replay.forget_turn(step)
-            raise self._noted(signal) from None
 
     async def inbox(self) -> list[Message]:
         """See ``Run.inbox``."""
         refuse_inside_a_step("run.inbox")
         await self._listen()
-        step = self._driver.replay.identity(self._what("", "inbox", reusable=False))
-        with self._noting():
-            return await talk.take_messages(self._driver, step, self._course)
+        what = self._what("", "inbox", reusable=False)
+        async with self._turn(what, "the inbox") as (step, course):
+            return await talk.take_messages(self._driver, step, course)
 
     async def say(self, text: str) -> None:
         """See ``Run.say``."""
         refuse_inside_a_step("run.say")
         await self._listen()
         what = self._what("", f"say:{values.digest(text.encode())}")
-        with self._noting():
-            await talk.say(self._driver, self._driver.replay.identity(what), text, self._course)
+        async with self._turn(what, "something to say") as (step, course):
+            await talk.say(self._driver, step, text, course)
 
     def notices(self) -> list[str]:
         """See ``Run.notices``."""
@@ -269,14 +264,12 @@ class RunContext:
         saved = e.StateSaved(
             epoch=driver.epoch, state=values.encode("snapshot", "the state", state)
         )
-        with self._noting():
+        async with self._turn("snapshot", "a snapshot") as (_, course):
             while True:
-                await driver.log.until(lambda: driver.movable(self._course))
-                driver.raise_if_told(self._course)
+                await driver.log.until(lambda: driver.movable(course))
+                driver.raise_if_told(course)
                 if await driver.log.decide(
-                    lambda s: (
-                        [*driver.wait_over(s), saved] if driver.may_start(self._course) else []
-                    )
+                    lambda s: [*driver.wait_over(s), saved] if driver.may_start(course) else []
                 ):
                     break
         self._chance = random.Random(self._seed())
@@ -297,21 +290,38 @@ class RunContext:
 
     async def _listen(self) -> None:
         """Raise what has to be told; a function that will not hear it waits for ever."""
-        if self._signals >= PATIENCE and self._driver.told is not None:
+        driver = self._driver
+        if self._signals >= PATIENCE and driver.told is not None:
             await anyio.sleep_forever()
-        with self._noting():
-            self._driver.raise_if_told(self._course)
-
-    @contextmanager
-    def _noting(self) -> Iterator[None]:
+        driver.note_call()
         try:
-            yield
-        except Signal as signal:
-            raise self._noted(signal) from None
+            driver.raise_if_told(driver.heard)
+        except Signal:
+            self._note()
+            raise
 
-    def _noted(self, signal: Signal) -> Signal:
-        if isinstance(signal, Redirected):
-            self._course = self._driver.course
-        else:
-            self._signals += 1
-        return signal
+    @asynccontextmanager
+    async def _turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
+        """One call that may wait and is no step: its identity, and the course it is made on."""
+        driver, course = self._driver, self._driver.heard
+        identity = driver.replay.identity(what)
+        driver.waiting[identity] = called
+        driver.log.stir()
+        try:
+            await driver.log.until(
+                lambda: not driver.replay.is_told(identity) or driver.movable(course)
+            )
+            driver.raise_if_told(course)
+            yield identity, course
+        except Signal as signal:
+            if isinstance(signal, Redirected):
+                driver.replay.forget_turn(identity)
+            self._note()
+            raise
+        finally:
+            del driver.waiting[identity]
+            driver.log.stir()
+
+    def _note(self) -> None:
+        """Once more it was told to stop: whether it hears that is up to it, but not for ever."""
+        self._signals += self._driver.told is not None

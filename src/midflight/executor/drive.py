@@ -71,7 +71,10 @@ class Driver:
         self.log = Logbook(store, state, ids)
         self.replay = Replay()
         self.steps: set[Step] = set()
-        self.course = 0
+        self.course = 0  # redirects that were told
+        self.heard = 0  # of them the function has heard
+        self.brief = ""  # as the function sees it
+        self.waiting: dict[str, str] = {}  # calls of the function that are no steps, by identity
         self.told: Signal | None = None
         self.asking = 0
         self.input: Raw = NULL
@@ -130,7 +133,31 @@ class Driver:
         if self.told is not None:
             raise self.told
         if course != self.course:
-            raise Redirected(self.replay.brief)
+            self.heard, self.brief = self.course, self.replay.brief
+            raise Redirected(self.brief)
+
+    @property
+    def calls(self) -> set[str]:
+        """The calls of the function that wait for something."""
+        return {step.identity for step in self.steps} | self.waiting.keys()
+
+    def tell_redirect(self) -> None:
+        """The calls that waited raise it, or else the next one; the others are not disturbed."""
+        told = self.replay.redirect()
+        self.function.redirected(told.brief)
+        self.course += 1
+        if told.calls:
+            self.heard = self.course
+            for step in self.steps:
+                if step.identity not in told.calls:  # asked for since
+                    step.course = self.course
+        self.log.stir()
+
+    def note_call(self) -> None:
+        """The function makes a call. At replay it hears of a redirect at the same one."""
+        if self.log.state.phase is Phase.RUNNING and self.replay.redirect_due(self.calls):
+            self.tell_redirect()
+        self.replay.calls += 1
 
     def wait_over(self, state: RunState) -> list[Event]:
         """What must stand before anything that happens in a run that waits."""
@@ -157,6 +184,7 @@ class Driver:
         answerers: tuple[str, ...] = (),
         about: int = 0,
         replaces: str = "",
+        course: int | None = None,
     ) -> Answered:
         """Open a question under a step's name, or find it again; wait for its answer.
 
@@ -164,7 +192,7 @@ class Driver:
         """
         if (before := self.replay.given_before.get(step)) is not None:
             return before
-        course = self.course
+        course = self.course if course is None else course
         asked = e.QuestionOpened(
             epoch=self.epoch,
             kind=kind,
@@ -194,7 +222,7 @@ class Driver:
                 self.raise_if_told(course)
                 await self.log.decide(opened)
             question = self.replay.questions[step]
-            await self.log.until(lambda: question in self.replay.answers or self._told(course))
+            await self.log.until(lambda: self.replay.is_answered(question) or self._told(course))
         finally:
             self.asking -= 1
             self.log.stir()
@@ -220,6 +248,7 @@ class Driver:
             raw = await self.store.blob(saved.blob.hash) if saved.blob else bytes(saved.state)
             self.restored = values.decode(raw)
         self.replay.enter()
+        self.brief, self.heard = self.replay.brief, self.course
         self.guards.enter()
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
@@ -313,8 +342,7 @@ class Driver:
         return stale.hold_for_code if by_itself and self.replay.unfinished else moves.finish
 
     def _while_running(self) -> Move | None:
-        waiting = {step.identity for step in self.steps}
-        if self.replay.redirect_due(waiting):
+        if self.replay.redirect_due(self.calls):
             return moves.tell_redirect
         if self.steps and not self.guards.fresh and not self.replay.unfinished:
             return Driver._check_guards

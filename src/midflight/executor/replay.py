@@ -65,11 +65,12 @@ class Begun(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """A redirect that was delivered to the calls that waited."""
+    """A redirect that was delivered to the calls that waited, or else to the next one."""
 
     position: int
     brief: str
-    calls: frozenset[str]
+    calls: frozenset[str] = frozenset()
+    after: int = 0
 
 
 class Replay:
@@ -97,6 +98,7 @@ class Replay:
         self.history: deque[Call] = deque(maxlen=HISTORY)
         self.calls_made = 0
         self.nudged_at: int | None = None
+        self.calls = 0  # that the function has made since its start
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
         self._base = 0
@@ -171,13 +173,14 @@ class Replay:
                     self.redirected_at = position
             case e.RedirectDelivered():
                 self._latest = event.brief
-                self._redirects.append(Told(position, event.brief, frozenset(event.calls)))
+                calls = frozenset(event.calls)
+                self._redirects.append(Told(position, event.brief, calls, event.after))
             case e.RecordsDropped():
                 for step in event.steps:
                     self.records.pop(step, None)
                     self._doubts.pop(step, None)
                     self.unclaimed.discard(step)
-                self._redirects = [Told(t.position, t.brief, frozenset()) for t in self._redirects]
+                self._redirects = [Told(told.position, told.brief) for told in self._redirects]
             case e.StateSaved():
                 self._start_from(event, found)
             case _:
@@ -281,6 +284,7 @@ class Replay:
         }
 
     def _begin_counting(self) -> None:
+        self.calls = 0
         self._occurrences.clear()
         self._free.clear()
 
@@ -295,18 +299,35 @@ class Replay:
         untold = self._redirects[self._told :]
         return untold[0].position if untold else math.inf
 
+    def is_answered(self, question: int) -> bool:
+        """Whether a question has ended; where one was withdrawn a redirect is about to be told."""
+        answer = self.answers.get(question)
+        return answer is not None and not answer.closed.startswith(WITHDRAWN)
+
     def redirect_due(self, waiting: Collection[str]) -> bool:
         """Whether the function has come to where the next redirect was told."""
         if self._told == len(self._redirects):
             return False
         told = self._redirects[self._told]
         missing = (self.position_of(step) < told.position for step in self.unclaimed)
-        return told.calls <= set(waiting) and not any(missing)
+        there = told.calls <= set(waiting) and (bool(told.calls) or self.calls >= told.after)
+        return there and not any(missing)
 
-    def redirect(self) -> None:
+    def redirect(self) -> Told:
         """Tell the next redirect."""
-        self.brief = self._redirects[self._told].brief
+        told = self._redirects[self._told]
+        self.brief = told.brief
         self._told += 1
+        return told
+
+    def is_told(self, step: str) -> bool:
+        """Whether a call is one of those that the next redirect is told to."""
+        untold = self._redirects[self._told :]
+        return bool(untold) and step in untold[0].calls
+
+    def is_done(self, step: str) -> bool:
+        """Whether a call has what it waited for, and only has to give it to the function."""
+        return step in self.records or step in self.spawned or step in self.taken
 
     def missing(self) -> list[str]:
         """What the function should have asked for and has not, in the order of its doing."""

@@ -340,7 +340,13 @@ class Step:
         self.asking = True
         try:
             return await self.driver.ask(
-                step, kind, message, schema=schema, about=about, replaces=replaces
+                step,
+                kind,
+                message,
+                schema=schema,
+                about=about,
+                replaces=replaces,
+                course=self.course,
             )
         finally:
             self.asking = False

@@ -320,13 +320,17 @@ class Paused(Decision, frozen=True, kw_only=True, tag="run.paused"):
 
 
 class RedirectDelivered(Decision, frozen=True, kw_only=True, tag="redirect.delivered"):
-    """The calls waiting inside ``step()`` have been told; the brief changes here."""
+    """The calls that waited are told; the brief changes there.
+
+    If none did, the next one is: ``after`` says how many the function had made by then.
+    """
 
     upto: int
     brief: str
     profile: str = ""
     diff: str = ""
     calls: tuple[str, ...] = ()
+    after: int = 0
 
 
 class Killed(Request, frozen=True, kw_only=True, tag="run.killed"):
