@@ -114,9 +114,7 @@ class RunContext:
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
         if record.error:
             raise StepFailed(name, record.error)
-        if record.blob is not None:
-            return values.decode(await self._driver.store.blob(record.blob.hash), kind)
-        return values.decode(bytes(record.result), kind)
+        return values.decode(bytes(await self._driver.raw(record)), kind)
 
     async def _result(self, step: Step) -> Any:
         try:

@@ -84,7 +84,6 @@ class Driver:
         self.guards = Guards(self)
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
-        self.as_well: set[str] = set()  # steps of which a person said: do it as well
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
         self.function = AgentCall(self)
         self.over = False  # nothing is left to do here
@@ -168,10 +167,13 @@ class Driver:
         """Take in what was published here already, without an await."""
         self.log.absorb(self._watch.ready())
 
+    async def raw(self, record: Record) -> Raw:
+        """The stored value of a record, from its row or from its blob."""
+        return Raw(await self.store.blob(record.blob.hash)) if record.blob else record.result
+
     async def value(self, record: Record) -> Any:
-        """The value of a record, from its row or from its blob."""
-        raw = bytes(record.result)
-        return values.decode(await self.store.blob(record.blob.hash) if record.blob else raw)
+        """The value of a record."""
+        return values.decode(bytes(await self.raw(record)))
 
     async def ask(
         self,

@@ -307,9 +307,7 @@ class Step:
         self.driver.replay.learn(record.at)
         if record.error:
             raise StepFailed(self.name, record.error)
-        if record.blob is not None:
-            return Raw(await self.driver.store.blob(record.blob.hash))
-        return record.result
+        return await self.driver.raw(record)
 
     # ── gates ────────────────────────────────────────────────────────────────────────────────
 
