@@ -57,7 +57,8 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     A try that has ``failed`` by itself and is proven not done counts as one; what was cut off by a
     crash, an abort or a stop does not, nor does what a person wants done again.
     """
-    recent = step.driver.clock() - begun.at <= step.tool.key_ttl
+    first, *_ = step.driver.replay.attempts_of(step.identity)  # a repeat makes no key younger
+    recent = step.driver.clock() - first.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
         return True  # the same key makes a repeat harmless
     answer, how = await _check(step), "check"
