@@ -51,8 +51,7 @@ class Child:
             await driver.log.until(
                 lambda: (
                     (bool(self.outcome) and not driver.replay.is_told(call))
-                    or driver.told is not None
-                    or driver.course != course
+                    or driver.is_told(course)
                 )
             )
         finally:

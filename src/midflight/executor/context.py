@@ -78,7 +78,7 @@ class RunContext:
         what = self._what(key, f"{name}:{values.digest(bytes(given))}", is_reusable(tool))
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
-        record = driver.replay.claim(identity)
+        record = await self._on_record(identity, name)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
             driver.log.stir()
@@ -98,6 +98,23 @@ class RunContext:
         driver.tasks.start_soon(step.perform)
         driver.log.stir()
         return values.decode(bytes(await self._result(step)), kind)
+
+    async def _on_record(self, identity: str, name: str) -> Record | None:
+        """What is on record for a step, when it is its turn.
+
+        Where the function has given up waiting before, it waits again until it does so again.
+        """
+        driver, replay = self._driver, self._driver.replay
+
+        def its_turn() -> bool:
+            left = identity in replay.left or replay.is_told(identity)
+            return not left and (replay.find(identity) is None or replay.is_next(identity))
+
+        if not its_turn():
+            async with self._waiting(identity, name) as course:
+                await driver.log.until(lambda: its_turn() or driver.is_told(course))
+                driver.raise_if_told(course)
+        return replay.claim(identity)
 
     def _what(self, key: str, unkeyed: str, reusable: bool = True) -> str:
         return f"{KEYED}{key}" if key else self._driver.replay.scoped(unkeyed, reusable=reusable)
@@ -123,7 +140,8 @@ class RunContext:
             self._note()
             raise
         except asyncio.CancelledError:  # the function's own timeout, or its end
-            step.give_up()
+            if step.future.cancelled():
+                step.give_up()
             raise
 
     async def spawn(
@@ -301,16 +319,23 @@ class RunContext:
     @asynccontextmanager
     async def _turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
         """One call that may wait and is no step: its identity, and the course it is made on."""
-        driver, course = self._driver, self._driver.heard
+        driver = self._driver
         identity = driver.replay.identity(what)
-        driver.waiting[identity] = called
-        driver.log.stir()
-        try:
+        async with self._waiting(identity, called) as course:
             await driver.log.until(
-                lambda: not driver.replay.is_told(identity) or driver.movable(course)
+                lambda: not driver.replay.is_told(identity) or driver.is_told(course)
             )
             driver.raise_if_told(course)
             yield identity, course
+
+    @asynccontextmanager
+    async def _waiting(self, identity: str, called: str) -> AsyncIterator[int]:
+        """While a call waits it can be told things; the course it is made on."""
+        driver = self._driver
+        driver.waiting[identity] = called
+        driver.log.stir()
+        try:
+            yield driver.heard
         except Signal as signal:
             if isinstance(signal, Redirected):
                 driver.replay.forget_turn(identity)

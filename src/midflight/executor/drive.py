@@ -23,7 +23,7 @@ from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
-from midflight.executor.replay import Answered, Record, Replay
+from midflight.executor.replay import WITHDRAWN, Answered, Record, Replay
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -34,7 +34,7 @@ from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal, Stopped
 from midflight.stores.base import Lease, Store, Watch
 
-REPLAY_S: Final = 0.25  # a function that asks for nothing on record for so long has changed
+REPLAY_S: Final = 5.0  # a function that waits for so long without asking for more has changed
 
 
 Move = Callable[["Driver"], Awaitable[None]]
@@ -124,8 +124,7 @@ class Driver:
 
     def movable(self, course: int, *, replaying: bool = False) -> bool:
         """Whether somebody at a gate has something to do: start, or be told."""
-        told = self.told is not None or course != self.course
-        return told or self.may_start(course, replaying=replaying)
+        return self.is_told(course) or self.may_start(course, replaying=replaying)
 
     def raise_if_told(self, course: int) -> None:
         """Raise what the function has to know."""
@@ -220,11 +219,11 @@ class Driver:
         self.log.stir()
         try:
             while step not in self.replay.questions:
-                await self.log.until(lambda: self._told(course) or self._may_ask(course))
+                await self.log.until(lambda: self.is_told(course) or self._may_ask(course))
                 self.raise_if_told(course)
                 await self.log.decide(opened)
             question = self.replay.questions[step]
-            await self.log.until(lambda: self.replay.is_answered(question) or self._told(course))
+            await self.log.until(lambda: self.replay.is_answered(question) or self.is_told(course))
         finally:
             self.asking -= 1
             self.log.stir()
@@ -233,7 +232,19 @@ class Driver:
         self.replay.learn(answer.at)
         return answer
 
-    def _told(self, course: int) -> bool:
+    async def withdraw(self, step: str) -> None:
+        """Nobody waits for the answer any more."""
+        question = self.replay.questions.get(step)
+        why = f"{WITHDRAWN}: not waited for any more"
+
+        def closed(state: RunState) -> list[Event]:
+            asked = question in state.questions and not self.lost
+            return [e.QuestionClosed(question=question, why=why)] if question and asked else []
+
+        await self.log.decide(closed)
+
+    def is_told(self, course: int) -> bool:
+        """Whether a call made on this course has something to hear."""
         return self.told is not None or course != self.course
 
     def _may_ask(self, course: int) -> bool:
@@ -341,7 +352,7 @@ class Driver:
         if self.replay.redirect_due(()):
             return moves.tell_redirect
         by_itself = not isinstance(ended, Signal)
-        return stale.hold_for_code if by_itself and self.replay.unfinished else moves.finish
+        return stale.hold_for_end if by_itself and self.replay.unfinished else moves.finish
 
     def _while_running(self) -> Move | None:
         if self.replay.redirect_due(self.calls):
@@ -405,11 +416,27 @@ class Driver:
         moments = [max(0.0, until - now) for until in self._deadlines()]
         if self.rests and self.agent.evict_after is not None:
             moments.append(self.agent.evict_after)
-        if self.replay.unfinished and state.phase is Phase.RUNNING and self.quiet:
-            moments.append(REPLAY_S)
+        if self._astray:
+            left = [self.replay.left[step].waited for step in self._left_again]
+            moments.append(REPLAY_S + max(left, default=0.0))
         if state.phase is Phase.RUNNING:
             moments += (step.stalls_in() for step in self.steps)
         return min(moments, default=None)
+
+    @property
+    def _astray(self) -> bool:
+        """The function waits for what was not on its way, and not for what was.
+
+        As long as it is busy with something of its own it may still come to it.
+        """
+        waits = self.replay.unfinished and bool(self.steps or self.waiting)
+        still = self.log.state.phase is Phase.RUNNING and self.quiet
+        return still and (waits or bool(self._left_again))
+
+    @property
+    def _left_again(self) -> list[str]:
+        """Calls that it gave up at that time, and not yet now."""
+        return [call for call in self.waiting if call in self.replay.left]
 
     def _deadlines(self) -> list[float]:
         """When this task has to do something. Windows and back-offs are their steps' own."""
@@ -432,8 +459,11 @@ class Driver:
             await moves.close_expired(self)
         elif state.phase is Phase.RUNNING and (silent := self._stalled()):
             await give_notice(self, f"stalled:{silent.attempt}:{silent.identity}", silent.stall())
-        elif self.replay.unfinished and state.phase is Phase.RUNNING:
-            await stale.hold_for_code(self)
+        elif self._astray:
+            if self.replay.give_in_any_order():
+                self.log.stir()
+            else:
+                await stale.hold_for_code(self, self._left_again)
         elif self.rests and self.agent.evict_after is not None:
             await moves.evict(self)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Collection
+from heapq import heappop
 from typing import Final
 
 import msgspec
@@ -87,6 +88,7 @@ class Replay:
         self.asked: dict[int, e.QuestionOpened] = {}
         self.answers: dict[int, Answered] = {}
         self.guards: Counter[str] = Counter()  # how often each was set since the function's start
+        self.left: dict[str, e.StepLeft] = {}  # steps that the function gave up waiting for
         self.guards_inherited = False
         self.guarded_at: dict[str, int] = {}
         self.stale_question: int | None = None
@@ -102,6 +104,7 @@ class Replay:
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
         self._base = 0
+        self._order: list[tuple[int, str]] = []  # records that are still to be given, as they came
         self._began = ("", 0.0)  # brief and time where the function starts
         self._latest = ""
         self._redirects: list[Told] = []
@@ -125,8 +128,14 @@ class Replay:
             case e.AttemptSettled() | e.LateOutcome():
                 self._settled(found, event)
             case e.StepSettled():
+                before = self.records.get(event.step)  # a read that was repeated keeps its place
                 self.records[event.step] = Record(
-                    position, found.at, event.name, event.result, event.blob, event.error
+                    before.position if before else position,
+                    found.at,
+                    event.name,
+                    event.result,
+                    event.blob,
+                    event.error,
                 )
                 self._doubts.pop(event.step, None)
                 self._note_call(event.step, event.result, bool(event.error))
@@ -136,6 +145,8 @@ class Replay:
                 self.texts[event.step] = text[: event.offset] + event.text
             case e.StepReused():
                 self._reused.add(event.step)
+            case e.StepLeft():
+                self.left[event.step] = event
             case e.Spoke():
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
@@ -168,6 +179,7 @@ class Replay:
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
+                self.left.clear()
                 self.guards.clear()
                 if event.why == REDIRECTED:
                     self.redirected_at = position
@@ -179,6 +191,7 @@ class Replay:
                 for step in event.steps:
                     self.records.pop(step, None)
                     self._doubts.pop(step, None)
+                    self.left.pop(step, None)
                     self.unclaimed.discard(step)
                 self._redirects = [Told(told.position, told.brief) for told in self._redirects]
             case e.StateSaved():
@@ -199,6 +212,8 @@ class Replay:
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self._redirects.clear()
         self._told = 0
+        self._reused.clear()
+        self.left.clear()
         self.questions.clear()
         self.timers.clear()
         self.guards.clear()
@@ -280,8 +295,13 @@ class Replay:
         self.unclaimed = {
             step
             for step, position in (on_record | self._doubts).items()
-            if position > self._base or step in self._reused
+            if (position > self._base and step not in self.left) or step in self._reused
         }
+        self._order = sorted(
+            (record.position, step)
+            for step, record in self.records.items()
+            if record.position > self._base and step in self.unclaimed
+        )
 
     def _begin_counting(self) -> None:
         self.calls = 0
@@ -298,6 +318,20 @@ class Replay:
         """Nothing beyond the next redirect is given out before it is told."""
         untold = self._redirects[self._told :]
         return untold[0].position if untold else math.inf
+
+    def is_next(self, step: str) -> bool:
+        """Whether everything that the function had learnt before this was given to it again.
+
+        So what it does in parallel comes to its ends in the order of that time.
+        """
+        while self._order and self._order[0][1] not in self.unclaimed:
+            heappop(self._order)
+        return not self._order or self.records[step].position <= self._order[0][0]
+
+    def give_in_any_order(self) -> bool:
+        """The function asks in another order; what is on record may be given all the same."""
+        kept, self._order = self._order, []
+        return bool(kept)
 
     def is_answered(self, question: int) -> bool:
         """Whether a question has ended; where one was withdrawn a redirect is about to be told."""
@@ -335,13 +369,17 @@ class Replay:
 
     def position_of(self, step: str) -> int:
         """Where a step was recorded, or begun if nobody knows how it ended."""
-        return self.records[step].position if step in self.records else self._doubts[step]
+        if step in self.records:
+            return self.records[step].position
+        return self._doubts.get(step, self._base + 1)
 
     def name_of(self, step: str) -> str:
         """What a person calls a step."""
         record = self.records.get(step)
         if record is not None:
             return record.name or "something said"
+        if step in self.left:
+            return f"giving up {self.left[step].name}"
         return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:
@@ -378,7 +416,7 @@ class Replay:
         record = self.find(step)
         if record is not None:
             self.learn(record.at)
-        if record is not None or step in self._doubts:
+        if record is not None or self._doubts.get(step, math.inf) < self._horizon:
             self.unclaimed.discard(step)
         return record
 

@@ -94,6 +94,17 @@ class StepReused(Fact, frozen=True, kw_only=True, tag="step.reused"):
     step: str
 
 
+class StepLeft(Fact, frozen=True, kw_only=True, tag="step.left"):
+    """The function has given up waiting for a step, by a timeout of its own.
+
+    Whatever became of the step, the function has not learnt it: at replay it waits there again.
+    """
+
+    step: str
+    name: str
+    waited: float = 0.0
+
+
 class RecordsDropped(Decision, frozen=True, kw_only=True, tag="records.dropped"):
     """The function as it is now does not ask for these; a person said to go on without them."""
 
