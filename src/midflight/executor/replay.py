@@ -111,6 +111,7 @@ class Replay:
         self._told = 0
         self._doubts: dict[str, int] = {}
         self._reused: set[str] = set()
+        self._excused: set[str] = set()  # a person has said to go on without them
         self._begun: dict[int, Begun] = {}
         self._by_step: dict[str, list[int]] = {}
         self._occurrences: Counter[str] = Counter()
@@ -179,6 +180,7 @@ class Replay:
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
+                self._excused.clear()
                 self.left.clear()
                 self.guards.clear()
                 if event.why == REDIRECTED:
@@ -189,8 +191,7 @@ class Replay:
                 self._redirects.append(Told(position, event.brief, calls, event.after))
             case e.RecordsDropped():
                 for step in event.steps:
-                    self.records.pop(step, None)
-                    self._doubts.pop(step, None)
+                    self._excused.add(step)
                     self.left.pop(step, None)
                     self.unclaimed.discard(step)
                 self._redirects = [Told(told.position, told.brief) for told in self._redirects]
@@ -213,6 +214,7 @@ class Replay:
         self._redirects.clear()
         self._told = 0
         self._reused.clear()
+        self._excused.clear()
         self.left.clear()
         self.questions.clear()
         self.timers.clear()
@@ -292,11 +294,15 @@ class Replay:
         self._told = 0
         self.brief, self.now = self._began
         on_record = {step: record.position for step, record in self.records.items()}
-        self.unclaimed = {
-            step
-            for step, position in (on_record | self._doubts).items()
-            if (position > self._base and step not in self.left) or step in self._reused
-        }
+        self.unclaimed = (
+            {
+                step
+                for step, position in (on_record | self._doubts).items()
+                if position > self._base or step in self._reused
+            }
+            - self._excused
+            - self.left.keys()
+        )
         self._order = sorted(
             (record.position, step)
             for step, record in self.records.items()
@@ -373,13 +379,18 @@ class Replay:
             return self.records[step].position
         return self._doubts.get(step, self._base + 1)
 
+    def began_at(self, step: str) -> int:
+        """Where a step was begun; a plain read is where it was recorded."""
+        attempts = self._by_step.get(step)
+        return attempts[0] if attempts else self.position_of(step)
+
     def name_of(self, step: str) -> str:
         """What a person calls a step."""
+        if step in self.left:
+            return f"giving up {self.left[step].name}"
         record = self.records.get(step)
         if record is not None:
             return record.name or "something said"
-        if step in self.left:
-            return f"giving up {self.left[step].name}"
         return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:
