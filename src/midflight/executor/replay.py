@@ -210,6 +210,7 @@ class Replay:
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
+        self.learn(found.at)
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self._redirects.clear()
         self._told = 0
