@@ -1,4 +1,4 @@
-"""Snapshots: replay begins at the last one, and nothing before it is done again or taken for new."""
+"""Snapshots: replay begins at the last one; what came before is neither repeated nor mixed up."""
 
 from __future__ import annotations
 
