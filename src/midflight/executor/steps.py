@@ -72,8 +72,10 @@ class Step:
 
     @resting.setter
     def resting(self, resting: bool) -> None:
+        stirs = resting and not self._resting  # nobody waits for a step to begin
         self._resting = resting
-        self.driver.log.stir()
+        if stirs:
+            self.driver.log.stir()
 
     @property
     def asking(self) -> bool:
