@@ -21,6 +21,7 @@ from midflight.kernel import events as e
 from midflight.run import Answer, Redirected, Signal
 from midflight.tools.base import as_tool
 
+BREATH: Final = 64  # steps from the record before the other runs have their turn
 PATIENCE: Final = 3  # signals raised before a function that catches them all waits for ever
 
 
@@ -71,6 +72,8 @@ class RunContext:
         kind = values.result_type(tool.function)
         if (record := driver.replay.claim(identity)) is not None:
             driver.log.stir()
+            if len(driver.replay.unclaimed) % BREATH == 0:
+                await anyio.lowlevel.checkpoint()
             return await self._from_record(name, record, kind)
         step = Step(
             driver, identity, name, tool, call=(args, kwargs), given=given, course=self._course

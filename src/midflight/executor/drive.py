@@ -15,7 +15,6 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
-from midflight.errors import StoreError
 from midflight.executor import moves, stale, values
 from midflight.executor.cancel import cancel
 from midflight.executor.function import AgentCall
@@ -28,7 +27,7 @@ from midflight.kernel.phases import ENDS, Effect, Phase
 from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal, Stopped
-from midflight.stores.base import Lease, Store, Watch
+from midflight.stores.base import PAGE, Lease, Store, Watch
 
 REPLAY_S: Final = 0.25  # a function that asks for nothing on record for so long has changed
 
@@ -37,7 +36,7 @@ Move = Callable[["Driver"], Awaitable[None]]
 
 
 class Driver:
-    """Drives a run that was claimed under ``epoch``."""
+    """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     def __init__(
         self,
@@ -174,8 +173,10 @@ class Driver:
 
     async def drive(self) -> None:
         """Drive until the run ends, rests for long, or is not ours any more."""
-        for record in await _history(self.store, self.run, self.log.state.head):
-            self._hear(record)
+        await self._read()
+        if self.log.state.driver != self.lease.driver:
+            return
+        self.epoch = self.log.state.epoch
         async with self.store.watch({self.run: self.log.state.head}) as watch:
             self._watch = watch
             async with anyio.create_task_group() as tasks:
@@ -190,6 +191,14 @@ class Driver:
                         await self._until_something_happens()
                 self.function.abandon()
                 tasks.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        """Fold the journal and note its records: once, and a page at a time for the loop's sake."""
+        while True:
+            page = await self.store.read(self.run, after=self.log.state.head)
+            self.log.absorb(page)
+            if len(page) < PAGE:
+                return
 
     async def _listen(self) -> None:
         async for record in self._watch:
@@ -271,10 +280,17 @@ class Driver:
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""
+        if self._patience() is None:
+            await self.log.until(self._calls_for_a_move)
+            return
         with anyio.move_on_after(self._patience()) as waited:
             await self.log.next_change()
         if waited.cancelled_caught:
             await self._time_has_passed()
+
+    def _calls_for_a_move(self) -> bool:
+        """Asked at every change, where it happens: most are a step's own affair."""
+        return self._next_move() is not None or self._patience() is not None
 
     def _patience(self) -> float | None:
         state = self.log.state
@@ -309,13 +325,3 @@ class Driver:
         if self.told is None or not isinstance(self.told, Stopped):
             self.told = signal
         self.log.stir()
-
-
-async def _history(store: Store, run: str, upto: int) -> list[Recorded]:
-    found: list[Recorded] = []
-    while len(found) < upto:
-        page = await store.read(run, after=len(found))
-        if not page:
-            raise StoreError(f"{run} ends at {len(found)} and not at {upto}.")
-        found += page
-    return found[:upto]

@@ -7,8 +7,6 @@ on record was asked for: only then is it certain that the function is where it w
 
 from __future__ import annotations
 
-from collections import Counter
-
 from msgspec import Raw, Struct
 
 from midflight.kernel import events as e
@@ -16,7 +14,7 @@ from midflight.kernel.phases import Outcome
 from midflight.kernel.record import NULL, Blob, Recorded
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """The outcome of a step: a value, or the words of its failure."""
 
     position: int
@@ -45,7 +43,7 @@ class Replay:
         self.answers: dict[int, Answered] = {}
         self._asked: dict[int, e.QuestionOpened] = {}
         self._started: dict[int, e.AttemptStarted] = {}
-        self._occurrences: Counter[str] = Counter()
+        self._occurrences: dict[str, int] = {}
 
     def hear(self, found: Recorded) -> None:
         """Note what an event says about a step."""
@@ -95,8 +93,7 @@ class Replay:
 
     def identity(self, what: str) -> str:
         """The n-th time that this is asked for since the function was entered."""
-        self._occurrences[what] += 1
-        number = self._occurrences[what]
+        self._occurrences[what] = number = self._occurrences.get(what, 0) + 1
         return what if number == 1 else f"{what}#{number}"
 
     def forget_turn(self, step: str) -> None:
