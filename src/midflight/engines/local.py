@@ -131,11 +131,8 @@ class LocalEngine:
         try:
             row = await self._store.row(run)
             if row.agent in self.agents and await self._claim(row):
-                state = await self._store.load(run)
-                assert isinstance(state, RunState)
-                if state.driver == self.name:
-                    self._driving[run] = driver = self._driver(row, state)
-                    await driver.drive()
+                self._driving[run] = driver = self._driver(row)
+                await driver.drive()
         except Refused:
             pass  # an operator's switch: the sweep finds it again after the release
         except JournalNotFound:
@@ -147,11 +144,11 @@ class LocalEngine:
         finally:
             del self._driving[run]
 
-    def _driver(self, row: Row, state: RunState) -> Driver:
+    def _driver(self, row: Row) -> Driver:
         return Driver(
             self._store,
             self.agents[row.agent],
-            state,
+            RunState(row.journal),
             self._lease,
             workdir=self._workdir / row.journal,
             clock=self._clock,

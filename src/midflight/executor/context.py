@@ -26,6 +26,7 @@ from midflight.run import Agent, Answer, Approval, Child, Message, Redirected, S
 from midflight.schemas import check_schema
 from midflight.tools.base import Tool, as_tool, is_reusable
 
+BREATH: Final = 64  # steps from the record before the other runs have their turn
 PATIENCE: Final = 3  # signals raised before a function that catches them all waits for ever
 
 
@@ -83,6 +84,8 @@ class RunContext:
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
             driver.log.stir()
+            if len(driver.replay.unclaimed) % BREATH == 0:
+                await anyio.lowlevel.checkpoint()
             await self._note_reuse(identity, tool)
             return await self._from_record(name, record, kind)
         step = Step(

@@ -15,10 +15,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
-from midflight.errors import StoreError
 from midflight.executor import children, moves, stale, values
 from midflight.executor.cancel import cancel
-from midflight.executor.caps import give_notice
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
@@ -32,7 +30,7 @@ from midflight.kernel.phases import ENDS, Effect, Phase
 from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal, Stopped
-from midflight.stores.base import Lease, Store, Watch
+from midflight.stores.base import PAGE, Lease, Store, Watch
 
 REPLAY_S: Final = 0.25  # a function that asks for nothing on record for so long has changed
 
@@ -46,7 +44,7 @@ async def _nobody_else(_run: str) -> None:
 
 
 class Driver:
-    """Drives a run that was claimed under ``epoch``."""
+    """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     def __init__(
         self,
@@ -226,11 +224,10 @@ class Driver:
 
     async def drive(self) -> None:
         """Drive until the run ends, rests for long, or is not ours any more."""
-        state = self.log.state
-        async for record in inherited(self.store, state.fork_of, state.fork_at):
-            self.replay.hear(record)
-        for record in await _history(self.store, self.run, state.head):
-            self._hear(record)
+        await self._read()
+        if self.log.state.driver != self.lease.driver:
+            return
+        self.epoch = self.log.state.epoch
         async with self.store.watch({self.run: self.log.state.head}) as watch:
             self._watch = watch
             async with anyio.create_task_group() as tasks:
@@ -246,6 +243,17 @@ class Driver:
                         await self._until_something_happens()
                 self.function.abandon()
                 tasks.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        """Fold the journal and note its records: once, and a page at a time for the loop's sake."""
+        while True:
+            page = await self.store.read(self.run, after=self.log.state.head)
+            if page and isinstance(created := page[0].event, e.RunCreated):
+                async for record in inherited(self.store, created.fork_of, created.fork_at):
+                    self.replay.hear(record)
+            self.log.absorb(page)
+            if len(page) < PAGE:
+                return
 
     async def _listen(self) -> None:
         async for record in self._watch:
@@ -313,8 +321,7 @@ class Driver:
         return stale.hold_for_code if by_itself and self.replay.unfinished else moves.finish
 
     def _while_running(self) -> Move | None:
-        waiting = {step.identity for step in self.steps}
-        if self.replay.redirect_due(waiting):
+        if self.replay.redirect_due(step.identity for step in self.steps):
             return moves.tell_redirect
         if self.steps and not self.guards.fresh and not self.replay.unfinished:
             return Driver._check_guards
@@ -365,10 +372,17 @@ class Driver:
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""
+        if self._patience() is None:
+            await self.log.until(self._calls_for_a_move)
+            return
         with anyio.move_on_after(self._patience()) as waited:
             await self.log.next_change()
         if waited.cancelled_caught:
             await self._time_has_passed()
+
+    def _calls_for_a_move(self) -> bool:
+        """Asked at every change, where it happens: most are a step's own affair."""
+        return self._next_move() is not None or self._patience() is not None
 
     def _patience(self) -> float | None:
         state, now = self.log.state, self.clock()
@@ -377,8 +391,6 @@ class Driver:
             moments.append(self.agent.evict_after)
         if self.replay.unfinished and state.phase is Phase.RUNNING and self.quiet:
             moments.append(REPLAY_S)
-        if state.phase is Phase.RUNNING:
-            moments += (step.stalls_in() for step in self.steps)
         return min(moments, default=None)
 
     def _deadlines(self) -> list[float]:
@@ -400,15 +412,10 @@ class Driver:
             return
         if any(until <= now for until in self._deadlines()):
             await moves.close_expired(self)
-        elif state.phase is Phase.RUNNING and (silent := self._stalled()):
-            await give_notice(self, f"stalled:{silent.attempt}:{silent.identity}", silent.stall())
         elif self.replay.unfinished and state.phase is Phase.RUNNING:
             await stale.hold_for_code(self)
         elif self.rests and self.agent.evict_after is not None:
             await moves.evict(self)
-
-    def _stalled(self) -> Step | None:
-        return next((step for step in self.steps if step.stalls_in() <= 0), None)
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""
@@ -419,13 +426,3 @@ class Driver:
         if self.told is None or not isinstance(self.told, Stopped):
             self.told = signal
         self.log.stir()
-
-
-async def _history(store: Store, run: str, upto: int) -> list[Recorded]:
-    found: list[Recorded] = []
-    while len(found) < upto:
-        page = await store.read(run, after=len(found))
-        if not page:
-            raise StoreError(f"{run} ends at {len(found)} and not at {upto}.")
-        found += page
-    return found[:upto]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -31,7 +31,7 @@ HISTORY: Final = 256  # calls in which circles are looked for
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """The outcome of a step: a value, or the words of its failure."""
 
     position: int
@@ -108,7 +108,7 @@ class Replay:
         self._reused: set[str] = set()
         self._begun: dict[int, Begun] = {}
         self._by_step: dict[str, list[int]] = {}
-        self._occurrences: Counter[str] = Counter()
+        self._occurrences: dict[str, int] = {}
 
     # ── listening ────────────────────────────────────────────────────────────────────────────
 
@@ -290,7 +290,7 @@ class Replay:
         untold = self._redirects[self._told :]
         return untold[0].position if untold else math.inf
 
-    def redirect_due(self, waiting: Collection[str]) -> bool:
+    def redirect_due(self, waiting: Iterable[str]) -> bool:
         """Whether the function has come to where the next redirect was told."""
         if self._told == len(self._redirects):
             return False
@@ -320,8 +320,7 @@ class Replay:
 
     def identity(self, what: str) -> str:
         """The n-th time that this is asked for since the function was entered."""
-        self._occurrences[what] += 1
-        number = self._occurrences[what]
+        self._occurrences[what] = number = self._occurrences.get(what, 0) + 1
         return what if number == 1 else f"{what}#{number}"
 
     def scoped(self, what: str, *, reusable: bool = True) -> str:
@@ -329,9 +328,8 @@ class Replay:
         since = self.scope if reusable else max(self.scope, self.redirected_at)
         return f"{what}@{since}" if since else what
 
-    def forget_turn(self, step: str) -> None:
+    def forget_turn(self, what: str) -> None:
         """A call that was told of a redirect has not used up its turn."""
-        what = step.rpartition("#")[0] or step
         self._occurrences[what] -= 1
 
     def find(self, step: str) -> Record | None:

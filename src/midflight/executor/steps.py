@@ -10,7 +10,6 @@ repeated.
 from __future__ import annotations
 
 import asyncio
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +84,10 @@ class Step:
 
     @resting.setter
     def resting(self, resting: bool) -> None:
+        stirs = resting and not self._resting  # nobody waits for a step to begin
         self._resting = resting
-        self.driver.log.stir()
+        if stirs:
+            self.driver.log.stir()
 
     @property
     def asking(self) -> bool:
@@ -141,17 +142,6 @@ class Step:
         if harmless and self.call is not None and self.call.running and not self.call.aborting:
             self.driver.tasks.start_soon(self.call.abort, "not waited for any more")
         self.driver.log.stir()
-
-    def stalls_in(self) -> float:
-        """Seconds until it counts as stalled, if it goes on saying nothing."""
-        if self.resting or self.speech.stalled:
-            return math.inf
-        return self.speech.spoke_at + self.tool.stall - asyncio.get_running_loop().time()
-
-    def stall(self) -> str:
-        """It has stalled: from now on it says so."""
-        self.speech.stalled = True
-        return f"{self.name} has shown no progress for {self.tool.stall:g} s"
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────
 
@@ -381,7 +371,10 @@ class Step:
         """Be inside a tool, where a stop can reach it."""
         self.resting = False
         self.call = call
-        return await call.run()
+        try:
+            return await call.run()
+        finally:
+            self.speech.end()
 
 
 def words(error: BaseException) -> str:
