@@ -1,0 +1,328 @@
+"""The protecting layers: where each is taken out by ``mutants.py``, and the test that notices.
+
+A mutant takes out one layer and leaves all others. Where another layer would hide the hole, the
+test makes the situation in which this one is alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A layer, the place where it is taken out, and the tests that must notice."""
+
+    layer: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+KERNEL, STORES = "src/midflight/kernel/", "src/midflight/stores/"
+LOCKS = "tests/stores/test_postgres_locks.py::test_"
+
+MUTANTS = (
+    Mutant(
+        "a paused run starts nothing (the table)",
+        KERNEL + "machine.py",
+        "    PG: _stay(PG, *DRIVERS,",
+        "    PG: _stay(PG, *STARTS, *DRIVERS,",
+        ("tests/kernel/test_pause.py",),
+    ),
+    Mutant(
+        "an older epoch decides nothing",
+        KERNEL + "machine.py",
+        "    if event.epoch != expected:",
+        "    if False:",
+        ("tests/kernel/test_drivers.py",),
+    ),
+    Mutant(
+        "a request after upto is not consumed",
+        KERNEL + "fold.py",
+        "if v == verb and p <= upto]",
+        "if v == verb]",
+        ("tests/kernel/test_pause.py",),
+    ),
+    Mutant(
+        "a redirect is delivered up to what the driver has read",
+        KERNEL + "machine.py",
+        'verb == "redirect" and p <= event.upto for p',
+        'verb == "redirect" for p',
+        ("tests/kernel/test_redirect.py",),
+    ),
+    Mutant(
+        "no end while something is in flight",
+        KERNEL + "machine.py",
+        '    return "something is in flight" if s.open or s.undos else None',
+        "    return None",
+        ("tests/kernel/test_cancel.py",),
+    ),
+    Mutant(
+        "an outcome is taken once",
+        KERNEL + "decide.py",
+        "            if attempt is None or attempt.outcome not in {None, Outcome.UNKNOWN}:",
+        "            if attempt is None:",
+        ("tests/kernel/test_facts.py",),
+    ),
+    Mutant(
+        "a living driver keeps its run",
+        KERNEL + "decide.py",
+        "    if state.driver and not (lease_gone or state.driver == driver):",
+        "    if False:",
+        ("tests/stores/test_contract_drivers.py",),
+    ),
+    Mutant(
+        "the switch is read by start and resume",
+        KERNEL + "decide.py",
+        '    if isinstance(request, MOVES) or getattr(request, "resume", False):',
+        "    if False:",
+        ("tests/stores/test_contract_kill.py",),
+    ),
+    Mutant(
+        "a kill is appended to runs in motion",
+        KERNEL + "decide.py",
+        "    if state.phase in IN_MOTION:\n        return (msgspec",
+        "    if False:\n        return (msgspec",
+        ("tests/stores/test_contract_kill.py",),
+    ),
+    Mutant(
+        "a kill revokes the drivers of resting runs",
+        KERNEL + "decide.py",
+        "    return (e.DriverRevoked(scope=killed.scope),) if state.driver else ()",
+        "    return ()",
+        ("tests/stores/test_contract_kill.py",),
+    ),
+    Mutant(
+        "positions are compared",
+        STORES + "plan.py",
+        "        if head != entry.expected:",
+        "        if False:",
+        ("tests/stores/test_contract_append.py",),
+    ),
+    Mutant(
+        "every store asks the table",
+        STORES + "plan.py",
+        "            check(state, event)\n",
+        "",
+        ("tests/stores/test_contract_append.py",),
+    ),
+    Mutant(
+        "rows carry a checksum",
+        STORES + "codec.py",
+        "    if zlib.crc32(body) != checksum:",
+        "    if False:",
+        ("tests/stores/test_sqlite_trouble.py",),
+    ),
+    Mutant(
+        "a gap is noticed",
+        STORES + "codec.py",
+        "        if position != after:",
+        "        if False:",
+        ("tests/stores/test_sqlite_trouble.py",),
+    ),
+    Mutant(
+        "SQLite: a place can be taken once (the key)",
+        STORES + "sql/sqlite_001.sql",
+        "    PRIMARY KEY (journal, position)      -- the lock: no two appends can take one place\n",
+        "    CHECK (position > 0)\n",
+        ("tests/stores/test_sqlite_processes.py",),
+    ),
+    Mutant(
+        "SQLite: folded states are trusted only while data_version stands",
+        STORES + "sqlite_ledger.py",
+        "        if state is not None and seen == self._version:",
+        "        if state is not None:",
+        ("tests/stores/test_sqlite_processes.py",),
+    ),
+    Mutant(
+        "SQLite: what failed half-way is folded again",
+        STORES + "sqlite_ledger.py",
+        "            self._forget(touched)  # half",
+        "            pass  # half",
+        ("tests/stores/test_contract_append.py", "tests/stores/test_contract_submit.py"),
+    ),
+    Mutant(
+        "SQLite: a repeated decision is recognised",
+        STORES + "sqlite_ledger.py",
+        "            if all(self._append_at(*place) == (decision.id,) for place in begins):",
+        "            if False:",
+        ("tests/stores/test_contract_repeats.py",),
+    ),
+    Mutant(
+        "SQLite: a repeated request is recognised",
+        STORES + "sqlite_ledger.py",
+        '        if begins := self._db.execute(SQL["find_request"], (request.id,)).fetchall():',
+        "        if begins := []:",
+        ("tests/stores/test_contract_repeats.py",),
+    ),
+    Mutant(
+        "SQLite: an append is synced before it is acknowledged",
+        STORES + "sqlite_file.py",
+        "PRAGMA synchronous = FULL",
+        "PRAGMA synchronous = NORMAL",
+        ("tests/stores/test_durability.py",),
+    ),
+    Mutant(
+        "SQLite: the turnstile",
+        STORES + "turnstile.py",
+        "            fcntl.flock(self._gate, how)",
+        "            pass",
+        ("tests/stores/test_sqlite_processes.py",),
+    ),
+    Mutant(
+        "SQLite: nudges",
+        STORES + "sqlite_nudge.py",
+        "        peers = self._others()",
+        "        peers: list[str] = []",
+        ("tests/stores/test_sqlite_processes.py",),
+    ),
+    Mutant(
+        "SQLite: polling, where a nudge is lost",
+        STORES + "sqlite.py",
+        "        if version != seen:",
+        "        if False:",
+        ("tests/stores/test_sqlite_processes.py",),
+    ),
+    Mutant(
+        "SQLite: watchers are told before the author",
+        STORES + "sqlite_writer.py",
+        "        self._deliver([job for job in jobs if job.error is None])\n"
+        "        for job in jobs:",
+        "        self._loop.call_later(\n"
+        "            0.01, self._deliver, [job for job in jobs if job.error is None]\n"
+        "        )\n        for job in jobs:",
+        ("tests/stores/test_contract_watch.py",),
+    ),
+    Mutant(
+        "the kill switch is an operator's",
+        KERNEL + "decide.py",
+        "    if who.role is not Role.OPERATOR:",
+        "    if False:",
+        ("tests/stores/test_contract_kill.py",),
+    ),
+    Mutant(
+        "SQLite: a lease is held only under a name that others see",
+        STORES + "sqlite_lease.py",
+        "                if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):",
+        "                if True:",
+        ("tests/stores/test_sqlite_lease.py",),
+    ),
+    Mutant(
+        "Postgres: a request can be taken once (the index)",
+        STORES + "sql/postgres_001.sql",
+        "CREATE UNIQUE INDEX events_by_request",
+        "CREATE INDEX events_by_request",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: a place can be taken once (the key)",
+        STORES + "sql/postgres_001.sql",
+        "    PRIMARY KEY (journal, position) ",
+        "    CHECK (position > 0) ",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: facts and decisions of others reach watchers by NOTIFY",
+        STORES + "postgres_news.py",
+        "        self._hub.moved(heads)\n",
+        "        pass\n",
+        ("tests/stores/test_postgres_lost.py",),
+    ),
+    Mutant(
+        "SQLite: who gives up at the turnstile has appended nothing",
+        STORES + "sqlite_writer.py",
+        "            batch = [job for job in jobs if not job.taken]",
+        "            batch = jobs",
+        ("tests/stores/test_sqlite_trouble.py",),
+    ),
+    Mutant(
+        "Postgres: a batch compares heads",
+        STORES + "sql/postgres_001.sql",
+        "        WHERE coalesce(j.head, 0) <> w.expected OR NOT in_time",
+        "        WHERE NOT in_time",
+        (LOCKS + "a_request_is_not_decided_on_a_run_that_has_changed_elsewhere",),
+    ),
+    Mutant(
+        "Postgres: a batch locks the heads that it compares",
+        STORES + "sql/postgres_001.sql",
+        "    PERFORM FROM journals WHERE journal = ANY (wanted) ORDER BY journal FOR UPDATE;\n"
+        "    at := clock();\n    failed",
+        "    at := clock();\n    failed",
+        (LOCKS + "a_request_waits_for_one_that_changes_a_run_it_only_looks_at",),
+    ),
+    Mutant(
+        "Postgres: a request locks the heads that it is decided on",
+        STORES + "sql/postgres_001.sql",
+        "    PERFORM FROM journals WHERE journal = ANY (wanted) ORDER BY journal FOR UPDATE;\n"
+        "    at := clock();\n    known",
+        "    at := clock();\n    known",
+        (LOCKS + "a_request_waits_for_one_that_changes_a_run_it_only_looks_at",),
+    ),
+    Mutant(
+        "Postgres: whoever reads a switch holds it (FOR SHARE)",
+        STORES + "sql/postgres_001.sql",
+        "WHERE scope = ANY (scopes) ORDER BY scope FOR SHARE;",
+        "WHERE scope = ANY (scopes) ORDER BY scope;",
+        (LOCKS + "a_kill_waits_for_a_claim_that_has_read_the_switch",),
+    ),
+    Mutant(
+        "Postgres: a switch that nobody has set has a row to lock",
+        STORES + "sql/postgres_001.sql",
+        "            INSERT INTO switches (scope) SELECT s FROM unnest(scopes) AS s ORDER BY s\n"
+        "            ON CONFLICT DO NOTHING;",
+        "            EXIT;",
+        (LOCKS + "a_kill_waits_for_a_claim_that_has_read_the_switch",),
+    ),
+    Mutant(
+        "Postgres: a kill holds its switch",
+        STORES + "sql/postgres_001.sql",
+        "    PERFORM FROM switches WHERE scope = wanted_scope FOR UPDATE;\n",
+        "",
+        (LOCKS + "a_release_waits_for_a_kill_of_its_scope_that_is_under_way",),
+    ),
+    Mutant(
+        "Postgres: a kill locks the runs in its scope",
+        STORES + "sql/postgres_001.sql",
+        "        ORDER BY journal\n        FOR UPDATE\n    ) AS live",
+        "        ORDER BY journal\n    ) AS live",
+        (LOCKS + "a_kill_waits_for_an_append_that_is_half_way_and_ends_the_run_after_it",),
+    ),
+    Mutant(
+        "Postgres: whoever judges a lease holds it (FOR SHARE)",
+        STORES + "sql/postgres_001.sql",
+        "    PERFORM FROM leases WHERE driver = ANY (drivers) ORDER BY driver FOR SHARE;\n",
+        "",
+        (LOCKS + "a_claim_waits_for_the_old_driver_who_is_renewing_its_lease",),
+    ),
+    Mutant(
+        "Postgres: the clock goes on while a transaction waits",
+        STORES + "sql/postgres_001.sql",
+        "clock_timestamp()",
+        "now()",
+        (LOCKS + "a_request_that_had_to_wait_is_decided_at_the_time_at_which_it_could",),
+    ),
+    Mutant(
+        "Postgres: a purge leaves alone what somebody is changing",
+        STORES + "sql/postgres_001.sql",
+        "            AND updated_at < ended_before\n"
+        "        ORDER BY journal LIMIT at_most FOR UPDATE SKIP LOCKED",
+        "            AND updated_at < ended_before\n        ORDER BY journal LIMIT at_most",
+        (LOCKS + "a_run_that_is_being_recovered_is_not_purged",),
+    ),
+    Mutant(
+        "Postgres: whoever refers to a value holds it",
+        STORES + "sql/postgres_001.sql",
+        "ON CONFLICT (hash) DO UPDATE SET hash = excluded.hash;",
+        "ON CONFLICT (hash) DO NOTHING;",
+        (LOCKS + "a_value_that_is_being_referred_to_anew_is_not_purged",),
+    ),
+    Mutant(
+        "Postgres: a purge locks values before it looks who refers to them",
+        STORES + "sql/postgres_001.sql",
+        "    PERFORM FROM blobs WHERE hash = ANY (hashes) ORDER BY hash FOR UPDATE;\n",
+        "",
+        (LOCKS + "a_value_that_is_being_referred_to_anew_is_not_purged",),
+    ),
+)
