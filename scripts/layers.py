@@ -21,7 +21,10 @@ class Mutant:
 
 
 KERNEL, STORES = "src/midflight/kernel/", "src/midflight/stores/"
+POSTGRES = "tests/stores/test_postgres.py::test_"
 LOCKS = "tests/stores/test_postgres_locks.py::test_"
+CHECKS = "tests/stores/test_postgres_checks.py::test_"
+REPEATS = "tests/stores/test_contract_repeats.py::test_"
 
 MUTANTS = (
     Mutant(
@@ -324,5 +327,195 @@ MUTANTS = (
         "    PERFORM FROM blobs WHERE hash = ANY (hashes) ORDER BY hash FOR UPDATE;\n",
         "",
         (LOCKS + "a_value_that_is_being_referred_to_anew_is_not_purged",),
+    ),
+    Mutant(
+        "Postgres: a batch knows the ids of requests",
+        STORES + "sql/postgres_001.sql",
+        "        WHERE EXISTS (SELECT FROM events AS e WHERE e.append_id = r.id AND e.requested)",
+        "        WHERE false",
+        (REPEATS + "a_repeated_submit_that_would_now_be_answered_elsewhere_stays_where_it_was",),
+    ),
+    Mutant(
+        "Postgres: a lone append knows the ids of requests",
+        STORES + "sql/postgres.sql",
+        "        AND NOT ($21 AND EXISTS (SELECT FROM events WHERE append_id = $20 AND requested))",
+        "        AND NOT ($21 AND $20 = '')",
+        (REPEATS + "a_repeated_submit_that_now_needs_fewer_journals_stays_where_it_was",),
+    ),
+    Mutant(
+        "Postgres: a request under lock knows its id",
+        STORES + "sql/postgres_001.sql",
+        "    known := EXISTS (SELECT FROM events WHERE append_id = request_id AND requested);",
+        "    known := false;",
+        ("tests/stores/test_postgres_lost.py",),
+    ),
+    Mutant(
+        "Postgres: a kill knows its id",
+        STORES + "sql/postgres_001.sql",
+        "    known := EXISTS (SELECT FROM events WHERE append_id = kill_id AND requested);",
+        "    known := false;",
+        ("tests/stores/test_postgres_lost.py",),
+    ),
+    Mutant(
+        "Postgres: a lone append compares heads",
+        STORES + "sql/postgres.sql",
+        "    WHERE journal = $1 AND head = $2 AND abs",
+        "    WHERE journal = $1 AND $2::bigint > 0 AND abs",
+        (CHECKS + "where_a_backup_was_put_back_a_driver_that_is_ahead_leaves_no_hole",),
+    ),
+    Mutant(
+        "Postgres: a lone append is stamped near the server's time",
+        STORES + "sql/postgres.sql",
+        " AND abs(clock() - $15) < 5",
+        " AND $15::double precision > 0",
+        (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "Postgres: a batch is stamped near the server's time",
+        STORES + "sql/postgres_001.sql",
+        " OR NOT in_time",
+        "",
+        (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "Postgres: our clock is moved to the server's",
+        STORES + "postgres_clock.py",
+        "        return self._local() + self._ahead",
+        "        return self._local()",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: a clock that was refused is set anew",
+        STORES + "postgres_clock.py",
+        '        """Take the next answer whatever it says: the clocks have moved apart."""\n'
+        '        self._measured = float("-inf")',
+        "        return",
+        (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "Postgres: a claim judges leases by the server's clock",
+        STORES + "sql/postgres_001.sql",
+        "WHERE driver = ANY (drivers) AND expires_at > clock());",
+        "WHERE driver = ANY (drivers));",
+        (CHECKS + "a_lease_that_has_run_out_is_over_for_everybody",),
+    ),
+    Mutant(
+        "Postgres: a sweep judges leases by the server's clock",
+        STORES + "sql/postgres.sql",
+        "WHERE l.driver = w.driver AND l.expires_at > (SELECT clock())",
+        "WHERE l.driver = w.driver",
+        (CHECKS + "a_lease_that_has_run_out_is_over_for_everybody",),
+    ),
+    Mutant(
+        "Postgres: whoever asks is told of leases by the server's clock",
+        STORES + "sql/postgres.sql",
+        "WHERE driver = $1 AND expires_at > clock())",
+        "WHERE driver = $1)",
+        (CHECKS + "a_lease_that_has_run_out_is_over_for_everybody",),
+    ),
+    Mutant(
+        "Postgres: the name of a living driver is its own",
+        STORES + "sql/postgres.sql",
+        "WHERE l.holder = excluded.holder OR l.expires_at <= clock()",
+        "WHERE true",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: a lease is given back by its holder only",
+        STORES + "sql/postgres.sql",
+        "DELETE FROM leases WHERE driver = $1 AND holder = $2",
+        "DELETE FROM leases WHERE driver = $1 AND $2::text <> ''",
+        (CHECKS + "who_has_lost_its_lease_to_a_namesake_does_not_take_it_away_again",),
+    ),
+    Mutant(
+        "Postgres: a lease counts from when its renewal was sent",
+        STORES + "postgres_lease.py",
+        "        self._renewed = sent",
+        "        self._renewed = steady()",
+        (CHECKS + "a_lease_is_held_from_when_its_renewal_was_sent_and_not_from_the_answer",),
+    ),
+    Mutant(
+        "Postgres: who cannot renew its lease stops by itself",
+        STORES + "postgres_lease.py",
+        "        return steady() - self._renewed < self._ttl * (1 - MARGIN)",
+        "        return self._renewed > 0",
+        ("tests/stores/test_postgres_lost.py",),
+    ),
+    Mutant(
+        "Postgres: a commit waits for the disk",
+        STORES + "sql/postgres.sql",
+        "        THEN set_config('synchronous_commit', 'on', false)",
+        "        THEN 'off'",
+        (CHECKS + "whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_for_ever",),
+    ),
+    Mutant(
+        "Postgres: every statement sees what was committed before it",
+        STORES + "postgres_server.py",
+        '    "default_transaction_isolation": "read committed",',
+        "",
+        (CHECKS + "whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_for_ever",),
+    ),
+    Mutant(
+        "Postgres: no lock is waited for without end",
+        STORES + "postgres_server.py",
+        '    "lock_timeout": "3s",',
+        "",
+        (CHECKS + "whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_for_ever",),
+    ),
+    Mutant(
+        "Postgres: a process that froze loses its locks",
+        STORES + "postgres_server.py",
+        '    "idle_in_transaction_session_timeout": "5s",',
+        "",
+        (CHECKS + "whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_for_ever",),
+    ),
+    Mutant(
+        "Postgres: what the server refuses fails alone in its batch",
+        STORES + "postgres_writer.py",
+        "            if len(batch) > 1 and not isinstance(error, _WHOLE):",
+        "            if False:",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: tasks of a process take turns at a journal",
+        STORES + "postgres_states.py",
+        "        if turn.waits_for:\n            await self._wait(turn)\n",
+        "",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: a state whose append failed is folded again",
+        STORES + "postgres_writer.py",
+        "            self._states.forget(job.turn.journals)",
+        "            pass",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: polling, where a NOTIFY is lost",
+        STORES + "postgres_news.py",
+        '            self._hub.moved({row["journal"]: row["head"] for row in rows})',
+        "            del rows",
+        ("tests/stores/test_postgres_lost.py",),
+    ),
+    Mutant(
+        "Postgres: whoever is alone hears when it is not any more",
+        STORES + "postgres_news.py",
+        "        await self._send(connection, {})  # whoever",
+        "        # whoever",
+        ("tests/stores/test_postgres_lost.py",),
+    ),
+    Mutant(
+        "Postgres: a newer layout is left alone",
+        STORES + "postgres_server.py",
+        "        if layout > len(MIGRATIONS):",
+        "        if False:",
+        ("tests/stores/test_postgres.py",),
+    ),
+    Mutant(
+        "Postgres: those who open a new store take turns",
+        STORES + "postgres_server.py",
+        '        await connection.execute(SQL["lock_layout"], self.channel)\n',
+        "",
+        (POSTGRES + "whoever_opens_a_new_store_waits_for_another_who_is_creating_it",),
     ),
 )

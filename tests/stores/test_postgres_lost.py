@@ -15,7 +15,7 @@ import pytest
 from midflight.errors import StoreUnavailable
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits
-from midflight.stores import postgres_links, postgres_writer
+from midflight.stores import postgres_links, postgres_news, postgres_writer
 from midflight.stores.postgres import PostgresStore
 from stores.runs import (
     ANN,
@@ -344,16 +344,19 @@ async def test_what_another_process_decided_is_heard_in_a_moment(
 
 
 async def test_two_who_open_at_the_same_time_hear_each_other(
-    postgres_address: str, schema: str
+    postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres_news, "POLL_S", 1000.0)  # nobody finds anything by polling
     async with PostgresStore.open(postgres_address, schema=schema) as here:
         driver = await running(here)
-        await anyio.sleep(1.2)  # it has found out that it is alone, and tells nobody any more
+        await anyio.sleep(0.3)  # it has found out that it is alone, and tells nobody any more
         async with (
             PostgresStore.open(postgres_address, schema=schema) as there,
-            there.watch({RUN: 3}) as watch,
+            there.watch({RUN: 2}) as watch,
         ):
+            records = aiter(watch)
+            assert (await anext(records)).position == 3  # from here on it must be told
             await anyio.sleep(0.3)
             await driver.begins()
-            with anyio.fail_after(0.5):
-                assert (await anext(aiter(watch))).position == 4
+            with anyio.fail_after(5):
+                assert (await anext(records)).position == 4
