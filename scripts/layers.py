@@ -24,6 +24,10 @@ KERNEL, STORES = "src/midflight/kernel/", "src/midflight/stores/"
 POSTGRES = "tests/stores/test_postgres.py::test_"
 LOCKS = "tests/stores/test_postgres_locks.py::test_"
 CHECKS = "tests/stores/test_postgres_checks.py::test_"
+DESK = "tests/stores/test_sqlite_desk.py::test_"
+WRITER = "tests/stores/test_sqlite_writer.py::test_"
+TROUBLE = "tests/stores/test_sqlite_trouble.py::test_"
+DRIVERS = "tests/stores/test_contract_drivers.py::test_"
 REPEATS = "tests/stores/test_contract_repeats.py::test_"
 
 MUTANTS = (
@@ -166,13 +170,6 @@ MUTANTS = (
         "PRAGMA synchronous = FULL",
         "PRAGMA synchronous = NORMAL",
         ("tests/stores/test_durability.py",),
-    ),
-    Mutant(
-        "SQLite: the turnstile",
-        STORES + "turnstile.py",
-        "            fcntl.flock(self._gate, how)",
-        "            pass",
-        ("tests/stores/test_sqlite_processes.py",),
     ),
     Mutant(
         "SQLite: nudges",
@@ -418,7 +415,7 @@ MUTANTS = (
         STORES + "sql/postgres.sql",
         "WHERE l.holder = excluded.holder OR l.expires_at <= clock()",
         "WHERE true",
-        ("tests/stores/test_postgres.py",),
+        (DRIVERS + "nobody_takes_the_name_of_a_driver_that_lives",),
     ),
     Mutant(
         "Postgres: a lease is given back by its holder only",
@@ -517,5 +514,154 @@ MUTANTS = (
         '        await connection.execute(SQL["lock_layout"], self.channel)\n',
         "",
         (POSTGRES + "whoever_opens_a_new_store_waits_for_another_who_is_creating_it",),
+    ),
+    Mutant(
+        "SQLite: a request can be taken once (the index)",
+        STORES + "sql/sqlite_001.sql",
+        "CREATE UNIQUE INDEX events_by_request",
+        "CREATE INDEX events_by_request",
+        ("tests/stores/test_sqlite_processes.py",),
+    ),
+    Mutant(
+        "SQLite: the loop and the thread are not at the desk together",
+        STORES + "sqlite_writer.py",
+        "            with self._desk:\n",
+        "            with suppress():\n",
+        (DESK + "the_loop_does_not_write_while_the_thread_is_at_the_desk",),
+    ),
+    Mutant(
+        "SQLite: a lone job does not overtake",
+        STORES + "sqlite_writer.py",
+        "        alone = len(jobs) == 1 and len(self._waiting) == 1",
+        "        alone = len(jobs) == 1",
+        (DESK + "a_lone_job_is_not_written_before_an_earlier_one_was_delivered",),
+    ),
+    Mutant(
+        "SQLite: a job that breaks its batch fails alone",
+        STORES + "sqlite_writer.py",
+        "        if done or self._busy or len(batch) < 2:\n            return\n",
+        "        return\n",
+        (DESK + "a_job_that_breaks_its_batch_fails_alone",),
+    ),
+    Mutant(
+        "SQLite: the loop writes in its turn only (enter_at_once)",
+        STORES + "sqlite_writer.py",
+        "            if not light or not self._enter_at_once():",
+        "            if not light:",
+        (WRITER + "while_another_process_is_before_us_the_thread_waits_for_our_turn",),
+    ),
+    Mutant(
+        "SQLite: one at a time (the turnstile's gate)",
+        STORES + "turnstile.py",
+        "            fcntl.flock(self._gate, how)",
+        "            pass",
+        (WRITER + "while_another_process_is_before_us_the_thread_waits_for_our_turn",),
+    ),
+    Mutant(
+        "SQLite: nobody overtakes another who waits (the turnstile's door)",
+        STORES + "turnstile.py",
+        "        fcntl.flock(self._door, how)",
+        "        pass",
+        (WRITER + "while_another_process_is_before_us_the_thread_waits_for_our_turn",),
+    ),
+    Mutant(
+        "SQLite: nobody waits at the turnstile without end",
+        STORES + "sqlite.py",
+        "            self._writer.give_up_on_old_jobs()",
+        "            pass",
+        (TROUBLE + "a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothing",),
+    ),
+    Mutant(
+        "SQLite: a file that is locked for a moment is waited for",
+        STORES + "sqlite_writer.py",
+        "        deadline = time.monotonic() + self._busy_s",
+        "        deadline = time.monotonic()",
+        (TROUBLE + "a_program_that_locks_the_file_for_a_moment_is_waited_for",),
+    ),
+    Mutant(
+        "SQLite: the file is its owner's alone",
+        STORES + "sqlite_file.py",
+        "os.O_CLOEXEC, 0o600))",
+        "os.O_CLOEXEC, 0o644))",
+        (TROUBLE + "nobody_else_on_the_machine_may_read_the_store",),
+    ),
+    Mutant(
+        "SQLite: the folder beside it is its owner's alone",
+        STORES + "sqlite.py",
+        "beside.mkdir(mode=0o700",
+        "beside.mkdir(mode=0o755",
+        (TROUBLE + "nobody_else_on_the_machine_may_read_the_store",),
+    ),
+    Mutant(
+        "SQLite: what only reads cannot write",
+        STORES + "sqlite_file.py",
+        "    if not writes:\n",
+        "    if False:\n",
+        (TROUBLE + "what_only_reads_cannot_write",),
+    ),
+    Mutant(
+        "SQLite: another program's file is left alone",
+        STORES + "sqlite_file.py",
+        "    if tables and owner != APPLICATION_ID:",
+        "    if False:",
+        (TROUBLE + "another_programs_database_is_left_alone",),
+    ),
+    Mutant(
+        "SQLite: a newer layout is left alone",
+        STORES + "sqlite_file.py",
+        "    if _layout(db) > len(MIGRATIONS):",
+        "    if False:",
+        (TROUBLE + "a_newer_layout_asks_for_an_upgrade",),
+    ),
+    Mutant(
+        "SQLite: a kill that fails half-way is taken back",
+        STORES + "sqlite_ledger.py",
+        '            self._db.execute("ROLLBACK TO kill")\n',
+        "",
+        ("tests/stores/test_contract_kill.py",),
+    ),
+    Mutant(
+        "SQLite: a lease is a lock",
+        STORES + "sqlite_lease.py",
+        "                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "                if path.exists()",
+        "                if path.exists()",
+        (DRIVERS + "nobody_takes_the_name_of_a_driver_that_lives",),
+    ),
+    Mutant(
+        "SQLite: the file of a living driver is not cleared away",
+        STORES + "sqlite_lease.py",
+        "                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "                    if os.path",
+        "                    if os.path",
+        ("tests/stores/test_sqlite_lease.py",),
+    ),
+    Mutant(
+        "SQLite: letters that are owed do not pile up",
+        STORES + "sqlite_nudge.py",
+        "            self._owed = None\n",
+        "",
+        ("tests/stores/test_sqlite_nudge.py",),
+    ),
+    Mutant(
+        "SQLite: what did not fit into a full box is owed",
+        STORES + "sqlite_nudge.py",
+        "                delivered = False  # its box",
+        "                pass  # its box",
+        ("tests/stores/test_sqlite_nudge.py",),
+    ),
+    Mutant(
+        "a driver's name is one in every store",
+        KERNEL + "decide.py",
+        "    if not is_driver_name(driver):",
+        "    if False:",
+        (DRIVERS + "a_name_that_cannot_be_a_drivers_is_refused_before_it_is_in_a_journal",),
+    ),
+    Mutant(
+        "SQLite: a name that cannot be a driver's leads nowhere",
+        STORES + "sqlite_lease.py",
+        "        if not is_driver_name(driver):",
+        "        if False:",
+        ("tests/stores/test_sqlite_lease.py",),
     ),
 )

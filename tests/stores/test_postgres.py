@@ -385,16 +385,3 @@ async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
                 assert not await store.lease_gone("d-1")
         assert not lease.held
         assert await store.lease_gone("d-1")
-
-
-async def test_nobody_takes_the_name_of_a_driver_that_lives(
-    postgres_address: str, schema: str
-) -> None:
-    async with PostgresStore.open(postgres_address, schema=schema) as store:
-        async with store.lease("d-1") as first:
-            with pytest.raises(InvalidRequest, match="driver d-1 is alive already"):
-                async with store.lease("d-1"):
-                    pass
-            assert first.held
-        async with store.lease("d-1") as second:
-            assert second.held

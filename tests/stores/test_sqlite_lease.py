@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
 from pathlib import Path
@@ -47,3 +48,20 @@ def test_the_file_of_a_dead_driver_is_cleared_away(tmp_path: Path) -> None:
     Leases(folder)
 
     assert list(folder.iterdir()) == []
+
+
+def test_the_file_of_a_living_driver_is_not_cleared_away(tmp_path: Path) -> None:
+    folder = tmp_path / "drivers"
+    with Leases(folder).hold("d-1"):
+        newcomer = Leases(folder)
+
+        assert [path.name for path in folder.iterdir()] == ["d-1.lock"]
+        assert not newcomer.gone("d-1")
+
+
+def test_a_name_that_leads_out_of_the_folder_is_looked_for_nowhere(tmp_path: Path) -> None:
+    leases = Leases(tmp_path / "drivers")
+    with (tmp_path / "outside.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        assert leases.gone("../outside")
