@@ -28,6 +28,7 @@ DESK = "tests/stores/test_sqlite_desk.py::test_"
 WRITER = "tests/stores/test_sqlite_writer.py::test_"
 TROUBLE = "tests/stores/test_sqlite_trouble.py::test_"
 DRIVERS = "tests/stores/test_contract_drivers.py::test_"
+MIGRATIONS = "tests/stores/test_migrations.py::test_"
 REPEATS = "tests/stores/test_contract_repeats.py::test_"
 
 MUTANTS = (
@@ -663,5 +664,34 @@ MUTANTS = (
         "        if not is_driver_name(driver):",
         "        if False:",
         ("tests/stores/test_sqlite_lease.py",),
+    ),
+    Mutant(
+        "SQLite: a migration is one transaction",
+        STORES + "sqlite_file.py",
+        "            db.execute(statement)\n",
+        "            db.execute(statement)\n"
+        '            db.execute("COMMIT")\n            db.execute("BEGIN IMMEDIATE")\n',
+        (MIGRATIONS + "who_is_killed_in_the_middle_leaves_sqlites_file_as_it_was",),
+    ),
+    Mutant(
+        "Postgres: a migration is one transaction",
+        STORES + "postgres_server.py",
+        "        async with connection.transaction():  # whoever dies",
+        "        if True:  # whoever dies",
+        (MIGRATIONS + "who_dies_in_the_middle_leaves_postgres_tables_as_they_were",),
+    ),
+    Mutant(
+        "Postgres: a server that says nothing is taken for lost",
+        STORES + "postgres_links.py",
+        "        if now > self._overdue:",
+        "        if False:",
+        ("tests/stores/test_postgres_lost.py::test_a_server_that_falls_silent_is_taken_for_lost",),
+    ),
+    Mutant(
+        "Postgres: what was lost on its way is sent again",
+        STORES + "postgres_links.py",
+        "            if anyio.current_time() + pause > deadline:",
+        "            if True:",
+        ("tests/stores/test_postgres_lost.py",),
     ),
 )
