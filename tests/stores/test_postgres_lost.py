@@ -106,6 +106,12 @@ class Proxy:
         """Hold back every byte, until ``flows`` is set."""
         self.flows = anyio.Event()
 
+    def flow_for_newcomers(self) -> anyio.Event:
+        """Let new connections through. Those that are frozen wait for what is given back."""
+        frozen, self.flows = self.flows, anyio.Event()
+        self.flows.set()
+        return frozen
+
     def cut(self) -> None:
         """Break every connection there is."""
         self._close(list(self._pipes))
@@ -272,16 +278,22 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
         driver = await running(store)
         proxy.freeze()
 
-        async def thaw() -> None:
-            await anyio.sleep(0.3)
-            for silent in store._links:
-                silent._overdue = min(silent._overdue, 0.0)  # as if ten seconds had passed
-            await anyio.sleep(0.2)
-            proxy.flows.set()
+        silent: list[anyio.Event] = []
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(thaw)
-            assert await driver.begins() == 4
+        async def let_ten_seconds_pass() -> None:
+            await anyio.sleep(0.3)
+            silent.append(proxy.flow_for_newcomers())  # whoever connects anew is heard
+            for link in store._links:
+                link._overdue = min(link._overdue, 0.0)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(let_ten_seconds_pass)
+                with anyio.fail_after(5):
+                    assert await driver.begins() == 4
+        finally:
+            for event in silent:
+                event.set()
 
         assert names(await read_all(store, after=3)) == ["attempt.started"]
 
