@@ -694,4 +694,11 @@ MUTANTS = (
         "            if True:",
         ("tests/stores/test_postgres_lost.py",),
     ),
+    Mutant(
+        "CI: a test that was not run has not passed",
+        "scripts/test.py",
+        '    return not left_out or os.environ.get("CI") != "true"',
+        "    return True",
+        ("tests/test_left_out.py",),
+    ),
 )
