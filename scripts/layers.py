@@ -29,6 +29,7 @@ WRITER = "tests/stores/test_sqlite_writer.py::test_"
 TROUBLE = "tests/stores/test_sqlite_trouble.py::test_"
 DRIVERS = "tests/stores/test_contract_drivers.py::test_"
 MIGRATIONS = "tests/stores/test_migrations.py::test_"
+LEASE = "tests/stores/test_sqlite_lease.py::test_"
 REPEATS = "tests/stores/test_contract_repeats.py::test_"
 
 MUTANTS = (
@@ -208,7 +209,7 @@ MUTANTS = (
         STORES + "sqlite_lease.py",
         "                if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):",
         "                if True:",
-        ("tests/stores/test_sqlite_lease.py",),
+        (LEASE + "a_driver_whose_file_was_cleared_away_as_it_began_takes_a_new_one",),
     ),
     Mutant(
         "Postgres: a request can be taken once (the index)",
@@ -635,7 +636,7 @@ MUTANTS = (
         "                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
         "                    if os.path",
         "                    if os.path",
-        ("tests/stores/test_sqlite_lease.py",),
+        (LEASE + "the_file_of_a_living_driver_is_not_cleared_away",),
     ),
     Mutant(
         "SQLite: letters that are owed do not pile up",
@@ -700,5 +701,29 @@ MUTANTS = (
         '    return not left_out or os.environ.get("CI") != "true"',
         "    return True",
         ("tests/test_left_out.py",),
+    ),
+    Mutant(
+        "Postgres: a purge leaves alone the thread in which a run begins",
+        STORES + "sql/postgres_001.sql",
+        "AND r.kind = 'run')\n        ORDER BY journal LIMIT at_most FOR UPDATE SKIP LOCKED",
+        "AND r.kind = 'run')\n        ORDER BY journal LIMIT at_most",
+        (LOCKS + "a_thread_in_which_a_run_is_being_started_is_not_purged",),
+    ),
+    Mutant(
+        "Postgres: a statement whose client died is ended",
+        STORES + "sql/postgres.sql",
+        "        THEN set_config('client_connection_check_interval', '500ms', false)",
+        "        THEN 'never'",
+        (CHECKS + "a_process_that_died_while_it_waited_gives_its_locks_back_soon",),
+    ),
+    Mutant(
+        "SQLite: who clears away looks whether it is still that file",
+        STORES + "sqlite_lease.py",
+        "                    if os.path.samestat(os.fstat(handle), path.stat()):",
+        "                    if True:",
+        (
+            LEASE
+            + "who_clears_away_a_dead_drivers_file_leaves_that_of_a_namesake_who_has_just_begun",
+        ),
     ),
 )

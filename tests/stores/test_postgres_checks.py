@@ -16,7 +16,7 @@ from midflight.kernel import events as e
 from midflight.kernel.record import Event
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres_server import Server
-from stores.halfway import by_hand, not_committed
+from stores.halfway import by_hand, not_committed, stores_wait
 from stores.runs import RUN, claim, positions, read_all, running
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
@@ -149,6 +149,36 @@ async def test_a_lease_is_held_from_when_its_renewal_was_sent_and_not_from_the_a
 
         assert looks[0] == (True, False)
         assert (True, True) not in looks
+
+
+# ── clients that are gone ────────────────────────────────────────────────────────────────────
+
+
+async def test_a_process_that_died_while_it_waited_gives_its_locks_back_soon(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """Sooner than its statement would have given up: the server looks whether anybody is there."""
+    await running(store, "r-a", driver="d-a")
+    await running(store, "r-b", driver="d-b")
+    lock = "SELECT FROM journals WHERE journal = $1 FOR UPDATE"
+    dying = await Server(postgres_address, schema).connect()
+    async with (
+        not_committed(postgres_address, schema, lock, "r-b"),
+        by_hand(postgres_address, schema) as next_one,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def wait_for_ever() -> None:
+            await dying.execute("BEGIN")
+            await dying.execute(lock, "r-a")
+            with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+                await dying.execute(lock, "r-b")
+
+        tasks.start_soon(wait_for_ever)
+        assert await stores_wait(postgres_address, 1)
+        dying.terminate()
+        await next_one.execute("SET lock_timeout = '1800ms'")
+        await next_one.execute(lock, "r-a")
 
 
 # ── what a server may have as its defaults ───────────────────────────────────────────────────

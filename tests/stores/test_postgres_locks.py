@@ -24,6 +24,7 @@ from stores.runs import (
     claim,
     created,
     names,
+    open_thread,
     outcome,
     pause,
     read_all,
@@ -257,6 +258,32 @@ async def test_a_run_that_is_being_recovered_is_not_purged(
 
     assert purged == [Purged(0, 0, 0)]
     assert (await here.row(RUN)).phase == Phase.PAUSED
+
+
+async def test_a_thread_in_which_a_run_is_being_started_is_not_purged(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """Whoever starts a run there has the thread under lock, as Control does."""
+    await open_thread(here)
+    later, purged = await here.now() + 60, list[Purged]()
+    begin = Submit(
+        "a-1", (RUN, THREAD), lambda view: Draft({RUN: (created(),)}), new=(RUN,), scopes=("all",)
+    )
+
+    async def purge() -> None:
+        purged.append(await here.purge(later))
+
+    async with (
+        anyio.create_task_group() as tasks,
+        half_way(postgres_address, schema, RUN, 1),
+    ):
+        tasks.start_soon(there.submit, begin)
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(purge)
+        await stores_wait(postgres_address, 2, patience_s=0.5)  # it has nothing to wait for
+
+    assert purged == [Purged(0, 0, 0)]
+    assert (await here.row(THREAD)).head == 1
 
 
 async def test_a_value_that_is_being_referred_to_anew_is_not_purged(

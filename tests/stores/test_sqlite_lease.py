@@ -5,7 +5,11 @@ from __future__ import annotations
 import fcntl
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+
+import pytest
 
 from midflight.stores.sqlite_lease import Leases
 
@@ -38,6 +42,49 @@ def test_a_lease_is_not_reported_gone_while_others_look_and_tidy_up(tmp_path: Pa
 
     assert held > 10
     assert gone == 0
+
+
+@pytest.fixture
+def before_the_next_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Let something happen between the moment a file is opened and the moment it is locked."""
+    lock, waiting = fcntl.flock, list[Callable[[], None]]()
+
+    def flock(handle: int, how: int) -> None:
+        while waiting:
+            waiting.pop()()
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    return waiting.append
+
+
+def test_a_driver_whose_file_was_cleared_away_as_it_began_takes_a_new_one(
+    tmp_path: Path, before_the_next_lock: Callable[[Callable[[], None]], None]
+) -> None:
+    folder = tmp_path / "drivers"
+    mine, theirs = Leases(folder), Leases(folder)
+    before_the_next_lock((folder / "d-1.lock").unlink)
+
+    with mine.hold("d-1"):
+        assert not theirs.gone("d-1")
+
+
+def test_who_clears_away_a_dead_drivers_file_leaves_that_of_a_namesake_who_has_just_begun(
+    tmp_path: Path, before_the_next_lock: Callable[[Callable[[], None]], None]
+) -> None:
+    folder = tmp_path / "drivers"
+    mine, theirs = Leases(folder), Leases(folder)
+    (folder / "d-1.lock").touch()  # of a driver that was killed
+    with ExitStack() as living:
+
+        def begin() -> None:
+            (folder / "d-1.lock").unlink()  # somebody else was quicker to clear it away
+            living.enter_context(mine.hold("d-1"))
+
+        before_the_next_lock(begin)
+        Leases(folder)
+
+        assert not theirs.gone("d-1")
 
 
 def test_the_file_of_a_dead_driver_is_cleared_away(tmp_path: Path) -> None:
