@@ -112,6 +112,18 @@ async def test_a_place_in_a_journal_can_be_taken_once_whoever_tries(
         )
 
 
+async def test_a_request_can_be_taken_once_in_a_journal_whoever_tries(
+    store: Store, path: Path
+) -> None:
+    await running(store)
+
+    with closing(sqlite3.connect(path)) as db, pytest.raises(sqlite3.IntegrityError):
+        db.execute(
+            "INSERT INTO events SELECT journal, 99, at, version, must_understand, checksum,"
+            " append_id, requested, body FROM events WHERE position = 1"
+        )
+
+
 @pytest.mark.timeout(120)
 async def test_a_saturated_process_does_not_starve_another(store: Store, path: Path) -> None:
     """Told by the order on disk, not by a clock.
