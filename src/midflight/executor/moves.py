@@ -40,7 +40,8 @@ async def enter(driver: Driver) -> None:
     if log.state.phase is Phase.QUEUED or not log.state.entered:
         await log.decide(lambda s: [e.RunEntered(epoch=epoch)] if s.phase is Phase.QUEUED else [])
     elif Cause.DRAIN in log.state.holds:
-        await log.decide(lambda s: [e.HoldLifted(cause=Cause.DRAIN)])
+        lifted = e.HoldLifted(cause=Cause.DRAIN)
+        await log.decide(lambda s: [lifted] if Cause.DRAIN in s.holds else [])
     if log.state.phase is not Phase.RUNNING or driver.lost:
         return
     driver.replay.enter()
@@ -67,7 +68,8 @@ async def deliver(driver: Driver) -> None:
             )
         ]
 
-    await driver.log.decide(delivered)
+    if await driver.log.decide(delivered):
+        driver.function.redirected(driver.log.state.brief)
 
 
 async def pause(driver: Driver) -> None:
@@ -95,12 +97,16 @@ async def finish(driver: Driver) -> None:
     """The function has ended: by itself, with a failure, or to be called again."""
     ended = driver.function.ended
     if isinstance(ended, Redirected):
+        driver.told = None
         driver.replay.enter_redirected()
         driver.call_function()
         return
     if isinstance(ended, Signal):
         driver.function.forget()
         driver.told = None
+        return
+    await _settle_forgotten(driver)
+    if driver.steps:
         return
     await compensate(driver)
     failed = isinstance(ended, BaseException)
@@ -118,6 +124,18 @@ async def finish(driver: Driver) -> None:
 
     if await driver.log.decide(finished):
         driver.over = True
+
+
+async def _settle_forgotten(driver: Driver) -> None:
+    """Steps that the function did not wait for: reads are ended, effects come to their end."""
+    driver.tell(Stopped("its function has ended"))
+    driver.abort("its function has ended", effects=False)
+    log = driver.log
+
+    def disturbed() -> bool:
+        return log.state.phase is not Phase.RUNNING or bool(log.state.pending) or driver.lost
+
+    await log.until(lambda: not driver.steps or disturbed())
 
 
 async def undo_on_request(driver: Driver) -> None:
