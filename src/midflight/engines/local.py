@@ -126,12 +126,32 @@ class LocalEngine:
                     await driver.drive()
         except Refused:
             pass  # an operator's switch: the sweep finds it again after the release
-        except MidflightError as error:
+        except Exception as error:  # noqa: BLE001 - one run's trouble is not its neighbours'
             log.error(
-                "Driver failed", extra={"action": "driver_failed", "run": run, "error": error}
+                "Driver failed",
+                extra={"action": "driver_failed", "run": run, "error": _innermost(error)},
             )
+            await self._give_back(run)
         finally:
             del self._driving[run]
+
+    async def _give_back(self, run: str) -> None:
+        """So that a later sweep finds it: nothing of the driver that failed is at work any more."""
+
+        def released(view: View) -> Draft:
+            state = view.states[run]
+            assert isinstance(state, RunState)
+            if state.driver != self.name:
+                return Draft()
+            return Draft({run: (e.DriverReleased(epoch=state.epoch, why="its driver failed"),)})
+
+        try:
+            await self._store.submit(Submit(self._ids(), (run,), released))
+        except MidflightError as error:
+            log.error(
+                "A run could not be given back",
+                extra={"action": "give_back_failed", "run": run, "error": error},
+            )
 
     def _driver(self, row: Row, state: RunState) -> Driver:
         return Driver(
@@ -165,6 +185,13 @@ class LocalEngine:
             )
         )
         return bool(done.records)
+
+
+def _innermost(error: Exception) -> Exception:
+    """What went wrong, out of the groups that tasks have wrapped around it."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _undrained(state: RunState, taken: bool) -> tuple[Event, ...]:
