@@ -6,15 +6,20 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from itertools import permutations
+from pathlib import Path
 
 import anyio
 import pytest
+from typing_extensions import override
 
 from midflight.control import Accepted, Control
+from midflight.engines.local import LocalEngine
 from midflight.errors import IllegalSignal
+from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Store
+from midflight.stores.base import Append, Committed, Store
+from midflight.stores.memory import MemoryStore
 from midflight.tools.base import Performed
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -192,6 +197,37 @@ async def test_a_cancel_before_anybody_drives_it_lets_nothing_begin(
         assert (await control.ended(run)).phase is Phase.CANCELLED
 
     assert stage.begun == []
+
+
+class Ambush(MemoryStore):
+    """Has a run cancelled when the start of an attempt is on the disk and not yet acknowledged."""
+
+    @override
+    async def append(self, decision: Append) -> Committed:
+        done = await super().append(decision)
+        for entry in decision.entries:
+            if any(isinstance(event, e.AttemptStarted) for event in entry.events):
+                await Control(self).cancel(entry.journal)
+        return done
+
+
+async def test_a_cancel_between_the_record_of_a_start_and_its_first_line_wins(
+    tmp_path: Path,
+) -> None:
+    stage, store = Stage("verb-ambush"), Ambush()
+    make = stage.writer()
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Make a", make, "a")
+
+    async with LocalEngine.open(store, [clerk], workdir=tmp_path) as engine:
+        control = Control(store, engine)
+        run = await control.start(clerk, "work")
+        assert (await control.ended(run)).phase is Phase.CANCELLED
+
+        assert stage.begun == []
+        assert await lines(control, run) == ["thing: not started"]
 
 
 async def test_two_cancels_at_once_are_one_and_get_one_answer(driving: Open) -> None:
