@@ -212,6 +212,37 @@ async def test_an_undo_is_given_the_result_also_of_what_was_done_before_a_snapsh
         assert given == ["made b", "made a"]
 
 
+async def test_a_write_that_was_tried_twice_is_one_effect_and_is_undone_once(driving: Open) -> None:
+    stage = Stage("undo-retried")
+    look, tries, undone = stage.reader(), [], []
+    stage.gate("slow")
+
+    async def unmake(performed: Performed) -> None:
+        undone.append(performed.result)
+
+    @tool(effect="write", name="undo-retried.upsert", noun="row", undo=unmake, retry=1)
+    async def upsert() -> str:
+        tries.append("try")
+        if len(tries) == 1:
+            raise ConnectionError("reset by peer")
+        return "row 7"
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Upsert", upsert)
+        await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        offer = (await control.preview(run))["cancel"]
+        assert offer.consequence == "Undoes row, saves partial work to thread"
+        await control.cancel(run)
+        await control.ended(run)
+
+        assert (await lines(control, run), undone) == (["row: undone"], ["row 7"])
+
+
 # ── when a person asks for it afterwards ─────────────────────────────────────────────────────
 
 

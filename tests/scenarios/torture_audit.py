@@ -88,7 +88,12 @@ class Case:
         if self.receipt.phase is not Phase.CANCELLED:
             return [f"it is {self.receipt.phase}"]
         lines = {line.position: line for line in self.receipt.lines}
-        missing = [f"no line for {self.started[p].name}" for p in self.started.keys() - lines]
+        told = {self.started[position].idempotency_key for position in lines}
+        missing = [
+            f"no line for {started.name}"
+            for started in self.started.values()
+            if started.idempotency_key not in told
+        ]
         begun = {started.idempotency_key for started in self.started.values()}
         missing += [f"nothing on record of {key}" for key in self.seen.keys() - begun]
         wrong = [
