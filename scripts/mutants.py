@@ -258,7 +258,7 @@ MUTANTS = (
         EXECUTOR + "steps.py",
         "        if not self.driver.may_start(self._course):\n            return []\n        epoch",
         "        epoch",
-        ("tests/scenarios/test_verbs.py", "tests/scenarios/test_torture.py"),
+        ("tests/scenarios/test_verbs.py",),
     ),
     Mutant(
         "executor: a cancel waits until everything in flight has settled",

@@ -230,6 +230,48 @@ async def test_a_cancel_between_the_record_of_a_start_and_its_first_line_wins(
         assert await lines(control, run) == ["thing: not started"]
 
 
+class Forestaller(MemoryStore):
+    """Lets a verb come first whenever the start of an attempt is about to be recorded."""
+
+    def __init__(self, verb: Verb) -> None:
+        super().__init__()
+        self.verb: Verb | None = verb
+
+    @override
+    async def append(self, decision: Append) -> Committed:
+        for entry in decision.entries:
+            starting = any(isinstance(event, e.AttemptStarted) for event in entry.events)
+            if starting and (verb := self.verb):
+                self.verb = None
+                await verb(Control(self), entry.journal)
+        return await super().append(decision)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_verb_just_before_the_record_of_a_start_is_heard_before_it(
+    tmp_path: Path, verb: str
+) -> None:
+    stage, store = Stage(f"verb-before-{verb}"), Forestaller(VERBS[verb])
+    make = stage.writer()
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        return await run.step("Make", make, run.brief)
+
+    async with LocalEngine.open(store, [clerk], workdir=tmp_path) as engine:
+        control = Control(store, engine)
+        run = await control.start(clerk, "old")
+        with anyio.fail_after(5):
+            if verb == "pause":
+                await control.until(run, lambda state: state.phase is Phase.PAUSED)
+                assert stage.begun == []
+                await control.resume(run)
+            ended = await control.ended(run)
+        then = {"pause": ["old"], "redirect": ["new"], "cancel": []}
+        assert stage.done == then[verb]
+        assert ended.phase is (Phase.CANCELLED if verb == "cancel" else Phase.DONE)
+
+
 async def test_two_cancels_at_once_are_one_and_get_one_answer(driving: Open) -> None:
     flight = Flight("twice", "effect")
     async with driving(flight.agent) as control:
