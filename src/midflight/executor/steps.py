@@ -229,6 +229,8 @@ class Step:
                 return self._stored(value)
             case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, str(error) or "not done"
+            case Raised(error=error, began=False) if touches:
+                return Outcome.NOT_DONE, NULL, _words(error)
             case Raised(error=error):
                 return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, _words(error)
             case Aborted(began=False):
