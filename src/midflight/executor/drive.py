@@ -186,6 +186,7 @@ class Driver:
                 self.tasks = tasks
                 tasks.start_soon(self._listen)
                 await moves.settle_orphans(self)
+                await stale.take_up(self)
                 while not self.over:
                     move = self._next_move()
                     if move is not None:
@@ -236,10 +237,17 @@ class Driver:
         if state.phase is Phase.PAUSING:
             return moves.pause if self._hushed("paused") else None
         if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
-            return moves.enter if function.ended is None else moves.finish
+            return self._enter_or_finish()
         if state.phase is Phase.RUNNING and self.only_asks:
             return moves.wait
         return None
+
+    def _enter_or_finish(self) -> Move | None:
+        ended = self.function.ended
+        if ended is None:
+            return moves.enter
+        early = bool(self.replay.unclaimed) and not isinstance(ended, Signal)
+        return None if early else moves.finish  # a person is asked when it has had its time
 
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""

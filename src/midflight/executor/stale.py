@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from midflight.executor import values
 from midflight.kernel import events as e
+from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.record import Who
+from midflight.kernel.state import RunState
 from midflight.run import Signal
+from midflight.stores.base import Draft, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -32,13 +36,36 @@ async def mismatch(driver: Driver) -> None:
     driver.tasks.start_soon(_ask, driver, step, text)
 
 
+async def take_up(driver: Driver) -> None:
+    """A run that a predecessor has left with such a question: wait for its answer here."""
+    if Cause.STALE in driver.log.state.holds:
+        for step in [step for step in driver.replay.questions if step.startswith("stale:")]:
+            driver.tasks.start_soon(_ask, driver, step, "")
+
+
 async def _ask(driver: Driver, step: str, text: str) -> None:
     try:
         answer = await driver.ask(step, "stale", text, choices=CHOICES)
     except Signal:
         return
-    if answer.by and values.decode(answer.payload) == "go on":
+    choice = values.decode(answer.payload) if answer.by else ""
+    if choice == "go on":
         driver.replay.unclaimed.clear()
         await driver.log.decide(
             lambda s: [e.HoldLifted(cause=Cause.STALE)] if Cause.STALE in s.holds else []
         )
+    elif choice == "cancel":
+        await _cancel(driver, Who(by=answer.by))
+
+
+async def _cancel(driver: Driver, who: Who) -> None:
+    """In the name of the person who has chosen it."""
+    run = driver.run
+
+    def cancelled(view: View) -> Draft:
+        state = view.states[run]
+        assert isinstance(state, RunState)
+        verdict = decide(state, e.CancelRequested(who=who)) if state.alive else ()
+        return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
+
+    await driver.store.submit(Submit(driver.ids(), (run,), cancelled))
