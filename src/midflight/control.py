@@ -21,7 +21,7 @@ from midflight.executor.forking import created_by_fork, place_of
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
-from midflight.kernel.fold import advance
+from midflight.kernel.fold import advance, fold
 from midflight.kernel.phases import Cause, Mode, Phase
 from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
@@ -31,6 +31,7 @@ from midflight.kernel.thread import MessageSent, ThreadCreated
 from midflight.run import Agent
 from midflight.schemas import check_answer
 from midflight.stores.base import (
+    PAGE,
     RUN_PREFIX,
     THREAD_PREFIX,
     Draft,
@@ -383,7 +384,16 @@ class Control:
         for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
             await self._engine.ensure(journal)
         accepted: Accepted = done.note
-        return accepted
+        return accepted if done.records else await self._first_answer(accepted)
+
+    async def _first_answer(self, known: Accepted) -> Accepted:
+        """What was answered when this was asked for the first time."""
+        state = RunState(known.run)
+        while state.head < known.position - 1:
+            left = known.position - 1 - state.head
+            fold(state, await self.store.read(known.run, state.head, min(left, PAGE)))
+        nouns = tuple(attempt.noun for attempt in state.open.values())
+        return msgspec.structs.replace(known, in_flight=nouns)
 
 
 def _concerns(child: RunState, verb: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 from msgspec import Struct
 
-from midflight.errors import InvalidRequest
+from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
 from midflight.tools.base import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
 from midflight.tools.progress import Sink, listening, stop_listening
@@ -43,9 +43,10 @@ class Returned(Struct, frozen=True):
 
 
 class Raised(Struct, frozen=True):
-    """It failed by itself."""
+    """It failed by itself; or could not even begin."""
 
     error: BaseException
+    began: bool = True
 
 
 Ending = Aborted | Returned | Raised
@@ -102,7 +103,7 @@ class Call:
                 return self._aborted(error)
             if isinstance(error, TimeoutError) and limit.expired():
                 return Raised(TimeoutError(f"no end within {self.tool.timeout:g} s"))
-            return Raised(error)
+            return Raised(error, began=not self._was_refused(error))
         finally:
             stop_listening(listens)
             in_step.reset(mark)
@@ -110,6 +111,12 @@ class Call:
                 self._task.uncancel()
             self._task = None
             self._over.set()
+
+    def _was_refused(self, error: BaseException) -> bool:
+        """Whether its process never ran; from within it the same error has another cause."""
+        if self.tool.runs != "process" or isinstance(error.__cause__, CallFailed):
+            return False
+        return isinstance(error, ProcessNotStarted | CallRefused)
 
     def _aborted(self, error: BaseException) -> Aborted:
         match self.tool.runs:

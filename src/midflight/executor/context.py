@@ -31,11 +31,11 @@ PATIENCE: Final = 3  # signals raised before a function that catches them all wa
 
 
 class RunContext:
-    """The run of one call of an agent function."""
+    """The run of one call of an agent function; ``course`` is the last one that it has heard of."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._course = driver.course
+        self.course = driver.course
         self._signals = 0
         self._chance = random.Random(self._seed())
         self.restored: Any = driver.restored
@@ -96,7 +96,7 @@ class RunContext:
             tool,
             call=(args, kwargs),
             given=given,
-            course=self._course,
+            course=self.course,
             refreshing=outdated,
         )
         driver.steps.add(step)
@@ -153,7 +153,7 @@ class RunContext:
         step = self._driver.replay.identity(what)
         with self._noting():
             return await children.spawn(
-                self._driver, step, agent, brief, given=given, limits=limits, course=self._course
+                self._driver, step, agent, brief, given=given, limits=limits, course=self.course
             )
 
     # ── people ───────────────────────────────────────────────────────────────────────────────
@@ -165,7 +165,7 @@ class RunContext:
         await self._driver.log.decide(
             lambda s: (
                 [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
-                if s.plan != steps and self._driver.may_start(self._course)
+                if s.plan != steps and self._driver.may_start(self.course)
                 else []
             )
         )
@@ -240,7 +240,7 @@ class RunContext:
         await self._listen()
         step = self._driver.replay.identity(self._what("", "inbox", reusable=False))
         with self._noting():
-            return await talk.take_messages(self._driver, step, self._course)
+            return await talk.take_messages(self._driver, step, self.course)
 
     async def say(self, text: str) -> None:
         """See ``Run.say``."""
@@ -248,7 +248,7 @@ class RunContext:
         await self._listen()
         what = self._what("", f"say:{values.digest(text.encode())}")
         with self._noting():
-            await talk.say(self._driver, self._driver.replay.identity(what), text, self._course)
+            await talk.say(self._driver, self._driver.replay.identity(what), text, self.course)
 
     def notices(self) -> list[str]:
         """See ``Run.notices``."""
@@ -275,12 +275,10 @@ class RunContext:
         )
         with self._noting():
             while True:
-                await driver.log.until(lambda: driver.movable(self._course))
-                driver.raise_if_told(self._course)
+                await driver.log.until(lambda: driver.movable(self.course))
+                driver.raise_if_told(self.course)
                 if await driver.log.decide(
-                    lambda s: (
-                        [*driver.wait_over(s), saved] if driver.may_start(self._course) else []
-                    )
+                    lambda s: [*driver.wait_over(s), saved] if driver.may_start(self.course) else []
                 ):
                     break
         self._chance = random.Random(self._seed())
@@ -304,7 +302,7 @@ class RunContext:
         if self._signals >= PATIENCE and self._driver.told is not None:
             await anyio.sleep_forever()
         with self._noting():
-            self._driver.raise_if_told(self._course)
+            self._driver.raise_if_told(self.course)
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
@@ -315,7 +313,7 @@ class RunContext:
 
     def _noted(self, signal: Signal) -> Signal:
         if isinstance(signal, Redirected):
-            self._course = self._driver.course
+            self.course = self._driver.course
         else:
             self._signals += 1
         return signal

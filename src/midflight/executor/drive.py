@@ -312,9 +312,6 @@ class Driver:
         ended = self.function.ended
         if ended is None:
             return moves.enter
-        if self.steps or not self.quiet:  # begun by it, and not waited for
-            self.abort("the agent's function has ended", effects=False)
-            return None
         if self.replay.redirect_due(()):
             return moves.tell_redirect
         by_itself = not isinstance(ended, Signal)

@@ -269,6 +269,8 @@ class Step:
                 return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, str(error) or "not done"
+            case Raised(error=error, began=False) if touches:
+                return Outcome.NOT_DONE, NULL, words(error)
             case Raised(error=error):
                 return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, words(error)
             case Aborted(began=False):

@@ -201,7 +201,7 @@ def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
 
 
 def _undoable(state: RunState, request: e.UndoRequested) -> None:
-    able = [p for p, effect in state.effects.items() if effect.can_be_undone]
+    able = [p for p, a in state.effects.items() if a.can_be_undone and not state.repeated(a)]
     wrong = [p for p in request.effects if p not in able]
     if state.phase in ENDS and (wrong or not able):
         what = f"effects {wrong} cannot" if wrong else "nothing can"
