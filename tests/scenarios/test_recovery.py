@@ -14,7 +14,7 @@ from midflight.errors import StoreFull
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
-from midflight.run import Run, agent
+from midflight.run import Redirected, Run, agent
 from midflight.stores.base import Append, Committed, Store
 from midflight.tools.base import tool
 from scenarios.conftest import Open
@@ -199,3 +199,58 @@ async def test_runs_that_nobody_here_can_drive_do_not_hide_those_that_somebody_c
     async with driving(clerk) as control:
         with anyio.fail_after(5):
             assert await control.result(run) == "mine"
+
+
+async def test_after_a_redirect_and_a_crash_what_the_old_brief_did_is_not_asked_for(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("redirect-crash")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("look")
+
+    @agent()
+    async def clerk(run: Run) -> list[object]:
+        drafted = await run.step("Draft", make, run.brief)
+        return [drafted, await run.step("Read", look, "look")]
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "all")
+        await stage.until_begun("look")
+        await control.redirect(run, "some")
+        await stage.until_begun("look", times=2)
+
+    stage.gate("look").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == ["made some", "LOOK"]
+    assert stage.done == ["all", "some", "look"]
+
+
+async def test_a_function_that_took_a_redirect_by_itself_is_told_of_it_again_after_a_crash(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("redirect-caught-crash")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("look")
+
+    @agent()
+    async def clerk(run: Run) -> list[object]:
+        made = [await run.step("Make", make, "list")]
+        try:
+            made.append(await run.step("Read", look, "look"))
+        except Redirected as redirected:
+            made.append(await run.step("Make", make, redirected.brief))
+            made.append(await run.step("Read", look, "look"))
+        return made
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "all")
+        await stage.until_begun("look")
+        await control.redirect(run, "some")
+        await stage.until_begun("look", times=2)
+
+    stage.gate("look").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == ["made list", "made some", "LOOK"]
+    assert stage.done == ["list", "some", "look"]

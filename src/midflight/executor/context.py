@@ -72,6 +72,8 @@ class RunContext:
         if (record := driver.replay.claim(identity)) is not None:
             driver.log.stir()
             return await self._from_record(name, record, kind)
+        if driver.replay.redirected(identity):
+            raise self._noted(Redirected(driver.log.state.brief))
         step = Step(
             driver, identity, name, tool, call=(args, kwargs), given=given, course=self._course
         )

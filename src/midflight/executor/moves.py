@@ -110,7 +110,7 @@ async def finish(driver: Driver) -> None:
     """The function has ended: by itself, with a failure, or to be called again."""
     ended = driver.function.ended
     if isinstance(ended, Redirected):
-        driver.replay.enter_redirected()
+        driver.replay.enter()
         driver.call_function()
         return
     if isinstance(ended, Signal):

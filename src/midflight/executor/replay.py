@@ -44,6 +44,8 @@ class Replay:
         self.questions: dict[str, int] = {}  # by the step that asks
         self.answers: dict[int, Answered] = {}
         self.timers: Counter[str] = Counter()  # how often each was set
+        self._passed: set[str] = set()  # on record under an earlier brief
+        self._told: set[str] = set()  # calls that were told of the last redirect
         self._asked: dict[int, e.QuestionOpened] = {}
         self._started: dict[int, e.AttemptStarted] = {}
         self._occurrences: Counter[str] = Counter()
@@ -60,14 +62,11 @@ class Replay:
                 self.records[event.step] = Record(
                     found.position, event.name, event.result, event.blob, event.error
                 )
-            case e.QuestionOpened():
-                self._asked[found.position] = event
-                if event.step:
-                    self.questions[event.step] = found.position
-            case e.QuestionAnswered():
-                self.answers[event.question] = Answered(event.payload, event.who.by)
-            case e.QuestionClosed():
-                self.answers.setdefault(event.question, Answered(NULL, "", event.why))
+            case e.QuestionOpened() | e.QuestionAnswered() | e.QuestionClosed():
+                self._questioned(found.position, event)
+            case e.RedirectDelivered():
+                self._passed = set(self.records)
+                self._told = set(event.calls)
             case e.TimerSet():
                 self.timers[event.name] += 1
             case e.StateSaved():
@@ -77,6 +76,19 @@ class Replay:
                 self.timers.clear()
             case _:
                 pass
+
+    def _questioned(
+        self, position: int, event: e.QuestionOpened | e.QuestionAnswered | e.QuestionClosed
+    ) -> None:
+        match event:
+            case e.QuestionOpened():
+                self._asked[position] = event
+                if event.step:
+                    self.questions[event.step] = position
+            case e.QuestionAnswered():
+                self.answers[event.question] = Answered(event.payload, event.who.by)
+            case e.QuestionClosed():
+                self.answers.setdefault(event.question, Answered(NULL, "", event.why))
 
     def _settled(self, position: int, event: e.AttemptSettled | e.LateOutcome) -> None:
         started = self._started.get(event.attempt)
@@ -88,14 +100,20 @@ class Replay:
             )
 
     def enter(self) -> None:
-        """The function is called (again): it must ask for everything that is on record."""
-        self._occurrences.clear()
-        self.unclaimed = set(self.records)
+        """The function is called (again): it must ask for everything that is on record.
 
-    def enter_redirected(self) -> None:
-        """It is called with another brief, and need not ask for anything."""
+        After a redirect it need not ask for what was done under the earlier brief.
+        """
         self._occurrences.clear()
-        self.unclaimed = set()
+        self.unclaimed = self.records.keys() - self._passed
+
+    def redirected(self, step: str) -> bool:
+        """Whether this call was told of a redirect, and the function then went on by itself."""
+        if step not in self._told or not self.unclaimed:
+            return False
+        self._told.discard(step)
+        self.forget_turn(step)
+        return True
 
     def identity(self, what: str) -> str:
         """The n-th time that this is asked for since the function was entered."""
