@@ -39,8 +39,9 @@ async def leaving_on(
                     signal.signal(number, signal.SIG_DFL)
                 log.info("Leaving", extra={"action": "leaving", "signal": first.name})
                 scope.cancel()
-                await anyio.sleep(patience_s + GRACE_S)
-                log.warning("Does not end", extra={"action": "leaving_late", "signal": first.name})
+                with anyio.move_on_after(patience_s + GRACE_S):
+                    await anext(received)  # one that had come before we took the first
+                log.warning("Ends at once", extra={"action": "left", "signal": first.name})
                 os.kill(os.getpid(), first)
 
         async with owned_tasks(listen):
