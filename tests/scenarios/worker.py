@@ -93,6 +93,20 @@ async def live(life: dict[str, Any]) -> None:
             await world.until_over(control, life["script"])
 
 
+class Fatal:
+    """An engine that is never told: its process dies when a request is on record."""
+
+    async def ensure(self, run: str) -> None:
+        die()
+
+
+async def press(verb: str, run: str, **what: Any) -> None:
+    """Ask for something, and die when it is on the disk, before anybody is told."""
+    async with SqliteStore.open(ledger.folder() / "journals.db") as store:
+        control = Control(store, Fatal())
+        await getattr(control, verb)(run, **what)
+
+
 def forked(work: Callable[[], None]) -> int:
     """Do it in a process of its own."""
     if (child := os.fork()) > 0:
@@ -119,7 +133,7 @@ def lived(folder: Path, life: dict[str, Any]) -> int:
             ledger.DIES_AT: life.get("moment", ""),
             ledger.DRIVER: str(os.getpid()),
         }
-        asyncio.run(live(life))
+        asyncio.run(press(**life) if "verb" in life else live(life))
 
     child, deadline = forked(work), time.monotonic() + LIFE_MAX_S
     while True:
