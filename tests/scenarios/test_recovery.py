@@ -254,3 +254,62 @@ async def test_a_function_that_took_a_redirect_by_itself_is_told_of_it_again_aft
         with anyio.fail_after(5):
             assert await control.result(run) == ["made list", "made some", "LOOK"]
     assert stage.done == ["list", "some", "look"]
+
+
+async def test_after_a_snapshot_and_a_crash_equal_steps_are_still_different_ones(
+    driving: Open, crashing: Open
+) -> None:
+    """Or they would share a key, and a provider that honours keys would drop the later one."""
+    stage = Stage("snapshot")
+    make, look = stage.writer(effect="write"), stage.reader()
+    stage.gate("wait")
+
+    @agent()
+    async def clerk(run: Run) -> int:
+        begun = run.restored or 0
+        for number in range(begun, 4):
+            await run.step("Make", make, "copy")
+            await run.step("Note", make, f"{run.now()} {run.uuid()}")
+            if number == 2:
+                await run.step("Read", look, "wait")
+            await run.snapshot(number + 1)
+        return 4 - begun
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("wait")
+
+    stage.gate("wait").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == 2
+    assert len(stage.keys) == len(set(stage.keys)) == 8
+
+
+async def test_the_time_that_a_function_sees_is_the_same_after_a_crash(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("now")
+    make, look = stage.writer(effect="write"), stage.reader()
+    stage.gate("wait")
+
+    @agent()
+    async def clerk(run: Run) -> list[float]:
+        seen = [run.now()]
+        for what in ("a", "b"):
+            await run.step(f"Make {what}", make, f"{what} at {run.now()}")
+            seen.append(run.now())
+        await run.step("Read", look, "wait")
+        return [*seen, run.now()]
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("wait")
+        await anyio.sleep(0.02)
+
+    stage.gate("wait").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            seen = await control.result(run)
+    assert len(stage.done) == 3, "nothing was done twice"
+    assert seen == sorted(set(seen)), "it goes on from step to step"

@@ -31,10 +31,18 @@ class RunContext:
         self._driver = driver
         self._course = driver.course
         self._signals = 0
+        self._now = driver.log.state.created_at
         self._chance = random.Random(driver.run)
         self.restored: Any = None
         if driver.replay.state is not None:
             self.restored = values.decode(driver.replay.state.state)
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Time and chance from the last snapshot on, where it was made as where it is restored."""
+        position, at = self._driver.replay.saved
+        self._chance = random.Random(f"{self._driver.run}:{position}")
+        self._now = max(self._now, at)
 
     @property
     def id(self) -> str:
@@ -80,10 +88,19 @@ class RunContext:
         driver.steps.add(step)
         driver.tasks.start_soon(step.perform)
         driver.log.stir()
-        raw = await self._told(step.future)
+        try:
+            raw = await self._told(step.future)
+        finally:
+            self._passes(driver.replay.records.get(identity))
         return values.decode(bytes(raw), kind)
 
+    def _passes(self, record: Record | None) -> None:
+        """Time goes on with what the function has got, and so it does at replay."""
+        if record is not None:
+            self._now = max(self._now, record.at)
+
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
+        self._passes(record)
         if record.error:
             raise StepFailed(name, record.error)
         if record.blob is not None:
@@ -134,17 +151,19 @@ class RunContext:
         await self._listen()
         epoch = self._driver.epoch
         saved = values.encode("snapshot", "the state", state)
-        await self._driver.log.decide(
+        written = await self._driver.log.decide(
             lambda s: (
                 [*self._driver.wait_over(s), e.StateSaved(epoch=epoch, state=saved)]
                 if self._driver.may_start(self._course)
                 else []
             )
         )
+        if written:
+            self._begin_anew()
 
     def now(self) -> float:
         """See ``Run.now``."""
-        return self._driver.log.state.at
+        return self._now
 
     def random(self) -> random.Random:
         """See ``Run.random``."""

@@ -24,6 +24,7 @@ class Record(Struct, frozen=True):
     result: Raw
     blob: Blob | None
     error: str
+    at: float
 
 
 class Answered(Struct, frozen=True):
@@ -41,6 +42,7 @@ class Replay:
         self.records: dict[str, Record] = {}
         self.unclaimed: set[str] = set()
         self.state: e.StateSaved | None = None
+        self.saved = (0, 0.0)  # where and when
         self.questions: dict[str, int] = {}  # by the step that asks
         self.answers: dict[int, Answered] = {}
         self.timers: Counter[str] = Counter()  # how often each was set
@@ -49,6 +51,8 @@ class Replay:
         self._asked: dict[int, e.QuestionOpened] = {}
         self._started: dict[int, e.AttemptStarted] = {}
         self._occurrences: Counter[str] = Counter()
+        self._seen: Counter[str] = Counter()  # the highest occurrence on record of each step
+        self._before: Counter[str] = Counter()  # and what it was at the last snapshot
 
     def hear(self, found: Recorded) -> None:
         """Note what an event says about a step."""
@@ -56,11 +60,13 @@ class Replay:
         match event:
             case e.AttemptStarted():
                 self._started[found.position] = event
+                self._see(event.step)
             case e.AttemptSettled() | e.LateOutcome():
-                self._settled(found.position, event)
+                self._settled(found, event)
             case e.StepSettled():
+                self._see(event.step)
                 self.records[event.step] = Record(
-                    found.position, event.name, event.result, event.blob, event.error
+                    found.position, event.name, event.result, event.blob, event.error, found.at
                 )
             case e.QuestionOpened() | e.QuestionAnswered() | e.QuestionClosed():
                 self._questioned(found.position, event)
@@ -70,10 +76,12 @@ class Replay:
             case e.TimerSet():
                 self.timers[event.name] += 1
             case e.StateSaved():
-                self.state = event
+                self.state, self.saved = event, (found.position, found.at)
                 self.records.clear()
                 self.questions.clear()
                 self.timers.clear()
+                self._before = Counter(self._seen)
+                self._occurrences = Counter(self._before)  # the same here as after a crash
             case _:
                 pass
 
@@ -84,19 +92,20 @@ class Replay:
             case e.QuestionOpened():
                 self._asked[position] = event
                 if event.step:
+                    self._see(event.step)
                     self.questions[event.step] = position
             case e.QuestionAnswered():
                 self.answers[event.question] = Answered(event.payload, event.who.by)
             case e.QuestionClosed():
                 self.answers.setdefault(event.question, Answered(NULL, "", event.why))
 
-    def _settled(self, position: int, event: e.AttemptSettled | e.LateOutcome) -> None:
+    def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
         started = self._started.get(event.attempt)
         if started is None or started.step in self.records:
             return
         if event.outcome is Outcome.DONE:
             self.records[started.step] = Record(
-                position, started.name, event.result, event.blob, ""
+                found.position, started.name, event.result, event.blob, "", found.at
             )
 
     def enter(self) -> None:
@@ -104,7 +113,7 @@ class Replay:
 
         After a redirect it need not ask for what was done under the earlier brief.
         """
-        self._occurrences.clear()
+        self._occurrences = Counter(self._before)
         self.unclaimed = self.records.keys() - self._passed
 
     def redirected(self, step: str) -> bool:
@@ -121,9 +130,13 @@ class Replay:
         number = self._occurrences[what]
         return what if number == 1 else f"{what}#{number}"
 
+    def _see(self, step: str) -> None:
+        what, number = _turn(step)
+        self._seen[what] = max(self._seen[what], number)
+
     def forget_turn(self, step: str) -> None:
         """A call that was told of a redirect has not used up its turn."""
-        what = step.rpartition("#")[0] or step
+        what, _ = _turn(step)
         self._occurrences[what] -= 1
 
     def claim(self, step: str) -> Record | None:
@@ -138,3 +151,9 @@ class Replay:
     def started(self, position: int) -> e.AttemptStarted:
         """What was begun at a position."""
         return self._started[position]
+
+
+def _turn(step: str) -> tuple[str, int]:
+    """What an identity is about, and the how manieth time."""
+    what, mark, number = step.rpartition("#")
+    return (what, int(number)) if mark and number.isdecimal() else (step, 1)
