@@ -14,7 +14,7 @@ from midflight.errors import StoreFull
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
-from midflight.run import Redirected, Run, agent
+from midflight.run import Agent, Redirected, Run, agent
 from midflight.stores.base import Append, Committed, Store
 from midflight.tools.base import tool
 from scenarios.conftest import Open
@@ -313,3 +313,82 @@ async def test_the_time_that_a_function_sees_is_the_same_after_a_crash(
             seen = await control.result(run)
     assert len(stage.done) == 3, "nothing was done twice"
     assert seen == sorted(set(seen)), "it goes on from step to step"
+
+
+async def test_a_function_that_takes_its_time_between_steps_is_not_taken_for_another_one(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("slow-replay")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("wait")
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        for what in ("a", "b"):
+            await anyio.sleep(0.5)
+            await run.step(f"Make {what}", make, what)
+        await run.step("Read", look, "wait")
+        return "worked"
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("wait")
+
+    stage.gate("wait").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == "worked"
+
+
+def changed(stage: Stage) -> tuple[Agent, Agent]:
+    """An agent, and what became of it in the next release."""
+    make, look = stage.writer(), stage.reader()
+    stage.gate("wait")
+
+    async def before(run: Run) -> str:
+        await run.step("Make a", make, "a")
+        return str(await run.step("Read", look, "wait"))
+
+    async def after(run: Run) -> str:
+        return "other code" if run.brief == "ends" else str(await run.step("Make b", make, "b"))
+
+    return Agent("changing", before), Agent("changing", after, evict_after=0.01)
+
+
+@pytest.mark.parametrize("how", ["ends", "asks for something else"])
+async def test_code_that_has_changed_is_asked_about_also_when_the_run_was_let_go_meanwhile(
+    driving: Open, crashing: Open, how: str
+) -> None:
+    stage = Stage(f"changed-{len(how)}")
+    before, after = changed(stage)
+    async with crashing(before) as control:
+        run = await control.start(before, how)
+        await stage.until_begun("wait")
+
+    async with driving(after) as control:
+        with anyio.fail_after(5):
+            state = await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
+        (question,) = state.questions.values()
+        assert "The agent's code has changed: expected Make a, found" in question.message
+        assert stage.done == ["a"]
+
+        await control.answer(run, question.position, "go on")
+        with anyio.fail_after(5):
+            assert await control.result(run) == ("other code" if how == "ends" else "made b")
+
+
+async def test_a_run_whose_code_has_changed_can_be_cancelled_by_the_answer(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("changed-cancel")
+    before, after = changed(stage)
+    async with crashing(before) as control:
+        run = await control.start(before, "ends")
+        await stage.until_begun("wait")
+
+    async with driving(after) as control:
+        with anyio.fail_after(5):
+            state = await control.until(run, lambda s: bool(s.questions))
+            await control.answer(run, next(iter(state.questions)), "cancel")
+            assert (await control.ended(run)).phase is Phase.CANCELLED
+    assert stage.done == ["a", "undone a"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
@@ -144,18 +145,9 @@ class Driver:
             self.raise_if_told(course)
             if step in self.replay.questions:
                 return []
-            return [
-                e.QuestionOpened(
-                    epoch=self.epoch,
-                    kind=kind,
-                    message=message,
-                    schema=values.encode(step, "its schema", wanted),
-                    step=step,
-                    about=about,
-                    expires_at=expires_at,
-                    answerers=answerers,
-                )
-            ]
+            asked = self.question(step, kind, message, wanted)
+            more = {"about": about, "expires_at": expires_at, "answerers": answerers}
+            return [msgspec.structs.replace(asked, **more)]
 
         await self.log.decide(opened)
         question = self.replay.questions[step]
@@ -174,6 +166,15 @@ class Driver:
             self.log.stir()
         self.raise_if_told(course)
         return self.replay.answers[question]
+
+    def question(
+        self, step: str, kind: str, message: str, schema: dict[str, Any] | None
+    ) -> e.QuestionOpened:
+        """A question under a step's name, to be opened."""
+        wanted = values.encode(step, "its schema", schema)
+        return e.QuestionOpened(
+            epoch=self.epoch, kind=kind, message=message, schema=wanted, step=step
+        )
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
 
@@ -237,10 +238,17 @@ class Driver:
         if state.phase is Phase.PAUSING:
             return moves.pause if self._hushed("paused") else None
         if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
-            return moves.enter if function.ended is None else moves.finish
+            return moves.enter if function.ended is None else self._finish()
+        if state.phase is Phase.PAUSED and stale.unheard(self):
+            return stale.reconsider
         if state.phase is Phase.RUNNING and self.only_asks:
             return moves.wait
         return moves.wake if self.wakes else None
+
+    def _finish(self) -> Move:
+        """A function that ends before it has asked for all that is on record has changed."""
+        own_end = not isinstance(self.function.ended, Signal)
+        return stale.mismatch if own_end and self.replay.unclaimed else moves.finish
 
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
@@ -291,11 +299,11 @@ class Driver:
             await self._time_has_passed()
 
     def _patience(self) -> float | None:
-        state, now = self.log.state, self.clock()
+        now = self.clock()
         moments = [max(0.0, until - now) for until in self._deadlines()]
         if self.rests and self.agent.evict_after is not None:
             moments.append(self.agent.evict_after)
-        if self.replay.unclaimed and state.phase is Phase.RUNNING and self.quiet:
+        if self._may_be_stale and self.quiet:
             moments.append(REPLAY_S)
         return min(moments, default=None)
 
@@ -308,20 +316,32 @@ class Driver:
         return found if self.function.running else [*found, *state.timers.values()]
 
     @property
+    def _may_be_stale(self) -> bool:
+        """The function waits for something new, and has not asked for all that is on record."""
+        waits = bool(self.steps) or self.asking > 0
+        return waits and bool(self.replay.unclaimed) and self.log.state.phase is Phase.RUNNING
+
+    @property
     def rests(self) -> bool:
         """Nothing happens until somebody outside does something."""
         return self.log.state.phase in {Phase.PAUSED, Phase.WAITING} and self.quiet
 
     async def _time_has_passed(self) -> None:
-        state, now = self.log.state, self.clock()
         if self.wakes:
             return
-        if any(until <= now for until in self._deadlines()):
+        if any(until <= self.clock() for until in self._deadlines()):
             await moves.close_expired(self)
-        elif self.replay.unclaimed and state.phase is Phase.RUNNING:
-            await stale.mismatch(self)
+        elif self._may_be_stale:
+            if await self._is_still():
+                await stale.mismatch(self)
         elif self.rests and self.agent.evict_after is not None:
             await moves.evict(self)
+
+    async def _is_still(self) -> bool:
+        """Look again: a loop that was busy gets round to the function only after its timers."""
+        with anyio.move_on_after(REPLAY_S / 5) as waited:
+            await self.log.next_change()
+        return waited.cancelled_caught
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""
