@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from signal import Signals
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from midflight.engines.base import Engine, NoEngine
-from midflight.engines.local import LocalEngine
+from midflight.engines.local import DRAIN_S, LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.forking import created_by_fork, place_of
 from midflight.inputs import Ids, new_id
@@ -435,11 +436,24 @@ def _check_scope(scope: str) -> None:
 
 @asynccontextmanager
 async def local(
-    address: str | Path, *agents: Agent, workdir: str | Path = ".midflight"
+    address: str | Path,
+    *agents: Agent,
+    workdir: str | Path = ".midflight",
+    drain_s: float = DRAIN_S,
+    signals: bool = False,
 ) -> AsyncIterator[Control]:
-    """Open a store, drive runs of these agents in this process, and control them."""
+    """Open a store, drive runs of these agents in this process, and control them.
+
+    With ``signals=True`` SIGTERM and SIGINT end the block in good order: nothing further is
+    claimed, runs are held, steps in flight have ``drain_s`` seconds to end, and the program goes on
+    behind the block. The next start takes the runs up again. A second signal ends the process at
+    once, which is as safe as a crash.
+    """
+    leave_on = (Signals.SIGTERM, Signals.SIGINT) if signals else ()
     async with (
         open_store(str(address)) as store,
-        LocalEngine.open(store, agents, workdir=workdir) as engine,
+        LocalEngine.open(
+            store, agents, workdir=workdir, drain_s=drain_s, signals=leave_on
+        ) as engine,
     ):
         yield Control(store, engine)

@@ -382,11 +382,11 @@ class Driver:
         return self._next_move() is not None or self._patience() is not None
 
     def _patience(self) -> float | None:
-        state, now = self.log.state, self.clock()
+        now = self.clock()
         moments = [max(0.0, until - now) for until in self._deadlines()]
         if self.rests and self.agent.evict_after is not None:
             moments.append(self.agent.evict_after)
-        if self.replay.unfinished and state.phase is Phase.RUNNING and self.quiet:
+        if self._may_be_stale and self.quiet:
             moments.append(REPLAY_S)
         return min(moments, default=None)
 
@@ -404,15 +404,27 @@ class Driver:
         return self.log.state.phase in {Phase.PAUSED, Phase.WAITING} and self.quiet
 
     async def _time_has_passed(self) -> None:
-        state, now = self.log.state, self.clock()
         if self.wakes:
             return
-        if any(until <= now for until in self._deadlines()):
+        if any(until <= self.clock() for until in self._deadlines()):
             await moves.close_expired(self)
-        elif self.replay.unfinished and state.phase is Phase.RUNNING:
-            await stale.hold_for_code(self)
+        elif self._may_be_stale:
+            if await self._is_still():
+                await stale.hold_for_code(self)
         elif self.rests and self.agent.evict_after is not None:
             await moves.evict(self)
+
+    @property
+    def _may_be_stale(self) -> bool:
+        """The function waits for something new, and has not asked for all that is on record."""
+        waits = bool(self.steps) or self.asking > 0
+        return waits and self.replay.unfinished and self.log.state.phase is Phase.RUNNING
+
+    async def _is_still(self) -> bool:
+        """Look again: a loop that was busy gets round to the function only after its timers."""
+        with anyio.move_on_after(REPLAY_S / 5) as waited:
+            await self.log.next_change()
+        return waited.cancelled_caught
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""

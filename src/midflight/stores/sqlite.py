@@ -94,6 +94,7 @@ class SqliteStore:
         async with AsyncExitStack() as stack:
             stack.callback(store._reader.shutdown)
             await store._set_up(stack, wait_max_s, busy_s)
+            stack.callback(store._reader.shutdown)  # first of all: it may be reading what we close
             async with owned_tasks(store._listen, lambda: store._mind_the_queue(wait_max_s)):
                 try:
                     yield store

@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 TIMEOUT_S: Final = 600.0
 KEY_TTL_S: Final = 24 * 3600.0  # how long a provider usually honours an idempotency key
 STALL_S: Final = 60.0
+BACKOFF_S: Final = 0.5  # before the second try, and twice as long before each one after it
 RUNS: Final = ("async", "thread", "process")
 
 
@@ -69,6 +70,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     runs: str = "async"
     timeout: float = TIMEOUT_S
     retry: int = 0
+    backoff: float = BACKOFF_S
     fresh: float | None = None
     relies_on: tuple[str, ...] = ()
     key_ttl: float = KEY_TTL_S
@@ -97,6 +99,7 @@ def tool(
     runs: str = "",
     timeout: float = TIMEOUT_S,
     retry: int = 0,
+    backoff: float = BACKOFF_S,
     fresh: float | None = None,
     relies_on: Sequence[str] = (),
     key_ttl: float = KEY_TTL_S,
@@ -109,7 +112,8 @@ def tool(
     unless ``approval=False``; ``approval="the rule"`` shows the rule, and asks again when it has
     changed. ``hold`` waits that many seconds first, while a cancel still wins. ``release_always``
     undoes it at every end: locks, sessions. A parameter called ``idempotency_key`` gets the
-    attempt's key, which the provider honours for ``key_ttl`` seconds. A ``read`` older than
+    attempt's key, which the provider honours for ``key_ttl`` seconds. What failed is tried again
+    ``retry`` times, after ``backoff`` seconds and then twice as many each time. A ``read`` older than
     ``fresh`` seconds is repeated when the function is entered again. ``relies_on`` names guards
     that are checked just before. After ``stall`` seconds without a word the step is shown as
     stalled.
@@ -130,6 +134,7 @@ def tool(
             runs=runs or ("async" if inspect.iscoroutinefunction(function) else "thread"),
             timeout=timeout,
             retry=retry,
+            backoff=backoff,
             fresh=fresh,
             relies_on=tuple(relies_on),
             key_ttl=key_ttl,
@@ -190,8 +195,8 @@ def _validate(declared: Tool) -> None:
         "what is irreversible has no undo": declared.irreversible and declared.undo is not None,
         "fresh= is for reads only": declared.fresh is not None
         and declared.effect is not Effect.READ,
-        "fresh=, key_ttl= and stall= must not be negative": min(
-            declared.fresh or 0, declared.key_ttl, declared.stall
+        "fresh=, key_ttl=, stall= and backoff= must not be negative": min(
+            declared.fresh or 0, declared.key_ttl, declared.stall, declared.backoff
         )
         < 0,
         "release_always= needs undo=": declared.release_always and declared.undo is None,
