@@ -112,11 +112,12 @@ def tool(
     unless ``approval=False``; ``approval="the rule"`` shows the rule, and asks again when it has
     changed. ``hold`` waits that many seconds first, while a cancel still wins. ``release_always``
     undoes it at every end: locks, sessions. A parameter called ``idempotency_key`` gets the
-    attempt's key, which the provider honours for ``key_ttl`` seconds. What failed is tried again
-    ``retry`` times, after ``backoff`` seconds and then twice as many each time. A ``read`` older than
-    ``fresh`` seconds is repeated when the function is entered again. ``relies_on`` names guards
-    that are checked just before. After ``stall`` seconds without a word the step is shown as
-    stalled.
+    attempt's key, which the provider honours for ``key_ttl`` seconds.
+
+    What failed is tried again ``retry`` times, after ``backoff`` seconds and then twice as many
+    each time. A ``read`` older than ``fresh`` seconds is repeated when the function is entered
+    again. ``relies_on`` names guards that are checked just before. After ``stall`` seconds without
+    a word the step is shown as stalled.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
