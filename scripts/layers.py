@@ -515,7 +515,7 @@ MUTANTS = (
     Mutant(
         "Postgres: those who open a new store take turns",
         STORES + "postgres_server.py",
-        '        await connection.execute(SQL["lock_layout"], self.channel)\n',
+        '        await connection.execute(SQL["lock_layout"], self.channel, timeout=MIGRATE_S)\n',
         "",
         (POSTGRES + "whoever_opens_a_new_store_waits_for_another_who_is_creating_it",),
     ),
