@@ -225,6 +225,7 @@ async def test_an_agent_that_will_not_hear_it_is_stopped_all_the_same(
     async with driving(deaf) as control:
         run = await control.start(deaf, "work")
         await stage.until_begun("slow")
+        await stage.until_begun("thing")  # the two may begin in any order
         await control.cancel(run)
         with anyio.fail_after(20):
             ended = await control.ended(run)
