@@ -111,6 +111,8 @@ class LocalEngine:
     async def _keep_sweeping(self) -> None:
         while True:
             await self._sweep()
+            for driver in filter(None, self._driving.values()):
+                driver.log.stir()  # a lease that is sure again is in no journal
             await anyio.sleep(self._sweep_s)
 
     async def _sweep(self) -> None:
