@@ -32,7 +32,7 @@ class RunContext:
         self._driver = driver
         self._course = driver.course
         self._signals = 0
-        self._chance = random.Random(driver.run)
+        self._chance: random.Random | None = None
         self.restored: Any = None
         if driver.replay.state is not None:
             self.restored = values.decode(driver.replay.state.state)
@@ -149,11 +149,13 @@ class RunContext:
 
     def random(self) -> random.Random:
         """See ``Run.random``."""
+        if self._chance is None:  # made when asked for: it weighs 3 kB, and few agents do
+            self._chance = random.Random(self._driver.run)
         return self._chance
 
     def uuid(self) -> UUID:
         """See ``Run.uuid``."""
-        return UUID(int=self._chance.getrandbits(128), version=4)
+        return UUID(int=self.random().getrandbits(128), version=4)
 
     async def _listen(self) -> None:
         """Raise what has to be told; a function that will not hear it waits for ever."""
