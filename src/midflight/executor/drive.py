@@ -275,8 +275,8 @@ class Driver:
             inside = step.call is not None and step.call.running
             if inside and (harmless or effects) and not step.tool.irreversible:
                 assert step.call is not None
-                if not step.call.aborting:
-                    self.tasks.start_soon(step.call.abort, why)
+                if step.call.begin_abort(why):
+                    self.tasks.start_soon(step.call.see_out)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""
