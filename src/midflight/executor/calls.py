@@ -155,12 +155,21 @@ class Call:
 
     async def abort(self, why: str) -> None:
         """End it, as gently as it lets us, and wait until it has ended."""
+        if self.begin_abort(why):
+            await self.see_out()
+
+    def begin_abort(self, why: str) -> bool:
+        """Tell it to end, at once and not in a turn of the loop. False where that cannot be."""
         if self._why or not self.running:
-            return
+            return False
         if self.tool.runs == "thread" and not self._door.acquire(blocking=False):
-            return  # a thread cannot be ended: it is in flight until it returns
+            return False  # a thread cannot be ended: it is in flight until it returns
         self._why = why
         self._cancel()
+        return True
+
+    async def see_out(self) -> None:
+        """Wait until what was told to end has ended; tell it again if need be."""
         began = anyio.current_time()
         with anyio.move_on_after(GRACE_S):
             await self._over.wait()

@@ -37,7 +37,7 @@ class RunContext:
         self._driver = driver
         self.course = driver.course
         self._signals = 0
-        self._chance = random.Random(self._seed())
+        self._chance: random.Random | None = None
         self.restored: Any = driver.restored
 
     def _seed(self) -> str:
@@ -281,7 +281,7 @@ class RunContext:
                     lambda s: [*driver.wait_over(s), saved] if driver.may_start(self.course) else []
                 ):
                     break
-        self._chance = random.Random(self._seed())
+        self._chance = None
 
     def now(self) -> float:
         """See ``Run.now``."""
@@ -289,11 +289,13 @@ class RunContext:
 
     def random(self) -> random.Random:
         """See ``Run.random``."""
+        if self._chance is None:  # made when asked for: it weighs 3 kB, and few agents do
+            self._chance = random.Random(self._seed())
         return self._chance
 
     def uuid(self) -> UUID:
         """See ``Run.uuid``."""
-        return UUID(int=self._chance.getrandbits(128), version=4)
+        return UUID(int=self.random().getrandbits(128), version=4)
 
     # ── signals ──────────────────────────────────────────────────────────────────────────────
 

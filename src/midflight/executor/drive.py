@@ -362,10 +362,11 @@ class Driver:
         """End what is inside a tool: reads and model calls, and effects too if it must be."""
         for step in self.steps:
             call = step.call
-            if call is None or not call.running or call.aborting or call.tool.irreversible:
+            if call is None or call.tool.irreversible:
                 continue
-            if effects or call.tool.effect in {Effect.READ, Effect.MODEL}:
-                self.tasks.start_soon(call.abort, why)
+            harmless = call.tool.effect in {Effect.READ, Effect.MODEL}
+            if (effects or harmless) and call.begin_abort(why):
+                self.tasks.start_soon(call.see_out)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""

@@ -203,6 +203,7 @@ class Writer:
             with self._desk:
                 last, batch = self._write(jobs)
                 self._announce([job for job in batch if job.error is None])
+            del jobs, batch  # or the callers of the last batch are kept until the next one
 
     def _write(self, first: list[Job]) -> tuple[bool, list[Job]]:
         try:
