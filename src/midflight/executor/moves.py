@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from midflight.executor import stale
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.diff import one_line
@@ -170,6 +171,7 @@ async def evict(driver: Driver) -> None:
     else:
         driver.told = None  # it moves again: call it anew
         driver.function.forget()
+        await stale.take_up(driver)
 
 
 async def release(driver: Driver) -> None:
