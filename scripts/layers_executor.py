@@ -41,7 +41,7 @@ EXECUTOR_MUTANTS = (
         EXECUTOR + "cancel.py",
         'driver.abort("cancelled", effects=True)',
         'driver.abort("cancelled", effects=False)',
-        ("tests/scenarios/test_verbs.py",),
+        ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(
         "executor: the newest effect is undone first",

@@ -45,17 +45,20 @@ async def come_back(control: Control, stage: Stage, clerk: Agent) -> tuple[str, 
     return run, question.position
 
 
-@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("left", [False, True, "just now"])
 @pytest.mark.parametrize(("choice", "end"), [("go on", Phase.DONE), ("cancel", Phase.CANCELLED)])
 async def test_a_function_that_ends_early_is_asked_about_and_the_answer_is_followed(
-    driving: Open, choice: str, end: Phase, left: bool
+    driving: Open, choice: str, end: Phase, left: object
 ) -> None:
     stage = Stage(f"stale-{choice}-{left}")
     clerk = changing(stage)
     async with driving(clerk) as control:
         with anyio.fail_after(10):
             run, question = await come_back(control, stage, clerk)
-            if left:
+            if left == "just now":  # it may be about to be let go, or not yet
+                await control.until(run, lambda state: state.phase is Phase.PAUSED)
+                await anyio.sleep(0.01)
+            elif left:
                 await control.until(run, lambda state: not state.driver)
             await control.answer(run, question, choice)
             assert (await control.ended(run)).phase is end

@@ -25,6 +25,7 @@ from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.tools.orphans import MARK
 from scenarios import torture_cancel, torture_world
+from scenarios.conftest import failed_drivers
 from scenarios.ledger import SOCKET, Ledger, Told, witness
 from scenarios.torture_audit import Case
 from scenarios.torture_cancel import Matchmaker, Plan, carry_out
@@ -168,7 +169,9 @@ def processes_left() -> list[int]:
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.timeout(300)
-async def test_a_thousand_cancels_keep_every_promise(tmp_path: Path, ledger: Ledger) -> None:
+async def test_a_thousand_cancels_keep_every_promise(
+    tmp_path: Path, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
     began = time.monotonic()
     outside = Outside(str(tmp_path / "journals.db"))
     try:
@@ -203,3 +206,4 @@ async def test_a_thousand_cancels_keep_every_promise(tmp_path: Path, ledger: Led
     assert [late for case in cases for late in case.acted_after_the_end()] == []
     assert [(case.receipt.run, lie) for case in cases for lie in case.untrue()] == []
     assert processes_left() == []
+    assert failed_drivers(caplog) == []

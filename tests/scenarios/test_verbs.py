@@ -224,7 +224,8 @@ async def test_a_cancel_between_the_record_of_a_start_and_its_first_line_wins(
     async with LocalEngine.open(store, [clerk], workdir=tmp_path) as engine:
         control = Control(store, engine)
         run = await control.start(clerk, "work")
-        assert (await control.ended(run)).phase is Phase.CANCELLED
+        with anyio.fail_after(5):
+            assert (await control.ended(run)).phase is Phase.CANCELLED
 
         assert stage.begun == []
         assert await lines(control, run) == ["thing: not started"]
