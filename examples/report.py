@@ -50,10 +50,9 @@ async def score_churn(revenue: list[tuple[str, int]]) -> list[tuple[str, float]]
 def write_memo(path: str, scores: list[tuple[str, float]]) -> str:
     """Written again with the same content after a crash, which does no harm."""
     print("  writing the memo")
-    Path(path).write_text(
-        "".join(f"{name}: {score:.0%}\n" for name, score in scores), encoding="utf-8"
-    )
-    return path
+    text = "".join(f"{name}: {score:.0%}\n" for name, score in scores)
+    Path(path).write_text(text, encoding="utf-8")
+    return text
 
 
 @agent()

@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "a paused run starts nothing (the table)",
         KERNEL + "machine.py",
-        "    PG: _stay(PG, *DRIVERS,",
-        "    PG: _stay(PG, *STARTS, *DRIVERS,",
+        "        PG, *DRIVERS, *FACTS,",
+        "        PG, *STARTS, *DRIVERS, *FACTS,",
         ("tests/kernel/test_pause.py",),
     ),
     Mutant(
@@ -599,8 +599,8 @@ MUTANTS = (
     Mutant(
         "SQLite: what only reads cannot write",
         STORES + "sqlite_file.py",
-        "    if not writes:\n",
-        "    if False:\n",
+        '        db.execute("PRAGMA query_only = ON")',
+        "        pass",
         (TROUBLE + "what_only_reads_cannot_write",),
     ),
     Mutant(
@@ -731,14 +731,14 @@ MUTANTS = (
     Mutant(
         "executor: a stop before the first line prevents it",
         EXECUTOR + "steps.py",
-        "        if not driver.may_start(self._course):\n            await self._settle",
+        "        if not driver.may_start(self.course):\n            await self._settle",
         "        if False:\n            await self._settle",
         (START + "a_cancel_between_the_record_of_a_start_and_its_first_line_prevents_it",),
     ),
     Mutant(
         "executor: a start is decided on what was read last",
         EXECUTOR + "steps.py",
-        "        if not self.driver.may_start(self._course):\n            return []\n",
+        "        if not self.driver.may_start(self.course):\n            return []\n",
         "",
         (START + "a_pause_just_before_a_start_is_written_lets_it_begin_after_the_resume",),
     ),

@@ -95,7 +95,7 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a cancelled function is told again whatever it catches",
         EXECUTOR + "context.py",
-        "            self._driver.raise_if_told(self._course)\n",
+        "            self._driver.raise_if_told(self.course)\n",
         "            pass\n",
         ("tests/scenarios/test_stubborn_agents.py",),
     ),

@@ -112,7 +112,7 @@ class LocalEngine:
         while True:
             await self._sweep()
             for driver in filter(None, self._driving.values()):
-                driver.log.stir()  # a lease that is sure again is in no journal
+                driver.log.ask_again()  # a lease that is sure again is in no journal
             await anyio.sleep(self._sweep_s)
 
     async def _sweep(self) -> None:
