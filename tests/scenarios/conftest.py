@@ -15,10 +15,11 @@ from midflight.run import Agent
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.sqlite import SqliteStore
-from scenarios.cord import doomed
+from scenarios.cord import Life, doomed, life
 
 STORY_S = 30.0  # a story that hangs fails here, where the engine can still be closed in good order
 Open = Callable[..., AbstractAsyncContextManager[Control]]
+Live = Callable[..., AbstractAsyncContextManager[Life]]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -56,3 +57,9 @@ def driving(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> O
 def crashing(store: Store, tmp_path: Path) -> Open:
     """Drive runs of some agents for as long as the block runs, and crash at its end."""
     return lambda *agents: doomed(store, *agents, workdir=tmp_path / "work")
+
+
+@pytest.fixture
+def living(store: Store, tmp_path: Path) -> Live:
+    """As ``crashing``, for a story that says after how many appends the crash comes."""
+    return lambda *agents: life(store, *agents, workdir=tmp_path / "work")

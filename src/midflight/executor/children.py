@@ -33,10 +33,9 @@ UNDO_S = 600.0  # what a child has to end and to undo its effects, before that i
 class Child:
     """A background run, as the function that spawned it sees it. See ``run.Child``."""
 
-    def __init__(self, driver: Driver, run: str, course: int) -> None:
+    def __init__(self, driver: Driver, run: str) -> None:
         self.id = run
         self._driver = driver
-        self._course = course
 
     @property
     def outcome(self) -> str:
@@ -45,11 +44,19 @@ class Child:
 
     async def result(self) -> Any:
         """Wait for its end and give what its function returned."""
-        driver = self._driver
-        await driver.log.until(
-            lambda: bool(self.outcome) or driver.told is not None or driver.course != self._course
-        )
-        driver.raise_if_told(self._course)
+        driver, call = self._driver, f"result:{self.id}"
+        driver.note_call()
+        course, driver.waiting[call] = driver.heard, f"the result of {self.id}"
+        try:
+            await driver.log.until(
+                lambda: (
+                    (bool(self.outcome) and not driver.replay.is_told(call))
+                    or driver.is_told(course)
+                )
+            )
+        finally:
+            driver.waiting.pop(call, None)
+        driver.raise_if_told(course)
         for record in reversed(await _last(driver, self.id)):
             event = record.event
             if isinstance(event, e.RunFinished) and self.outcome == "done":
@@ -84,7 +91,7 @@ async def spawn(
 ) -> Child:
     """Begin a background run, or find the one that this step has begun before."""
     if (before := driver.replay.spawned.get(step)) is not None:
-        return Child(driver, before.child, course)
+        return Child(driver, before.child)
     child = f"{RUN_PREFIX}{values.digest(f'{driver.run}:{step}'.encode())}"
     wanted = limits or (agent.limits if isinstance(agent, Agent) else Limits())
     name = agent.name if isinstance(agent, Agent) else agent
@@ -124,7 +131,7 @@ async def spawn(
         await driver.log.catch_up()
     driver.watch_child(child, 0)
     await driver.ensure(child)
-    return Child(driver, child, course)
+    return Child(driver, child)
 
 
 async def look_after(driver: Driver) -> None:

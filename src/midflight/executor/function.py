@@ -74,7 +74,7 @@ class AgentCall:
             self.ended = _unwrapped(error)
         finally:
             self.running = False
-            if context.course != driver.course:
+            if driver.heard != driver.course:
                 self.redirected(driver.replay.brief)
             driver.log.stir()
 

@@ -6,12 +6,12 @@ since: between choosing a move and making it a person may have pressed a button.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
 from midflight.executor.backoff import RETRY
-from midflight.executor.replay import REDIRECTED
+from midflight.executor.replay import REDIRECTED, WITHDRAWN
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.diff import one_line
@@ -22,6 +22,8 @@ from midflight.run import Evicted, Redirected, Signal, Stopped
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
+
+HELD: Final = {"stale", "cap"}  # questions of holds, which another course does not lift
 
 
 async def settle_orphans(driver: Driver) -> None:
@@ -52,6 +54,7 @@ async def enter(driver: Driver) -> None:
 
 async def deliver(driver: Driver) -> None:
     """Tell the function of the new course; it goes on by itself or is called again."""
+    replay = driver.replay
 
     def delivered(state: RunState) -> list[Event]:
         if "redirect" not in state.pending.values() or state.redirect is None:
@@ -60,15 +63,21 @@ async def deliver(driver: Driver) -> None:
         if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.quiet:
             return []
         given_up = [name for name in state.timers if name.startswith(RETRY)]
+        asked = [question for question, asks in state.questions.items() if asks.kind not in HELD]
         return [
             *(e.TimerCleared(epoch=driver.epoch, name=name) for name in given_up),
+            *(
+                e.QuestionClosed(question=question, why=f"{WITHDRAWN}: redirected")
+                for question in asked
+            ),
             e.RedirectDelivered(
                 epoch=driver.epoch,
                 upto=state.head,
                 brief=text,
                 profile=profile,
                 diff=one_line(state.brief, text),
-                calls=tuple(sorted(step.identity for step in driver.steps)),
+                calls=tuple(sorted(call for call in driver.calls if not replay.is_done(call))),
+                after=replay.calls,
             ),
         ]
 
@@ -76,11 +85,8 @@ async def deliver(driver: Driver) -> None:
 
 
 async def tell_redirect(driver: Driver) -> None:
-    """Every call that waits is told, and from here on the function sees the new brief."""
-    driver.replay.redirect()
-    driver.function.redirected(driver.replay.brief)
-    driver.course += 1
-    driver.log.stir()
+    """The function is told of the new course."""
+    driver.tell_redirect()
 
 
 async def pause(driver: Driver) -> None:

@@ -253,6 +253,9 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
             return (fact,) if fresh else (_late(fact),)
         case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()
+        case e.StepLeft():
+            awake = state.alive and state.entered and state.phase is not Phase.CANCELLING
+            return (fact,) if awake and fact.epoch == state.epoch else ()
         case e.UndoSettled():
             return (fact,) if fact.undo in state.undos else ()
         case e.ChildSettled():

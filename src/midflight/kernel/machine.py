@@ -61,6 +61,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.RunFinished: Phase.FAILED,  # nobody here knows the agent
     },
     R: _stay(R, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *STEERING, *STARTS, *NOTES, *WORLD)
+    | _stay(R, e.StepLeft)
     | {
         e.WaitBegan: W,
         e.PauseRequested: PG,
@@ -73,7 +74,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
     PG: _stay(
         PG, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *NOTES, *WORLD, e.RedirectDelivered
     )
-    | _stay(PG, e.PauseRequested, e.HoldPlaced, e.EffectStopRequested)
+    | _stay(PG, e.PauseRequested, e.HoldPlaced, e.EffectStopRequested, e.StepLeft)
     | {
         e.Paused: PD,
         e.ResumeRequested: (R, PG),
@@ -85,7 +86,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.RunFinished: (Phase.DONE, Phase.FAILED),  # the last effect finished, and was the last
     },
     PD: _stay(PD, *DRIVERS, *FACTS, *ASKING, *TIMERS, *WORLD, e.RedirectDelivered, e.DriverRevoked)
-    | _stay(PD, e.PauseRequested, e.HoldPlaced)
+    | _stay(PD, e.PauseRequested, e.HoldPlaced, e.StepLeft)
     | {
         e.ResumeRequested: (Q, R, W, PD),
         e.HoldLifted: (Q, R, W, PD),
@@ -93,7 +94,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.LimitsRaised: (Q, R, W, PD),
         e.CancelRequested: C,  # nothing in flight, but effects to undo
     },
-    W: _stay(W, *DRIVERS, *FACTS, *TIMERS, *STEERING, e.QuestionOpened, e.DriverRevoked)
+    W: _stay(W, *DRIVERS, *FACTS, *TIMERS, *STEERING, e.QuestionOpened, e.DriverRevoked, e.StepLeft)
     | {
         e.QuestionAnswered: (R, W),
         e.QuestionClosed: (R, W),
