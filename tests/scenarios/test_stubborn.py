@@ -427,6 +427,23 @@ async def test_a_grandchild_in_a_session_of_its_own_is_dead_when_the_run_is_canc
         assert gone_within(0, str(tmp_path))
 
 
+async def test_a_call_that_no_process_can_take_has_not_happened(driving: Open) -> None:
+    @tool(effect="once", name="stubborn.local", noun="film", runs="process")
+    def local() -> None: ...
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        with pytest.raises(StepFailed) as failed:
+            await run.step("Make", local)
+        return failed.value.error
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        with anyio.fail_after(5):
+            assert "Nothing was run" in await control.result(run)
+        assert await lines(control, run) == ["film: aborted (proven)"]
+
+
 async def number_in(path: Path) -> int:
     with anyio.fail_after(20):
         while not path.exists():  # noqa: ASYNC110 - another process makes it

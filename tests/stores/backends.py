@@ -34,8 +34,10 @@ async def open_memory() -> AsyncIterator[Store]:
 
 
 @contextmanager
-def postgres_server(settings: str = SETTINGS) -> Iterator[str]:
+def postgres_server(settings: str = SETTINGS, rules: str = "") -> Iterator[str]:
     """Run a server from the wheel, and give its address; it is gone with its files afterwards.
+
+    It lets everybody in but those whom ``rules``, lines of pg_hba.conf, treat otherwise.
 
     The folder's name is short because a Unix socket lies in it. The wheel starts the server as a
     user of its own when we are root, so that user must be able to reach the folder.
@@ -53,6 +55,8 @@ def postgres_server(settings: str = SETTINGS) -> Iterator[str]:
         server.ensure_pgdata_inited()
         with (server.pgdata / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write(settings)
+        known = server.pgdata / "pg_hba.conf"
+        known.write_text(rules + known.read_text(encoding="utf-8"), encoding="utf-8")
         server.start()
         try:
             yield server.get_uri()

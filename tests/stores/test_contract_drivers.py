@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from midflight.errors import IllegalEvent, JournalConflict
+from midflight.errors import IllegalEvent, InvalidRequest, JournalConflict
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import Usage
@@ -78,6 +78,52 @@ async def test_a_lease_is_seen_by_everybody_who_has_the_store_open(open_store: O
         async with here.lease("d-1"):
             assert not await there.lease_gone("d-1")
         assert await there.lease_gone("d-1")
+
+
+async def test_nobody_takes_the_name_of_a_driver_that_lives(store: Store) -> None:
+    async with store.lease("d-1") as first:
+        with pytest.raises(InvalidRequest, match="driver d-1 is alive already"):
+            async with store.lease("d-1"):
+                pass
+        assert first.held
+        assert not await store.lease_gone("d-1")
+
+
+@DURABLE
+async def test_nobody_takes_the_name_of_a_driver_that_lives_elsewhere(open_store: Open) -> None:
+    async with open_store() as here, open_store() as there, here.lease("d-1"):
+        with pytest.raises(InvalidRequest, match="driver d-1 is alive already"):
+            async with there.lease("d-1"):
+                pass
+        assert not await there.lease_gone("d-1")
+
+
+@pytest.mark.parametrize("name", ["", "host/1", "../../etc/x", ".hidden", "a b", "d\0", "d" * 200])
+async def test_a_name_that_cannot_be_a_drivers_is_refused_before_it_is_in_a_journal(
+    store: Store, name: str
+) -> None:
+    await start(store)
+
+    with pytest.raises(InvalidRequest, match="cannot be the name of a driver: use up to"):
+        async with store.lease(name):
+            pass
+    with pytest.raises(InvalidRequest, match="cannot be the name of a driver: use up to"):
+        await claim(store, driver=name)
+
+    assert names(await read_all(store)) == ["run.created"]
+
+
+@pytest.mark.parametrize("name", ["host/1", "../../etc/x", ".hidden", "a b"])
+async def test_a_run_that_was_claimed_under_such_a_name_can_be_taken_over(
+    store: Store, name: str
+) -> None:
+    """By a program of its own, or before names were checked: nobody holds that lease."""
+    await start(store)
+    await store.append(decision(RUN, 1, e.DriverClaimed(epoch=1, driver=name)))
+
+    assert await store.lease_gone(name)
+    assert [row.journal for row in await store.due()] == [RUN]
+    assert await claim(store, driver="d-2") == 2
 
 
 # ── claims ───────────────────────────────────────────────────────────────────────────────────

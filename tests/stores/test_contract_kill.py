@@ -10,7 +10,8 @@ import pytest
 from midflight.errors import IllegalEvent, JournalConflict, NotAllowed, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.decide import Switch
-from midflight.kernel.phases import Phase
+from midflight.kernel.phases import Phase, Role
+from midflight.kernel.record import Who
 from midflight.stores.base import Query, Store
 from stores.backends import DURABLE, Open
 from stores.runs import (
@@ -110,6 +111,20 @@ async def test_after_a_kill_its_old_driver_decides_nothing(store: Store) -> None
     await driver.reads_again()
     with pytest.raises(IllegalEvent):
         await driver.begins()
+
+
+async def test_a_kill_that_fails_half_way_has_stopped_nothing_and_set_no_switch(
+    store: Store,
+) -> None:
+    await running(store)
+    unsayable = Who(by="olga", role=Role.OPERATOR, channel="\ud800")  # no event can hold it
+
+    with pytest.raises(UnicodeEncodeError):
+        await store.kill("all", unsayable)
+
+    assert await store.switches() == []
+    assert (await store.row(RUN)).phase == Phase.RUNNING
+    assert set((await store.kill("all", OLGA)).killed) == {RUN}
 
 
 async def test_a_revoked_driver_cannot_go_on_by_reading_again(store: Store) -> None:

@@ -9,8 +9,10 @@ from midflight.errors import JournalConflict
 from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
+from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.stores.base import Append, Draft, Entry, Store, Submit, View
+from midflight.kernel.state import RunState
+from midflight.stores.base import Append, Draft, Entry, Store, Submit, View, Widen
 from stores.backends import DURABLE, Open
 from stores.runs import (
     ANN,
@@ -207,6 +209,53 @@ async def test_a_submit_sent_through_two_doors_at_once_happens_once(open_store: 
         assert sorted(answer.repeated for answer in answers) == [False, True, True, True]
         assert all(answer.records == answers[0].records for answer in answers)
         assert len(await read_all(there)) == 4
+
+
+def pausing_what_runs(view: View) -> Draft:
+    """Pause r-a, or r-b where r-a does not run: what it answers depends on when it is asked."""
+    state = view.states["r-a"]
+    assert isinstance(state, RunState)
+    if state.phase is Phase.RUNNING:
+        return Draft({"r-a": (e.PauseRequested(who=ANN),)})
+    if "r-b" not in view.states:
+        raise Widen("r-b")
+    return Draft({"r-b": (e.PauseRequested(who=ANN),)})
+
+
+@DURABLE
+@pytest.mark.parametrize("journals", [("r-a",), ("r-a", "r-b")], ids=["one run", "both runs"])
+async def test_a_repeated_submit_that_would_now_be_answered_elsewhere_stays_where_it_was(
+    open_store: Open, journals: tuple[str, ...]
+) -> None:
+    """No place is wanted twice here, and no index over one journal knows the id."""
+    request = Submit(new_id(), journals, pausing_what_runs)
+    async with open_store() as store:
+        await running(store, "r-a", driver="d-a")
+        await running(store, "r-b", driver="d-b")
+        first = await store.submit(request)
+    async with open_store() as store:
+        again = await store.submit(request)
+
+        assert (again.records, again.repeated) == (first.records, True)
+        assert [(await store.row(run)).head for run in ("r-a", "r-b")] == [4, 3]
+
+
+@DURABLE
+async def test_a_repeated_submit_that_now_needs_fewer_journals_stays_where_it_was(
+    open_store: Open,
+) -> None:
+    request = Submit(new_id(), ("r-a",), pausing_what_runs)
+    async with open_store() as store:
+        await running(store, "r-a", driver="d-a")
+        await running(store, "r-b", driver="d-b")
+        await pause(store, "r-a")
+        first = await store.submit(request)
+        await resume(store, "r-a")
+    async with open_store() as store:
+        again = await store.submit(request)
+
+        assert (again.records, again.repeated) == (first.records, True)
+        assert [(await store.row(run)).head for run in ("r-a", "r-b")] == [5, 4]
 
 
 # ── callers who give up ──────────────────────────────────────────────────────────────────────

@@ -26,7 +26,9 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.stores.base import Query, empty_state
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.postgres_server import SQL
 from midflight.stores.postgres_states import States
+from stores.halfway import stores_wait
 from stores.runs import (
     OLGA,
     RUN,
@@ -145,6 +147,24 @@ async def test_many_may_open_a_store_that_does_not_exist_yet(
 
     async with PostgresStore.open(postgres_address, schema=schema) as store:
         assert len(await store.rows(Query())) == 6
+
+
+async def test_whoever_opens_a_new_store_waits_for_another_who_is_creating_it(
+    postgres_address: str, schema: str
+) -> None:
+    async def enter() -> None:
+        async with PostgresStore.open(postgres_address, schema=schema):
+            pass
+
+    async with (
+        superuser(postgres_address) as connection,
+        anyio.create_task_group() as tasks,
+    ):
+        await connection.execute(SQL["lock_layout"], f"midflight_{schema}")
+        tasks.start_soon(enter)
+        assert await stores_wait(postgres_address, 1)
+        assert not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", schema)
+        await connection.execute("SELECT pg_advisory_unlock_all()")
 
 
 def test_without_asyncpg_the_error_names_what_to_install() -> None:
@@ -279,6 +299,7 @@ async def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
             await anyio.wait_all_tasks_blocked()
         with anyio.move_on_after(0):
             await states.take(["r-a"])  # one who gives up keeps nobody waiting
+        assert order == []
         states.leave(first)
 
     assert order == ["b", "bc", "c"]
@@ -364,16 +385,3 @@ async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
                 assert not await store.lease_gone("d-1")
         assert not lease.held
         assert await store.lease_gone("d-1")
-
-
-async def test_nobody_takes_the_name_of_a_driver_that_lives(
-    postgres_address: str, schema: str
-) -> None:
-    async with PostgresStore.open(postgres_address, schema=schema) as store:
-        async with store.lease("d-1") as first:
-            with pytest.raises(InvalidRequest, match="driver d-1 is alive already"):
-                async with store.lease("d-1"):
-                    pass
-            assert first.held
-        async with store.lease("d-1") as second:
-            assert second.held

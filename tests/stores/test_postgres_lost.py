@@ -15,7 +15,7 @@ import pytest
 from midflight.errors import StoreUnavailable
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits
-from midflight.stores import postgres_links, postgres_writer
+from midflight.stores import postgres_links, postgres_news, postgres_writer
 from midflight.stores.postgres import PostgresStore
 from stores.runs import (
     ANN,
@@ -105,6 +105,12 @@ class Proxy:
     def freeze(self) -> None:
         """Hold back every byte, until ``flows`` is set."""
         self.flows = anyio.Event()
+
+    def flow_for_newcomers(self) -> anyio.Event:
+        """Let new connections through. Those that are frozen wait for what is given back."""
+        frozen, self.flows = self.flows, anyio.Event()
+        self.flows.set()
+        return frozen
 
     def cut(self) -> None:
         """Break every connection there is."""
@@ -272,16 +278,22 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
         driver = await running(store)
         proxy.freeze()
 
-        async def thaw() -> None:
-            await anyio.sleep(0.3)
-            for silent in store._links:
-                silent._overdue = min(silent._overdue, 0.0)  # as if ten seconds had passed
-            await anyio.sleep(0.2)
-            proxy.flows.set()
+        silent: list[anyio.Event] = []
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(thaw)
-            assert await driver.begins() == 4
+        async def let_ten_seconds_pass() -> None:
+            await anyio.sleep(0.3)
+            silent.append(proxy.flow_for_newcomers())  # whoever connects anew is heard
+            for link in store._links:
+                link._overdue = min(link._overdue, 0.0)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(let_ten_seconds_pass)
+                with anyio.fail_after(5):
+                    assert await driver.begins() == 4
+        finally:
+            for event in silent:
+                event.set()
 
         assert names(await read_all(store, after=3)) == ["attempt.started"]
 
@@ -344,16 +356,19 @@ async def test_what_another_process_decided_is_heard_in_a_moment(
 
 
 async def test_two_who_open_at_the_same_time_hear_each_other(
-    postgres_address: str, schema: str
+    postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres_news, "POLL_S", 1000.0)  # nobody finds anything by polling
     async with PostgresStore.open(postgres_address, schema=schema) as here:
         driver = await running(here)
-        await anyio.sleep(1.2)  # it has found out that it is alone, and tells nobody any more
+        await anyio.sleep(0.3)  # it has found out that it is alone, and tells nobody any more
         async with (
             PostgresStore.open(postgres_address, schema=schema) as there,
-            there.watch({RUN: 3}) as watch,
+            there.watch({RUN: 2}) as watch,
         ):
+            records = aiter(watch)
+            assert (await anext(records)).position == 3  # from here on it must be told
             await anyio.sleep(0.3)
             await driver.begins()
-            with anyio.fail_after(0.5):
-                assert (await anext(aiter(watch))).position == 4
+            with anyio.fail_after(5):
+                assert (await anext(records)).position == 4

@@ -7,6 +7,7 @@ import os
 import shlex
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ from midflight.errors import (
 from midflight.kernel.events import PlanSet
 from midflight.kernel.phases import Phase
 from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite_file import connect, prepare
+from midflight.stores.turnstile import Turnstile
 from stores.programs import command, environment
 from stores.runs import OLGA, cancel, pause, positions, read_all, running, start
 
@@ -109,6 +112,43 @@ async def test_a_program_that_locks_the_file_is_waited_for_and_then_named(path: 
 
         await driving.decides(PlanSet(epoch=1, steps=("a",)))
         assert positions(await read_all(store)) == [1, 2, 3, 4]
+
+
+async def test_a_program_that_locks_the_file_for_a_moment_is_waited_for(path: Path) -> None:
+    async with SqliteStore.open(path) as store, anyio.create_task_group() as tasks:
+        driving = await running(store)
+        with other_program(path) as db:
+            db.execute("BEGIN EXCLUSIVE")
+            tasks.start_soon(driving.decides, PlanSet(epoch=1, steps=("a",)))
+            await anyio.sleep(0.2)
+            db.execute("ROLLBACK")
+
+    assert driving.state.head == 4
+
+
+async def test_nobody_else_on_the_machine_may_read_the_store(path: Path) -> None:
+    mask = os.umask(0)
+    try:
+        async with SqliteStore.open(path) as store, store.lease("d-1"):
+            await running(store)
+            beside = path.with_name("journals.db.d")
+            files = [*path.parent.glob("journals.db*"), *beside.rglob("*")]
+            assert {file.name for file in files} >= {"journals.db", "journals.db-wal", "gate"}
+            open_to_others = [file.name for file in files if file.stat().st_mode & 0o077]
+    finally:
+        os.umask(mask)
+
+    assert open_to_others == []
+
+
+def test_what_only_reads_cannot_write(path: Path) -> None:
+    with closing(Turnstile(path.parent)) as turnstile:
+        prepare(path, turnstile, 1.0)
+    with (
+        closing(connect(path, writes=False, busy_s=1.0)) as reading,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        reading.execute("DELETE FROM events")
 
 
 async def test_a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothing(
@@ -201,3 +241,22 @@ def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room(tmp_
     full, *findings = done.stdout.splitlines()
     assert "the disk is full" in full
     assert findings == ["whole: True", "goes on: True"]
+
+
+async def test_a_read_that_was_given_up_is_over_before_what_it_reads_is_closed(
+    tmp_path: Path,
+) -> None:
+    """A connection that is closed under a running statement takes the interpreter with it."""
+    read: list[object] = []
+
+    async with SqliteStore.open(tmp_path / "journals.db") as store:
+
+        def slowly() -> None:
+            time.sleep(0.1)
+            read.append(store._db.execute("SELECT 1").fetchone())
+
+        with anyio.move_on_after(0.02):
+            await store._in_reader(slowly)
+        assert read == []
+
+    assert read == [(1,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -120,21 +121,20 @@ async def test_after_a_slow_commit_the_thread_has_the_next_ones(
     assert writers == ["loop", "thread", "thread", "thread", "thread"]
 
 
-async def test_while_another_process_has_its_turn_the_thread_waits_for_ours(
-    store: SqliteStore, writers: list[str], tmp_path: Path
+@pytest.mark.parametrize("lock", ["gate", "door"], ids=["has its turn", "waits for its turn"])
+async def test_while_another_process_is_before_us_the_thread_waits_for_our_turn(
+    store: SqliteStore, writers: list[str], tmp_path: Path, lock: str
 ) -> None:
-    import fcntl
-
     driving = await warm(store)
     writers.clear()
-    gate = os.open(tmp_path / "journals.db.d" / "gate", os.O_RDWR)
-    fcntl.flock(gate, fcntl.LOCK_EX)
+    other = os.open(tmp_path / "journals.db.d" / lock, os.O_RDWR)
+    fcntl.flock(other, fcntl.LOCK_EX)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(driving.decides, plan(1))
         await anyio.sleep(0.05)
         assert writers == []
-        os.close(gate)
+        os.close(other)
 
     assert writers == ["thread"]
 

@@ -26,16 +26,17 @@ from midflight.run import Agent, Answer, Approval, Child, Message, Redirected, S
 from midflight.schemas import check_schema
 from midflight.tools.base import Tool, as_tool, is_reusable
 
+BREATH: Final = 64  # steps from the record before the other runs have their turn
 PATIENCE: Final = 3  # signals raised before a function that catches them all waits for ever
 
 
 class RunContext:
-    """The run of one call of an agent function."""
+    """The run of one call of an agent function; ``course`` is the last one that it has heard of."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._signals = 0
-        self._chance = random.Random(self._seed())
+        self._chance: random.Random | None = None
         self.restored: Any = driver.restored
 
     def _seed(self) -> str:
@@ -82,6 +83,8 @@ class RunContext:
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
             driver.log.stir()
+            if len(driver.replay.unclaimed) % BREATH == 0:
+                await anyio.lowlevel.checkpoint()
             await self._note_reuse(identity, tool)
             return await self._from_record(name, record, kind)
         step = Step(
@@ -289,7 +292,7 @@ class RunContext:
                     lambda s: [*driver.wait_over(s), saved] if driver.may_start(course) else []
                 ):
                     break
-        self._chance = random.Random(self._seed())
+        self._chance = None
 
     def now(self) -> float:
         """See ``Run.now``."""
@@ -297,11 +300,13 @@ class RunContext:
 
     def random(self) -> random.Random:
         """See ``Run.random``."""
+        if self._chance is None:  # made when asked for: it weighs 3 kB, and few agents do
+            self._chance = random.Random(self._seed())
         return self._chance
 
     def uuid(self) -> UUID:
         """See ``Run.uuid``."""
-        return UUID(int=self._chance.getrandbits(128), version=4)
+        return UUID(int=self.random().getrandbits(128), version=4)
 
     # ── signals ──────────────────────────────────────────────────────────────────────────────
 

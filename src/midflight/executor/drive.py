@@ -15,10 +15,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
-from midflight.errors import StoreError
 from midflight.executor import children, moves, stale, values
 from midflight.executor.cancel import cancel
-from midflight.executor.caps import give_notice
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
@@ -32,9 +30,9 @@ from midflight.kernel.phases import ENDS, Effect, Phase
 from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal, Stopped
-from midflight.stores.base import Lease, Store, Watch
+from midflight.stores.base import PAGE, Lease, Store, Watch
 
-REPLAY_S: Final = 5.0  # a function that waits for so long without asking for more has changed
+REPLAY_S: Final = 1.0  # a function that waits for so long without asking for more has changed
 
 
 Move = Callable[["Driver"], Awaitable[None]]
@@ -46,7 +44,7 @@ async def _nobody_else(_run: str) -> None:
 
 
 class Driver:
-    """Drives a run that was claimed under ``epoch``."""
+    """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     def __init__(
         self,
@@ -153,7 +151,8 @@ class Driver:
 
     def note_call(self) -> None:
         """The function makes a call. At replay it hears of a redirect at the same one."""
-        if self.log.state.phase is Phase.RUNNING and self.replay.redirect_due(self.calls):
+        moves = self.log.state.phase is Phase.RUNNING
+        if moves and self.replay.tells and self.replay.redirect_due(self.calls):
             self.tell_redirect()
         self.replay.calls += 1
 
@@ -268,11 +267,10 @@ class Driver:
 
     async def drive(self) -> None:
         """Drive until the run ends, rests for long, or is not ours any more."""
-        state = self.log.state
-        async for record in inherited(self.store, state.fork_of, state.fork_at):
-            self.replay.hear(record)
-        for record in await _history(self.store, self.run, state.head):
-            self._hear(record)
+        await self._read()
+        if self.log.state.driver != self.lease.driver:
+            return
+        self.epoch = self.log.state.epoch
         async with self.store.watch({self.run: self.log.state.head}) as watch:
             self._watch = watch
             async with anyio.create_task_group() as tasks:
@@ -288,6 +286,17 @@ class Driver:
                         await self._until_something_happens()
                 self.function.abandon()
                 tasks.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        """Fold the journal and note its records: once, and a page at a time for the loop's sake."""
+        while True:
+            page = await self.store.read(self.run, after=self.log.state.head)
+            if page and isinstance(created := page[0].event, e.RunCreated):
+                async for record in inherited(self.store, created.fork_of, created.fork_at):
+                    self.replay.hear(record)
+            self.log.absorb(page)
+            if len(page) < PAGE:
+                return
 
     async def _listen(self) -> None:
         async for record in self._watch:
@@ -346,16 +355,13 @@ class Driver:
         ended = self.function.ended
         if ended is None:
             return moves.enter
-        if self.steps or not self.quiet:  # begun by it, and not waited for
-            self.abort("the agent's function has ended", effects=False)
-            return None
         if self.replay.redirect_due(()):
             return moves.tell_redirect
         by_itself = not isinstance(ended, Signal)
         return stale.hold_for_end if by_itself and self.replay.unfinished else moves.finish
 
     def _while_running(self) -> Move | None:
-        if self.replay.redirect_due(self.calls):
+        if self.replay.tells and self.replay.redirect_due(self.calls):
             return moves.tell_redirect
         if self.steps and not self.guards.fresh and not self.replay.unfinished:
             return Driver._check_guards
@@ -399,28 +405,34 @@ class Driver:
         """End what is inside a tool: reads and model calls, and effects too if it must be."""
         for step in self.steps:
             call = step.call
-            if call is None or not call.running or call.aborting or call.tool.irreversible:
+            if call is None or call.tool.irreversible:
                 continue
-            if effects or call.tool.effect in {Effect.READ, Effect.MODEL}:
-                self.tasks.start_soon(call.abort, why)
+            harmless = call.tool.effect in {Effect.READ, Effect.MODEL}
+            if (effects or harmless) and call.begin_abort(why):
+                self.tasks.start_soon(call.see_out)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""
+        if self._patience() is None:
+            await self.log.until(self._calls_for_a_move)
+            return
         with anyio.move_on_after(self._patience()) as waited:
             await self.log.next_change()
         if waited.cancelled_caught:
             await self._time_has_passed()
 
+    def _calls_for_a_move(self) -> bool:
+        """Asked at every change, where it happens: most are a step's own affair."""
+        return self._next_move() is not None or self._patience() is not None
+
     def _patience(self) -> float | None:
-        state, now = self.log.state, self.clock()
+        now = self.clock()
         moments = [max(0.0, until - now) for until in self._deadlines()]
         if self.rests and self.agent.evict_after is not None:
             moments.append(self.agent.evict_after)
         if self._astray:
             left = [self.replay.left[step].waited for step in self._left_again]
             moments.append(REPLAY_S + max(left, default=0.0))
-        if state.phase is Phase.RUNNING:
-            moments += (step.stalls_in() for step in self.steps)
         return min(moments, default=None)
 
     @property
@@ -452,23 +464,23 @@ class Driver:
         return self.log.state.phase in {Phase.PAUSED, Phase.WAITING} and self.quiet
 
     async def _time_has_passed(self) -> None:
-        state, now = self.log.state, self.clock()
         if self.wakes:
             return
-        if any(until <= now for until in self._deadlines()):
+        if any(until <= self.clock() for until in self._deadlines()):
             await moves.close_expired(self)
-        elif state.phase is Phase.RUNNING and (silent := self._stalled()):
-            await give_notice(self, f"stalled:{silent.attempt}:{silent.identity}", silent.stall())
         elif self._astray:
             if self.replay.give_in_any_order():
                 self.log.stir()
-            else:
+            elif await self._is_still():
                 await stale.hold_for_code(self, self._left_again)
         elif self.rests and self.agent.evict_after is not None:
             await moves.evict(self)
 
-    def _stalled(self) -> Step | None:
-        return next((step for step in self.steps if step.stalls_in() <= 0), None)
+    async def _is_still(self) -> bool:
+        """Look again: a loop that was busy gets round to the function only after its timers."""
+        with anyio.move_on_after(REPLAY_S / 5) as waited:
+            await self.log.next_change()
+        return waited.cancelled_caught
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""
@@ -479,13 +491,3 @@ class Driver:
         if self.told is None or not isinstance(self.told, Stopped):
             self.told = signal
         self.log.stir()
-
-
-async def _history(store: Store, run: str, upto: int) -> list[Recorded]:
-    found: list[Recorded] = []
-    while len(found) < upto:
-        page = await store.read(run, after=len(found))
-        if not page:
-            raise StoreError(f"{run} ends at {len(found)} and not at {upto}.")
-        found += page
-    return found[:upto]

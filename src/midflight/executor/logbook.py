@@ -6,6 +6,7 @@ up to that moment; if the journal has moved on meanwhile the driver reads and ch
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
@@ -35,8 +36,9 @@ class Logbook:
         self.heard: list[Callable[[Recorded], None]] = []
         self._store = store
         self._ids = ids
-        self._turn = anyio.Lock()
-        self._changed = anyio.Event()
+        self._turn = anyio.Lock(fast_acquire=True)  # or each append would cost a turn of the loop
+        self._changes = 0
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def absorb(self, records: Iterable[Recorded]) -> None:
         """Fold what is new, whoever has brought it, and wake everybody who waits for a change."""
@@ -51,18 +53,39 @@ class Logbook:
             self.stir()
 
     def stir(self) -> None:
-        """Wake everybody who waits in ``until``, to look again."""
-        self._changed.set()
-        self._changed = anyio.Event()
+        """Something has changed: wake those for whom it is what they wait for.
+
+        Asked here, and not by each in its own task: a step changes things several times, and
+        waking a task only to let it wait again is what a small step would spend its time on.
+        """
+        self._changes += 1
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Wake those whose condition holds by now, also by what is in no journal: time, a lease."""
+        for waiter, ready in list(self._waiting.items()):
+            if ready():
+                del self._waiting[waiter]
+                if not waiter.done():
+                    waiter.set_result(None)
 
     async def next_change(self) -> None:
         """Wait for the next change, of the journal or of what steps do."""
-        await self._changed.wait()
+        before = self._changes
+        await self._wait(lambda: self._changes != before)
 
     async def until(self, ready: Callable[[], bool]) -> None:
         """Wait until something has changed for good. Bounded by the driver that owns the caller."""
         while not ready():
-            await self._changed.wait()
+            await self._wait(ready)
+
+    async def _wait(self, ready: Callable[[], bool]) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = ready
+        try:
+            await waiter
+        finally:
+            self._waiting.pop(waiter, None)
 
     async def decide(self, choose: Choose) -> tuple[Recorded, ...]:
         """Append what ``choose`` wants on the state as it is; again if the journal has moved on."""

@@ -44,7 +44,8 @@ async def enter(driver: Driver) -> None:
     if log.state.phase is Phase.QUEUED or not log.state.entered:
         await log.decide(lambda s: [e.RunEntered(epoch=epoch)] if s.phase is Phase.QUEUED else [])
     elif Cause.DRAIN in log.state.holds:
-        await log.decide(lambda s: [e.HoldLifted(cause=Cause.DRAIN)])
+        lifted = e.HoldLifted(cause=Cause.DRAIN)
+        await log.decide(lambda s: [lifted] if Cause.DRAIN in s.holds else [])
     if log.state.phase is not Phase.RUNNING or driver.lost:
         return
     await driver.restore()
@@ -131,6 +132,9 @@ async def finish(driver: Driver) -> None:
         driver.function.forget()
         driver.told = None
         return
+    await _settle_forgotten(driver)
+    if driver.steps:
+        return
     await compensate(driver)
     failed = isinstance(ended, BaseException)
     words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
@@ -158,8 +162,21 @@ async def _enter_again(driver: Driver) -> None:
         return [again] if moves else []
 
     if await driver.log.decide(entered):
+        driver.told = None
         await driver.restore()
         driver.call_function()
+
+
+async def _settle_forgotten(driver: Driver) -> None:
+    """Steps that the function did not wait for: reads are ended, effects come to their end."""
+    driver.tell(Stopped("its function has ended"))
+    driver.abort("its function has ended", effects=False)
+    log = driver.log
+
+    def disturbed() -> bool:
+        return log.state.phase is not Phase.RUNNING or bool(log.state.pending) or driver.lost
+
+    await log.until(lambda: not driver.steps or disturbed())
 
 
 async def undo_on_request(driver: Driver) -> None:

@@ -32,7 +32,7 @@ HISTORY: Final = 256  # calls in which circles are looked for
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """The outcome of a step: a value, or the words of its failure."""
 
     position: int
@@ -114,7 +114,7 @@ class Replay:
         self._excused: set[str] = set()  # a person has said to go on without them
         self._begun: dict[int, Begun] = {}
         self._by_step: dict[str, list[int]] = {}
-        self._occurrences: Counter[str] = Counter()
+        self._occurrences: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}  # turns that were taken and not used
 
     # ── listening ────────────────────────────────────────────────────────────────────────────
@@ -345,6 +345,11 @@ class Replay:
         answer = self.answers.get(question)
         return answer is not None and not answer.closed.startswith(WITHDRAWN)
 
+    @property
+    def tells(self) -> bool:
+        """Whether there is a redirect that the function has still to be told."""
+        return self._told < len(self._redirects)
+
     def redirect_due(self, waiting: Collection[str]) -> bool:
         """Whether the function has come to where the next redirect was told."""
         if self._told == len(self._redirects):
@@ -404,8 +409,7 @@ class Replay:
             number = min(free)
             free.remove(number)
         else:
-            self._occurrences[what] += 1
-            number = self._occurrences[what]
+            self._occurrences[what] = number = self._occurrences.get(what, 0) + 1
         return what if number == 1 and "#" not in what else f"{what}#{number}"
 
     def scoped(self, what: str, *, reusable: bool = True) -> str:

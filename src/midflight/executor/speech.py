@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from midflight.executor.caps import give_notice
 from midflight.kernel import events as e
 from midflight.tools.progress import Sink
 
@@ -23,9 +24,9 @@ class Speech:
     """The text of one step so far. What comes from a thread is taken over on the loop."""
 
     def __init__(self, step: Step) -> None:
-        self.spoke_at = 0.0  # by the loop's clock; what is silent for long has stalled
-        self.stalled = False
         self._step = step
+        self._spoke_at = 0.0  # by the loop's clock
+        self._alarm: asyncio.TimerHandle | None = None
         self._pending: deque[str] = deque()
         self._offset = 0
         self._keeping = False
@@ -35,9 +36,26 @@ class Speech:
     def begin(self) -> Sink:
         """A new attempt speaks from the beginning."""
         self._pending.clear()
-        self._offset, self.stalled = 0, False
-        self.spoke_at = self._loop.time()
+        self._offset, self._spoke_at = 0, self._loop.time()
+        self._alarm = self._loop.call_later(self._step.tool.stall, self._listen_for_life)
         return self._hear
+
+    def end(self) -> None:
+        """The attempt is over, and may be silent."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _listen_for_life(self) -> None:
+        """What has been silent for too long is shown as stalled, once an attempt."""
+        step, stall = self._step, self._step.tool.stall
+        left = self._spoke_at + stall - self._loop.time()
+        if left > 0:
+            self._alarm = self._loop.call_later(left, self._listen_for_life)
+            return
+        kind = f"stalled:{step.attempt}:{step.identity}"
+        text = f"{step.name} has shown no progress for {stall:g} s"
+        step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
 
     def _hear(self, text: str) -> None:
         if threading.get_ident() == self._home:
@@ -46,7 +64,7 @@ class Speech:
             self._loop.call_soon_threadsafe(self._take, text)
 
     def _take(self, text: str) -> None:
-        self.spoke_at, self.stalled = self._loop.time(), False
+        self._spoke_at = self._loop.time()
         if not text or self._offset > KEPT_MAX:
             return
         self._pending.append(text)

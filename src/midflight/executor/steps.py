@@ -10,7 +10,6 @@ repeated.
 from __future__ import annotations
 
 import asyncio
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +88,10 @@ class Step:
 
     @resting.setter
     def resting(self, resting: bool) -> None:
+        stirs = resting and not self._resting  # nobody waits for a step to begin
         self._resting = resting
-        self.driver.log.stir()
+        if stirs:
+            self.driver.log.stir()
 
     @property
     def asking(self) -> bool:
@@ -159,17 +160,6 @@ class Step:
         )
         if self.driver.told is None:
             await self.driver.log.settle(left)
-
-    def stalls_in(self) -> float:
-        """Seconds until it counts as stalled, if it goes on saying nothing."""
-        if self.resting or self.speech.stalled:
-            return math.inf
-        return self.speech.spoke_at + self.tool.stall - asyncio.get_running_loop().time()
-
-    def stall(self) -> str:
-        """It has stalled: from now on it says so."""
-        self.speech.stalled = True
-        return f"{self.name} has shown no progress for {self.tool.stall:g} s"
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────
 
@@ -297,6 +287,8 @@ class Step:
                 return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, str(error) or "not done"
+            case Raised(error=error, began=False) if touches:
+                return Outcome.NOT_DONE, NULL, words(error)
             case Raised(error=error):
                 return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, words(error)
             case Aborted(began=False):
@@ -409,7 +401,10 @@ class Step:
         """Be inside a tool, where a stop can reach it."""
         self.resting = False
         self.call = call
-        return await call.run()
+        try:
+            return await call.run()
+        finally:
+            self.speech.end()
 
 
 def words(error: BaseException) -> str:

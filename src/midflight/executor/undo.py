@@ -48,7 +48,8 @@ def next_undo(state: RunState) -> Attempt | None:
 
 
 def _wanted(state: RunState, effect: Attempt) -> bool:
-    if not effect.can_be_undone or (effect.child and not state.cancel_tree):
+    left_alone = (effect.child and not state.cancel_tree) or state.repeated(effect)
+    if not effect.can_be_undone or left_alone:
         return False
     if state.phase in ENDS:
         return effect.position in state.undo_wanted

@@ -6,6 +6,7 @@ its arguments. A refusal is an exception that says what is accepted and that not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -54,6 +55,8 @@ MOVES: Final = (e.RunCreated, e.ResumeRequested)
 """What an operator's switch forbids; claiming is the third, see ``claim``."""
 
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
+
+_DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
 
 
 def scopes(agent: str, thread: str) -> tuple[str, ...]:
@@ -198,7 +201,7 @@ def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
 
 
 def _undoable(state: RunState, request: e.UndoRequested) -> None:
-    able = [p for p, effect in state.effects.items() if effect.can_be_undone]
+    able = [p for p, a in state.effects.items() if a.can_be_undone and not state.repeated(a)]
     wrong = [p for p in request.effects if p not in able]
     if state.phase in ENDS and (wrong or not able):
         what = f"effects {wrong} cannot" if wrong else "nothing can"
@@ -279,12 +282,31 @@ def claim(
     state: RunState, driver: str, *, lease_gone: bool, switches: Iterable[Switch] = ()
 ) -> tuple[Event, ...]:
     """Take a run over. Empty when a living driver has it: then there is nothing to do."""
+    check_driver_name(driver)
     _refuse_if_stopped(switches)
     if state.driver and not (lease_gone or state.driver == driver):
         return ()
     claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver)
     check(state, claimed)
     return (claimed,)
+
+
+def is_driver_name(driver: str) -> bool:
+    """Whether a driver can have this name, and so whether there can be a lease of it."""
+    return _DRIVER_NAME.fullmatch(driver) is not None
+
+
+def check_driver_name(driver: str) -> None:
+    """Raise InvalidRequest for a name that no store could keep a lease under.
+
+    A lease is a file or a row of that name, so it must be one everywhere: a run whose driver has a
+    lease that nobody can look at could never be taken over.
+    """
+    if not is_driver_name(driver):
+        raise InvalidRequest(
+            f"{driver[:80]!r} cannot be the name of a driver: use up to 120 letters, digits and "
+            "any of _ - . : @ +, and no dot at the beginning. Nothing was changed."
+        )
 
 
 def kill(state: RunState, killed: e.Killed) -> tuple[Event, ...]:

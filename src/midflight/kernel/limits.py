@@ -12,6 +12,7 @@ from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 
+NO_CAPS: Final = Limits()
 WARN_AT: Final = 0.8
 ERRORS_IN_A_ROW: Final = 4  # three can be one bad minute of a provider
 
@@ -40,6 +41,8 @@ def validate(limits: Limits) -> None:
 
 def meters(state: RunState, now: float) -> list[Meter]:
     """Every cap that is set, with spent + reserved against it."""
+    if state.limits == NO_CAPS:
+        return []
     spent, flying = state.spent, state.open.values()
     running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
     used = {

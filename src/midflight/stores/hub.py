@@ -108,12 +108,12 @@ class Subscription:
 
     async def __aiter__(self) -> AsyncIterator[Recorded]:
         while True:
-            self._news = anyio.Event()
             while self._backlog:
                 yield self._backlog.popleft()
             if self._behind:
                 await self._catch_up(next(iter(self._behind)))
             elif not self._backlog:
+                self._news = anyio.Event()  # nothing can come between the look and this
                 await self._news.wait()
 
     async def _catch_up(self, journal: str) -> None:

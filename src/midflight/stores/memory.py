@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
-from midflight.errors import CorruptEntry, JournalConflict, JournalNotFound
+from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.decide import Switch, kill, require_operator
+from midflight.kernel.decide import Switch, check_driver_name, kill, require_operator
 from midflight.kernel.events import Killed
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
@@ -123,9 +123,9 @@ class MemoryStore:
         """See ``Store.kill``."""
         require_operator(who, "kill")
         now = self._clock()
-        switch = self._switches.setdefault(scope, Switch(scope, who.by, now, reason))
         killed: dict[str, tuple[int, ...]] = {}
         revoked: list[str] = []
+        entries: list[Entry] = []
         for state in self._in_scope(scope):
             moving = state.phase in IN_MOTION
             events = kill(state, Killed(who=who, scope=scope))
@@ -133,9 +133,11 @@ class MemoryStore:
                 continue
             killed |= {state.journal: tuple(state.open)} if moving else {}
             revoked += [] if moving else [state.journal]
-            entry = Entry(state.journal, state.head, events)
-            decision = Append(f"kill:{scope}:{now}:{state.journal}", (entry,))
-            self._commit(plan(decision, self._states, now, set()))
+            entries.append(Entry(state.journal, state.head, events))
+        with self._forget_on_error() as touched:
+            decision = Append(f"kill:{scope}:{now}", tuple(entries))
+            self._commit(plan(decision, self._states, now, touched))
+        switch = self._switches.setdefault(scope, Switch(scope, who.by, now, reason))
         return Killing(switch, killed, tuple(revoked))
 
     async def release(self, scope: str, who: Who) -> bool:
@@ -150,6 +152,9 @@ class MemoryStore:
     @asynccontextmanager
     async def lease(self, driver: str) -> AsyncIterator[MemoryLease]:
         """See ``Store.lease``."""
+        check_driver_name(driver)
+        if driver in self._leases:
+            raise InvalidRequest(f"driver {driver} is alive already; take another name.")
         held = MemoryLease(driver)
         self._leases.add(driver)
         try:

@@ -16,6 +16,7 @@ from typing import Final
 import anyio
 
 from midflight.errors import InvalidRequest, StoreError
+from midflight.kernel.decide import check_driver_name
 from midflight.stores.hub import owned_tasks
 from midflight.stores.postgres_links import Pool
 from midflight.stores.postgres_server import SQL
@@ -80,6 +81,7 @@ class RowLease:
 @asynccontextmanager
 async def hold(pool: Pool, driver: str, *, holder: str, ttl: float) -> AsyncIterator[RowLease]:
     """Hold a driver's lease for as long as the block runs."""
+    check_driver_name(driver)
     lease = RowLease(pool, driver, holder, ttl)
     if not await lease.renew():
         raise InvalidRequest(f"driver {driver} is alive already; take another name.")

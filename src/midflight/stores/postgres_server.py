@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -32,11 +33,13 @@ ServerError: TypeAlias = asyncpg.PostgresError
 Taken: TypeAlias = asyncpg.UniqueViolationError
 
 SQL: Final = named("postgres.sql")
-MIGRATIONS: Final = ("postgres_001.sql",)
+MIGRATIONS: Final = (script("postgres_001.sql"),)
+"""From each layout to the next, since the first; only ever added to."""
 
 PATIENCE_S: Final = 10.0  # how long a lost server is waited for before the caller is told
 ANSWER_S: Final = 10.0  # a server that says nothing for so long counts as lost
 CONNECT_S: Final = 5.0
+MIGRATE_S: Final = 600.0  # a table of millions of events may have to be rewritten
 SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 SETTINGS: Final = {
@@ -136,16 +139,19 @@ class Server:
         # Others who open the store now wait for our layout. The lock comes before the transaction,
         # which would else not see what they did while it waited, and goes with the connection.
         await connection.execute("SET lock_timeout = 0")
-        await connection.execute(SQL["lock_layout"], self.channel)
-        async with connection.transaction():
-            layout = await self._layout(connection)
-            if layout == 0:
-                await self._create_schema(connection)
-            for migration in MIGRATIONS[layout:]:
-                await connection.execute(script(migration))
-            if layout == 0:
-                await connection.execute("INSERT INTO midflight_layout VALUES (0)")
-            await connection.execute("UPDATE midflight_layout SET version = $1", len(MIGRATIONS))
+        await connection.execute(SQL["lock_layout"], self.channel, timeout=MIGRATE_S)
+        async with connection.transaction():  # whoever dies in it has taken no step
+            await self._migrate(connection, MIGRATIONS)
+
+    async def _migrate(self, connection: Connection, migrations: Sequence[str]) -> None:
+        layout = await self._layout(connection)
+        if layout == 0:
+            await self._create_schema(connection)
+        for migration in migrations[layout:]:
+            await connection.execute(migration, timeout=MIGRATE_S)
+        if layout == 0:
+            await connection.execute("INSERT INTO midflight_layout VALUES (0)")
+        await connection.execute("UPDATE midflight_layout SET version = $1", len(migrations))
 
     async def _create_schema(self, connection: Connection) -> None:
         if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", self._schema):

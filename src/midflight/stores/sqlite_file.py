@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,11 @@ from midflight.errors import (
 from midflight.stores.queries import script
 from midflight.stores.turnstile import Turnstile
 
-MIGRATIONS: Final = ("sqlite_001.sql",)
+MIGRATIONS: Final = (script("sqlite_001.sql"),)
+"""From each layout to the next, since the first; only ever added to."""
+
 APPLICATION_ID: Final = 0x4D49_4446  # "MIDF", so that another program's file is not taken for ours
+LOG_PAGES: Final = 4000  # the write-ahead log is copied back at 16 MB: see decision 4
 
 
 def connect(path: Path, *, writes: bool, busy_s: float) -> sqlite3.Connection:
@@ -29,7 +33,9 @@ def connect(path: Path, *, writes: bool, busy_s: float) -> sqlite3.Connection:
     db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
     db.execute("PRAGMA synchronous = FULL")  # an acknowledged append survives a power cut
     db.execute("PRAGMA fullfsync = ON")  # the same on macOS, where fsync alone does not reach disk
-    if not writes:
+    if writes:
+        db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+    else:
         db.execute("PRAGMA query_only = ON")
     return db
 
@@ -45,15 +51,20 @@ def prepare(path: Path, turnstile: Turnstile, busy_s: float) -> None:
             return
         db.execute("PRAGMA journal_mode = WAL")
         with turnstile.passed():
-            db.execute("BEGIN IMMEDIATE")
-            for migration in MIGRATIONS[_layout(db) :]:
-                for statement in script(migration).split(";\n"):
-                    db.execute(statement)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-            db.execute("COMMIT")
+            migrate(db, MIGRATIONS)
     finally:
         db.close()
+
+
+def migrate(db: sqlite3.Connection, migrations: Sequence[str]) -> None:
+    """Take the steps that are missing, in one transaction: whoever dies in it has taken none."""
+    db.execute("BEGIN IMMEDIATE")
+    for migration in migrations[_layout(db) :]:
+        for statement in migration.split(";\n"):
+            db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {len(migrations)}")
+    db.execute("COMMIT")
 
 
 def _layout(db: sqlite3.Connection) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from midflight.errors import InvalidRequest
+from midflight.kernel.decide import check_driver_name, is_driver_name
 
 TRIES_MAX: Final = 10
 TRY_AGAIN_S: Final = 0.002
@@ -51,6 +52,7 @@ class Leases:
     @contextmanager
     def hold(self, driver: str) -> Iterator[FileLease]:
         """Be that driver."""
+        check_driver_name(driver)
         lease = FileLease(driver)
         handle = self._locked(driver)
         self._mine.add(driver)
@@ -79,6 +81,8 @@ class Leases:
         """Whether that driver is proven dead. Removes nothing: a file may have a new holder."""
         if driver in self._mine:
             return False
+        if not is_driver_name(driver):
+            return True  # nobody can hold it, and its path would lead anywhere
         try:
             handle = os.open(self._path(driver), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -92,6 +96,4 @@ class Leases:
         return True
 
     def _path(self, driver: str) -> Path:
-        if not driver or "/" in driver or driver.startswith("."):
-            raise InvalidRequest(f"{driver!r} cannot be the name of a driver.")
         return self._folder / f"{driver}.lock"

@@ -31,7 +31,7 @@ class Nudges:
         self._name = name
         self._peers: list[str] = []
         self._peers_at = -1
-        self._owed: dict[str, int] = {}
+        self._owed: dict[str, int] | None = {}  # None: more than a letter holds
         self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._out.setblocking(False)
         self._box: socket.socket | None = None
@@ -73,10 +73,7 @@ class Nudges:
         peers = self._others()
         if not peers:
             return
-        self._owed.update(heads)
-        letter = msgspec.json.encode(self._owed)
-        if len(letter) > DATAGRAM_MAX:
-            letter = EVERYTHING
+        letter = self._letter(heads)
         delivered = True
         for peer in peers:
             try:
@@ -86,7 +83,17 @@ class Nudges:
             except OSError:
                 self._remove(peer)  # nobody behind it any more
         if delivered:
-            self._owed.clear()
+            self._owed = {}
+
+    def _letter(self, heads: Mapping[str, int]) -> bytes:
+        """What is owed by now. A peer that never empties its box must not make it ever longer."""
+        if self._owed is not None:
+            self._owed.update(heads)
+            letter = msgspec.json.encode(self._owed)
+            if len(letter) <= DATAGRAM_MAX:
+                return letter
+            self._owed = None
+        return EVERYTHING
 
     def close(self) -> None:
         """Take the box down."""

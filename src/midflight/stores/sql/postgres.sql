@@ -1,11 +1,14 @@
 -- name: append_one
 -- What a driver does most: one event in one journal. The UPDATE is lock, comparison and read model
--- in one; no row comes back if the head is another or the stamp is far from the server's clock.
+-- in one; no row comes back if the head is another, if the stamp is far from the server's clock, or
+-- if it is a request whose id is known: it may have been answered in another journal then, where
+-- the index over id and journal does not meet it.
 WITH moved AS (
     UPDATE journals
     SET head = $3, title = $4, phase = $5, driver = $6, epoch = $7, wants_driver = $8,
         open_questions = $9, due_at = $10, updated_at = $11, steps = $12, tokens = $13, usd = $14
     WHERE journal = $1 AND head = $2 AND abs(clock() - $15) < 5
+        AND NOT ($21 AND EXISTS (SELECT FROM events WHERE append_id = $20 AND requested))
     RETURNING journal
 )
 INSERT INTO events (

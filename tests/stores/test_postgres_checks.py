@@ -1,0 +1,214 @@
+"""What the server judges by itself: heads, stamps and leases, whatever a client believes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import anyio
+import asyncpg
+import pytest
+from anyio.abc import TaskStatus
+
+from midflight.errors import JournalConflict
+from midflight.inputs import wall_clock
+from midflight.kernel import events as e
+from midflight.kernel.record import Event
+from midflight.stores.postgres import PostgresStore
+from midflight.stores.postgres_server import Server
+from stores.halfway import by_hand, not_committed, stores_wait
+from stores.runs import RUN, claim, positions, read_all, running
+
+pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
+
+RUN_OUT = "UPDATE leases SET expires_at = clock() - 1"
+EVENTS = pytest.mark.parametrize("count", [1, 2], ids=["a lone event", "a batch"])
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"test_{uuid4().hex}"
+
+
+@pytest.fixture
+async def store(postgres_address: str, schema: str) -> AsyncIterator[PostgresStore]:
+    async with PostgresStore.open(postgres_address, schema=schema) as opened:
+        yield opened
+
+
+def plans(count: int) -> list[Event]:
+    return [e.PlanSet(epoch=1, steps=(str(number),)) for number in range(count)]
+
+
+# ── heads and stamps ─────────────────────────────────────────────────────────────────────────
+
+
+@EVENTS
+async def test_where_a_backup_was_put_back_a_driver_that_is_ahead_leaves_no_hole(
+    store: PostgresStore, postgres_address: str, schema: str, count: int
+) -> None:
+    driving = await running(store)
+    async with by_hand(postgres_address, schema) as connection:
+        await connection.execute("DELETE FROM events WHERE position > 2")
+        await connection.execute("UPDATE journals SET head = 2")
+
+    with pytest.raises(JournalConflict):
+        await driving.decides(*plans(count))
+
+    assert positions(await read_all(store)) == [1, 2]
+
+
+@EVENTS
+@pytest.mark.parametrize("jump", [7.0, 3600.0, -3600.0])
+async def test_after_a_clock_has_jumped_events_are_stamped_with_the_servers_time(
+    postgres_address: str, schema: str, jump: float, count: int
+) -> None:
+    ahead = 0.0
+    async with PostgresStore.open(
+        postgres_address, schema=schema, clock=lambda: wall_clock() + ahead
+    ) as store:
+        driving = await running(store)
+        ahead = jump
+        done = await driving.decides(*plans(count))
+
+        assert abs(done.records[-1].at - await store.now()) < 2
+
+
+# ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("wrong_by", [-3600.0, 3600.0])
+async def test_a_process_whose_clock_is_wrong_judges_leases_like_the_others(
+    store: PostgresStore, postgres_address: str, schema: str, wrong_by: float
+) -> None:
+    async with PostgresStore.open(
+        postgres_address, schema=schema, clock=lambda: wall_clock() + wrong_by
+    ) as wrong:
+        for run, holder, other in (("r-a", store, wrong), ("r-b", wrong, store)):
+            async with holder.lease(f"d-{run}") as lease:
+                await running(holder, run, driver=f"d-{run}")
+                assert lease.held
+                assert not await other.lease_gone(f"d-{run}")
+                assert run not in [row.journal for row in await other.due()]
+                assert await claim(other, run, driver="d-thief") == 0
+            assert await claim(other, run, driver="d-heir") == 2
+
+
+async def test_a_lease_that_has_run_out_is_over_for_everybody(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    async with store.lease("d-1"), by_hand(postgres_address, schema) as connection:
+        await running(store, driver="d-1")
+        assert await store.due() == []
+
+        await connection.execute(RUN_OUT)
+
+        assert await store.lease_gone("d-1")
+        assert [row.journal for row in await store.due()] == [RUN]
+        assert await claim(store, driver="d-2") == 2
+
+
+async def test_who_has_lost_its_lease_to_a_namesake_does_not_take_it_away_again(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    async with (
+        PostgresStore.open(postgres_address, schema=schema) as other,
+        anyio.create_task_group() as tasks,
+    ):
+        over = anyio.Event()
+
+        async def be_the_namesake(*, task_status: TaskStatus[None]) -> None:
+            async with other.lease("d-1"):
+                task_status.started()
+                await over.wait()
+
+        async with store.lease("d-1"), by_hand(postgres_address, schema) as connection:
+            await connection.execute(RUN_OUT)
+            await tasks.start(be_the_namesake)
+        assert not await store.lease_gone("d-1")
+        over.set()
+
+
+async def test_a_lease_is_held_from_when_its_renewal_was_sent_and_not_from_the_answer(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """A slow answer tells nothing new: the row expires when it would have anyway."""
+    lock, ttl = "SELECT FROM leases FOR UPDATE", 3.0
+    async with (
+        PostgresStore.open(postgres_address, schema=schema, lease_s=ttl) as slow,
+        slow.lease("d-1") as lease,
+    ):
+        async with not_committed(postgres_address, schema, lock):
+            await anyio.sleep(ttl / 3 + 0.7)  # the first renewal has waited for so long
+        await anyio.sleep(0.1)
+        looks: list[tuple[bool, bool]] = []
+        async with not_committed(postgres_address, schema, lock):  # and the next ones get nowhere
+            with anyio.fail_after(5):
+                while not (looks and looks[-1][1]):
+                    looks.append((lease.held, await store.lease_gone("d-1")))
+
+        assert looks[0] == (True, False)
+        assert (True, True) not in looks
+
+
+# ── clients that are gone ────────────────────────────────────────────────────────────────────
+
+
+async def test_a_process_that_died_while_it_waited_gives_its_locks_back_soon(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """Sooner than its statement would have given up: the server looks whether anybody is there."""
+    await running(store, "r-a", driver="d-a")
+    await running(store, "r-b", driver="d-b")
+    lock = "SELECT FROM journals WHERE journal = $1 FOR UPDATE"
+    dying = await Server(postgres_address, schema).connect()
+    async with (
+        not_committed(postgres_address, schema, lock, "r-b"),
+        by_hand(postgres_address, schema) as next_one,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def wait_for_ever() -> None:
+            await dying.execute("BEGIN")
+            await dying.execute(lock, "r-a")
+            with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+                await dying.execute(lock, "r-b")
+
+        tasks.start_soon(wait_for_ever)
+        assert await stores_wait(postgres_address, 1)
+        dying.terminate()
+        await next_one.execute("SET lock_timeout = '1800ms'")
+        await next_one.execute(lock, "r-a")
+
+
+# ── what a server may have as its defaults ───────────────────────────────────────────────────
+
+
+async def test_whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_for_ever(
+    postgres_address: str, schema: str
+) -> None:
+    unsafe = {
+        "synchronous_commit": "off",
+        "default_transaction_isolation": "repeatable read",
+        "lock_timeout": "0",
+        "idle_in_transaction_session_timeout": "0",
+    }
+    role = f"hasty_{schema}"
+    async with by_hand(postgres_address, "public") as connection:
+        await connection.execute(f"CREATE ROLE {role} LOGIN")
+        for setting, value in unsafe.items():
+            await connection.execute(f"ALTER ROLE {role} SET {setting} = '{value}'")
+    address = postgres_address.replace("//postgres:", f"//{role}:")
+    plain = await asyncpg.connect(address)
+    ours = await Server(address, schema).connect()
+    try:
+        assert {name: await plain.fetchval(f"SHOW {name}") for name in unsafe} == unsafe
+        assert {name: await ours.fetchval(f"SHOW {name}") for name in unsafe} == {
+            "synchronous_commit": "on",
+            "default_transaction_isolation": "read committed",
+            "lock_timeout": "3s",
+            "idle_in_transaction_session_timeout": "5s",
+        }
+    finally:
+        await plain.close()
+        await ours.close()

@@ -1,0 +1,313 @@
+"""What each lock of the Postgres store is for: transactions stopped half-way, and who must wait."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import anyio
+import pytest
+from msgspec import Raw
+
+from midflight.kernel import events as e
+from midflight.kernel.decide import scopes
+from midflight.kernel.phases import Phase
+from midflight.stores.base import Decide, Draft, Killing, Purged, Submit, View
+from midflight.stores.postgres import PostgresStore
+from stores.halfway import by_hand, half_way, not_committed, stores_wait
+from stores.runs import (
+    ANN,
+    OLGA,
+    RUN,
+    THREAD,
+    ask,
+    claim,
+    created,
+    names,
+    open_thread,
+    outcome,
+    pause,
+    read_all,
+    running,
+    start,
+    tell,
+)
+
+pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"test_{uuid4().hex}"
+
+
+@pytest.fixture
+async def here(postgres_address: str, schema: str) -> AsyncIterator[PostgresStore]:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        yield store
+
+
+@pytest.fixture
+async def there(postgres_address: str, schema: str) -> AsyncIterator[PostgresStore]:
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        yield store
+
+
+# ── heads ────────────────────────────────────────────────────────────────────────────────────
+
+
+def unless_changed(mine: str, other: str) -> Decide:
+    """Pause one run, unless something has happened to the other one."""
+
+    def decide(view: View) -> Draft:
+        if view.states[other].head > 3:
+            return Draft(note="the other was quicker")
+        return Draft({mine: (e.PauseRequested(who=ANN),)})
+
+    return decide
+
+
+@pytest.mark.parametrize("within", [(), ("all",)], ids=["decided here", "decided under lock"])
+async def test_a_request_waits_for_one_that_changes_a_run_it_only_looks_at(
+    here: PostgresStore,
+    there: PostgresStore,
+    postgres_address: str,
+    schema: str,
+    within: tuple[str, ...],
+) -> None:
+    """Each looks at both runs and changes one: no place in a journal is wanted twice."""
+    await running(here, "r-a", driver="d-a")
+    await running(here, "r-b", driver="d-b")
+    both = ("r-a", "r-b")
+    theirs = Submit("theirs", both, unless_changed("r-b", other="r-a"), scopes=within)
+    ours = Submit("ours", both, unless_changed("r-a", other="r-b"), scopes=within)
+    notes: dict[str, object] = {}
+
+    async def send(store: PostgresStore, request: Submit) -> None:
+        notes[request.id] = (await store.submit(request)).note
+
+    async with anyio.create_task_group() as tasks, half_way(postgres_address, schema, "r-b", 4):
+        tasks.start_soon(send, there, theirs)
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(send, here, ours)
+        await stores_wait(postgres_address, 2, patience_s=1)
+
+    assert notes == {"theirs": None, "ours": "the other was quicker"}
+    assert [(await here.row(run)).head for run in both] == [3, 4]
+
+
+async def test_a_request_is_not_decided_on_a_run_that_has_changed_elsewhere(
+    here: PostgresStore, there: PostgresStore
+) -> None:
+    """The server alone can know, and nothing but its comparison of heads tells."""
+    await running(here, "r-a", driver="d-a")
+    await running(here, "r-b", driver="d-b")
+    await pause(there, "r-b")
+
+    done = await here.submit(Submit("ours", ("r-a", "r-b"), unless_changed("r-a", other="r-b")))
+
+    assert (done.note, done.records) == ("the other was quicker", ())
+
+
+# ── the kill switch ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a known scope", "a scope never heard of"])
+async def test_a_kill_waits_for_a_claim_that_has_read_the_switch(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str, known: bool
+) -> None:
+    """Else the run would have a driver in a scope whose operator was told that all has stopped."""
+    await ask(here, created(), RUN, new=(RUN,), within=scopes("clerk", THREAD) if known else ())
+    killings: list[Killing] = []
+
+    async def kill() -> None:
+        killings.append(await here.kill("all", OLGA))
+
+    async with anyio.create_task_group() as tasks, half_way(postgres_address, schema, RUN, 2):
+        tasks.start_soon(claim, there)
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(kill)
+        await stores_wait(postgres_address, 2, patience_s=1)
+
+    assert killings[0].revoked == (RUN,)
+    assert (await here.row(RUN)).driver == ""
+
+
+async def test_a_kill_waits_for_an_append_that_is_half_way_and_ends_the_run_after_it(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    driving = await running(there)
+    killings: list[Killing] = []
+
+    async def kill() -> None:
+        killings.append(await here.kill("all", OLGA))
+
+    async with anyio.create_task_group() as tasks, half_way(postgres_address, schema, RUN, 4):
+        tasks.start_soon(driving.begins)
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(kill)
+        await stores_wait(postgres_address, 2, patience_s=1)
+
+    assert killings[0].killed == {RUN: (4,)}
+    assert names(await read_all(here, after=3)) == ["attempt.started", "run.killed"]
+
+
+async def test_a_release_waits_for_a_kill_of_its_scope_that_is_under_way(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """Else the operator would be told that all has stopped when the switch is off already."""
+    driving = await running(here)
+    question = await driving.asks()
+    await driving.waits()
+    await here.kill("all", OLGA)
+    await ask(here, e.QuestionAnswered(who=ANN, question=question))  # it moves, without a driver
+    done: list[str] = []
+
+    async def kill_again() -> None:
+        await here.kill("all", OLGA)
+        done.append("killed")
+
+    async def release() -> None:
+        await there.release("all", OLGA)
+        done.append("released")
+
+    lock = "SELECT FROM journals FOR UPDATE"
+    async with (
+        anyio.create_task_group() as tasks,
+        not_committed(postgres_address, schema, lock),
+    ):
+        tasks.start_soon(kill_again)
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(release)
+        await stores_wait(postgres_address, 2, patience_s=1)
+        assert done == []
+
+    assert sorted(done) == ["killed", "released"]
+    assert await here.switches() == []
+
+
+# ── leases and the clock ─────────────────────────────────────────────────────────────────────
+
+RUN_OUT = "UPDATE leases SET expires_at = clock() - 1"
+RENEW = "UPDATE leases SET expires_at = clock() + 60"
+
+
+async def test_a_claim_waits_for_the_old_driver_who_is_renewing_its_lease(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    epochs: list[int] = []
+
+    async def take_over() -> None:
+        epochs.append(await claim(here, driver="d-2"))
+
+    async with there.lease("d-1"), by_hand(postgres_address, schema) as connection:
+        await running(there, driver="d-1")
+        await connection.execute(RUN_OUT)
+        async with (
+            anyio.create_task_group() as tasks,
+            not_committed(postgres_address, schema, RENEW, keep=True),
+        ):
+            tasks.start_soon(take_over)
+            await stores_wait(postgres_address, 1, patience_s=1)
+
+    assert epochs == [0]
+
+
+async def test_a_request_that_had_to_wait_is_decided_at_the_time_at_which_it_could(
+    here: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """A deadline that passed meanwhile has passed."""
+    await start(here)
+    decided_at: list[float] = []
+
+    def decide(view: View) -> Draft:
+        decided_at.append(view.now)
+        return Draft()
+
+    lock = "SELECT FROM journals FOR UPDATE"
+    async with (
+        anyio.create_task_group() as tasks,
+        not_committed(postgres_address, schema, lock),
+    ):
+        tasks.start_soon(here.submit, Submit("a-1", (RUN,), decide, scopes=("all",)))
+        assert await stores_wait(postgres_address, 1)
+        await anyio.sleep(0.05)
+        free_from = await here.now()
+
+    assert decided_at[-1] >= free_from
+
+
+# ── purging ──────────────────────────────────────────────────────────────────────────────────
+
+LARGE = Raw(b'"' + b"x" * 70_000 + b'"')
+
+
+async def test_a_run_that_is_being_recovered_is_not_purged(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    await running(here)
+    await here.kill("all", OLGA)
+    later, purged = await here.now() + 60, list[Purged]()
+
+    async def purge() -> None:
+        purged.append(await here.purge(later))
+
+    async with anyio.create_task_group() as tasks, half_way(postgres_address, schema, RUN, 5):
+        tasks.start_soon(ask, there, e.Recovered(who=OLGA))
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(purge)
+        await stores_wait(postgres_address, 2, patience_s=0.5)  # it has nothing to wait for
+
+    assert purged == [Purged(0, 0, 0)]
+    assert (await here.row(RUN)).phase == Phase.PAUSED
+
+
+async def test_a_thread_in_which_a_run_is_being_started_is_not_purged(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """Whoever starts a run there has the thread under lock, as Control does."""
+    await open_thread(here)
+    later, purged = await here.now() + 60, list[Purged]()
+    begin = Submit(
+        "a-1", (RUN, THREAD), lambda view: Draft({RUN: (created(),)}), new=(RUN,), scopes=("all",)
+    )
+
+    async def purge() -> None:
+        purged.append(await here.purge(later))
+
+    async with (
+        anyio.create_task_group() as tasks,
+        half_way(postgres_address, schema, RUN, 1),
+    ):
+        tasks.start_soon(there.submit, begin)
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(purge)
+        await stores_wait(postgres_address, 2, patience_s=0.5)  # it has nothing to wait for
+
+    assert purged == [Purged(0, 0, 0)]
+    assert (await here.row(THREAD)).head == 1
+
+
+async def test_a_value_that_is_being_referred_to_anew_is_not_purged(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    done = await running(here, "r-done")
+    await done.settles(await done.begins(), result=LARGE)
+    await done.finishes()
+    living = await running(there, "r-living", driver="d-2")
+    attempt = await living.begins()
+    later = await here.now() + 60
+    async with by_hand(postgres_address, schema) as connection:
+        digest = await connection.fetchval("SELECT hash FROM blobs")
+
+    use = "INSERT INTO blob_uses (hash, journal) VALUES ($1, 'r-living')"
+    async with (
+        anyio.create_task_group() as tasks,
+        not_committed(postgres_address, schema, use, digest),
+    ):
+        tasks.start_soon(tell, there, outcome(attempt, result=LARGE), "r-living")
+        assert await stores_wait(postgres_address, 1)
+        tasks.start_soon(here.purge, later)
+        await stores_wait(postgres_address, 2, patience_s=1)
+
+    assert await here.blob(digest) == bytes(LARGE)
