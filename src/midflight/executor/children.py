@@ -45,7 +45,7 @@ class Child:
     async def result(self) -> Any:
         """Wait for its end and give what its function returned."""
         driver, call = self._driver, f"result:{self.id}"
-        driver.note_call()
+        await driver.note_call()
         course, driver.waiting[call] = driver.heard, f"the result of {self.id}"
         try:
             await driver.log.until(
