@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from midflight.errors import Refused, StepFailed
 from midflight.executor import values
+from midflight.executor.replay import Waiting
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.fold import advance
@@ -46,7 +47,8 @@ class Child:
         """Wait for its end and give what its function returned."""
         driver, call = self._driver, f"result:{self.id}"
         await driver.note_call()
-        course, driver.waiting[call] = driver.heard, f"the result of {self.id}"
+        course = driver.heard
+        driver.waiting[call] = Waiting(call, f"the result of {self.id}", course)
         try:
             await driver.log.until(
                 lambda: (
