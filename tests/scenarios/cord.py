@@ -12,6 +12,7 @@ import anyio
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
+from midflight.kernel.record import Event
 from midflight.run import Agent
 from midflight.stores.base import Append, Committed, Store, Submit
 
@@ -23,7 +24,14 @@ class Cord:
         self._store = store
         self._left = math.inf
         self._unheard = False
+        self._slow: type[Event] | None = None
         self.torn = anyio.Event()
+        self.reached = anyio.Event()
+        self.let_go = anyio.Event()
+
+    def linger_at(self, kind: type[Event]) -> None:
+        """An append of this kind is ``reached``, and goes no further until it is ``let_go``."""
+        self._slow = kind
 
     def pull(self, after: int = 0, *, unheard: bool = False) -> None:
         """Tear after so many more appends; ``unheard``: nobody is told of the last of them."""
@@ -31,6 +39,10 @@ class Cord:
 
     async def append(self, decision: Append) -> Committed:
         await self._hold()
+        events = [event for entry in decision.entries for event in entry.events]
+        if self._slow and any(isinstance(event, self._slow) for event in events):
+            self.reached.set()
+            await self.let_go.wait()
         return await self._heard(await self._store.append(decision))
 
     async def submit(self, request: Submit) -> Committed:

@@ -107,27 +107,32 @@ async def test_after_a_crash_it_gives_up_at_the_same_place_again(
 
 async def test_an_effect_that_was_given_up_before_it_began_does_not_begin(driving: Open) -> None:
     stage = Stage("give-up-early")
-    make = stage.writer()
+    make, look = stage.writer(), stage.reader()
     stage.gate("first")
+    stage.gate("end")
 
     @agent()
     async def clerk(run: Run) -> str:
-        with anyio.move_on_after(0.3):
-            await run.step("Make", make, "first")
+        await run.step("Make", make, "first")
+        with anyio.move_on_after(0.05):
             await run.step("Make", make, "second")
-        return "gave up"
+        return str(await run.step("Read", look, "end"))
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         await stage.until_begun("first")
         accepted = await control.pause(run)
         stage.gate("first").set()
-        await control.applied(accepted)
-        await anyio.sleep(0.4)
-        await control.resume(run)
+        with anyio.fail_after(5):
+            await control.applied(accepted)
+            await anyio.sleep(0.2)
+            await control.resume(run)
+            await stage.until_begun("end")
+            await anyio.sleep(0.1)
+            stage.gate("end").set()
 
-        assert await control.result(run) == "gave up"
-    assert stage.begun == ["first"]
+            assert await control.result(run) == "END"
+    assert stage.begun == ["first", "end"]
 
 
 async def test_an_approval_that_nobody_waits_for_is_withdrawn(driving: Open) -> None:

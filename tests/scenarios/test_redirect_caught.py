@@ -293,31 +293,70 @@ async def test_what_a_parallel_task_did_after_the_redirect_is_not_done_again(
     assert stage.done == ["list", "end"]
 
 
-async def test_a_rejection_that_comes_with_the_redirect_does_not_drown_it(driving: Open) -> None:
+async def test_an_answer_that_comes_with_the_redirect_does_not_drown_it(living: Live) -> None:
     stage = Stage("rejected")
-    send = stage.writer(irreversible=True, undo=None)
+    send, look = stage.writer(irreversible=True, undo=None), stage.reader()
+    stage.gate("a")
 
     @agent()
     async def clerk(run: Run) -> list[object]:
-        found: list[object] = []
-        while len(found) < 2:
+        async def sending() -> object:
             try:
-                found.append(await run.step("Send", send, "letter"))
+                return await run.step("Send", send, "letter")
             except Redirected as redirected:
-                found.append(redirected.brief)
-            except StepFailed as failed:
-                found.append(failed.error)
-        return [*found, run.brief]
+                with pytest.raises(StepFailed, match="rejected by library"):
+                    await run.step("Send", send, "letter")
+                return redirected.brief
 
-    async with driving(clerk) as control:
+        async def reading() -> object:
+            try:
+                return await run.step("Read", look, "a")
+            except Redirected:
+                return run.brief
+
+        return await gathered(sending(), reading())
+
+    async with living(clerk) as life:
+        control = life.control
         run = await control.start(clerk, "a")
         question = await the_question(control, run)
-        await control.answer(run, question, "reject")
+        await stage.until_begun("a")
+        life.cord.linger_at(e.RedirectDelivered)
         await control.redirect(run, "b")
+        await life.cord.reached.wait()
+        await control.answer(run, question, "reject")
+        await anyio.sleep(0.05)
+        life.cord.let_go.set()
         with anyio.fail_after(5):
-            result = await control.result(run)
-        assert result[2] == "b"
-        assert sorted(result[:2]) == ["b", "rejected by library"]
+            assert await control.result(run) == ["b", "b"]
+
+
+async def test_no_call_slips_in_while_a_redirect_is_being_written_down(living: Live) -> None:
+    stage = Stage("slips-in")
+
+    @agent()
+    async def clerk(run: Run) -> list[object]:
+        stage.note(stage.begun, "thinking")
+        await stage.gate("thought").wait()
+        found: list[object] = []
+        for _ in range(2):
+            try:
+                found.append(await run.plan("sleep"))  # type: ignore[func-returns-value]
+            except Redirected as redirected:
+                found.append(redirected.brief)
+        return found
+
+    async with living(clerk) as life:
+        run = await life.control.start(clerk, "a")
+        await stage.until_begun("thinking")
+        life.cord.linger_at(e.RedirectDelivered)
+        await life.control.redirect(run, "b")
+        await life.cord.reached.wait()
+        stage.gate("thought").set()
+        await anyio.sleep(0.05)
+        life.cord.let_go.set()
+        with anyio.fail_after(5):
+            assert await life.control.result(run) == ["b", None]
 
 
 async def test_a_child_that_is_waited_for_is_waited_for_again_after_the_redirect(
