@@ -48,11 +48,12 @@ def next_undo(state: RunState) -> Attempt | None:
 
 
 def _wanted(state: RunState, effect: Attempt) -> bool:
-    if not effect.can_be_undone or (effect.child and not state.cancel_tree):
+    if not effect.can_be_undone:
         return False
     if state.phase in ENDS:
         return effect.position in state.undo_wanted
-    return effect.undone is None and not _skipped(state, effect)
+    left_alone = effect.child and not state.cancel_tree
+    return effect.undone is None and not left_alone and not _skipped(state, effect)
 
 
 def _skipped(state: RunState, effect: Attempt) -> bool:
