@@ -107,7 +107,7 @@ def _run_entered(s: RunState, _event: e.RunEntered, _at: int) -> None:
 
 
 def _run_finished(s: RunState, event: e.RunFinished, at: int) -> None:
-    s.error = event.error
+    s.error, s.finished = event.error, at
     if s.cancel_at:
         _apply_pending(s, at, at, "cancel")
 
@@ -301,9 +301,10 @@ def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
     s.holds.clear()
     s.questions.clear()
     s.windows.clear()
+    again = bool(s.cancel_at)
+    s.cancel_tree = event.scope == "tree" or (again and s.cancel_tree)
     s.cancel_at = at
     s.cancel_now |= event.now
-    s.cancel_tree = event.scope == "tree"
     s.ended_by = event.who
     s.pending[at] = "cancel"
     s.deliveries[at] = Delivery("cancel")
@@ -369,7 +370,7 @@ def _child_spawned(s: RunState, event: e.ChildSpawned, at: int) -> None:
     s.allotments[event.child] = event.allotment
     s.effects[at] = Attempt(
         position=at,
-        step="",
+        step=event.step,
         name=event.agent,
         noun=f"background run: {event.brief}",
         effect=Effect.ONCE,
@@ -389,6 +390,7 @@ def _child_settled(s: RunState, event: e.ChildSettled, _at: int) -> None:
     s.spent.steps += event.steps
     s.spent.tool_calls += event.tool_calls
     _spend(s, event.usage)
+    s.spent.unpriced += event.unpriced
 
 
 _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {

@@ -139,6 +139,7 @@ class RunState:
     cancel_now: bool = False
     cancel_tree: bool = True
     saved: list[str] = field(default_factory=list)
+    finished: int = 0  # where its end is on record
     error: str = ""
     ended_by: Who | None = None
 
