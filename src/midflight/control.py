@@ -135,14 +135,11 @@ class Control:
     async def result(self, run: str) -> Any:
         """Wait for the end of a run and give what its function returned."""
         state = await self._until(run, lambda state: not state.alive)
-        finished = (await self.store.read(run, after=state.head - 3))[::-1]
-        for record in finished:
-            if isinstance(record.event, e.RunFinished):
-                event = record.event
-                if event.blob is not None:
-                    return msgspec.json.decode(await self.store.blob(event.blob.hash))
-                return msgspec.json.decode(event.result)
-        return None
+        if not state.finished:
+            return None
+        (record,) = await self.store.read(run, after=state.finished - 1, limit=1)
+        blob, result = record.event.blob, record.event.result
+        return msgspec.json.decode(await self.store.blob(blob.hash) if blob else result)
 
     async def ended(self, run: str) -> RunState:
         """Wait for the end of a run."""
@@ -363,7 +360,8 @@ class Control:
             for journal in covered:
                 state = view.states[journal]
                 assert isinstance(state, RunState)
-                if journal != run and not _concerns(state, verb):
+                flying += state.open.values() if state.alive else ()
+                if journal != run and not _concerns(state, request):
                     continue
                 expected = expect if journal == run else None
                 verdict = decide(state, request, expect=expected, switches=view.switches)
@@ -372,7 +370,6 @@ class Control:
                         return Draft(note=Accepted(run, verb, verdict.position))
                     continue
                 events[journal] = verdict
-                flying += state.open.values()
             nouns = tuple(attempt.noun for attempt in flying)
             head = view.states[run].head
             return Draft(events, Accepted(run, verb, head + 1, nouns))
@@ -386,11 +383,15 @@ class Control:
         return accepted
 
 
-def _concerns(child: RunState, verb: str) -> bool:
+def _concerns(child: RunState, request: Request) -> bool:
     """Whether what is asked of a parent is to be asked of this child."""
-    if verb == "resume":
-        return child.alive and Cause.USER in child.holds
-    return child.alive and child.phase is not Phase.CANCELLING
+    match request:
+        case e.ResumeRequested():
+            return child.alive and Cause.USER in child.holds
+        case e.CancelRequested(now=True):
+            return child.alive and not child.cancel_now
+        case _:
+            return child.alive and child.phase is not Phase.CANCELLING
 
 
 def _encode(what: str, value: Any) -> bytes:
@@ -401,17 +402,21 @@ def _encode(what: str, value: Any) -> bytes:
 
 
 def _tree(run: str, view: View) -> list[str]:
-    """A run and its descendants; asks the store for those it has not locked yet."""
+    """A run and its descendants; asks the store for those it has not locked yet.
+
+    Also below a child that has ended: those whom it has left may still be at work.
+    """
     found, unseen = [run], [run]
     while unseen:
         state = view.states[unseen.pop()]
         assert isinstance(state, RunState)
-        children = [child for child, outcome in state.children.items() if not outcome]
+        children = list(state.children)
         missing = [child for child in children if child not in view.states]
         if missing:
             raise Widen(*missing)
-        found += children
-        unseen += children
+        there = [child for child in children if view.states[child].head]  # the rest are purged
+        found += there
+        unseen += there
     return found
 
 
