@@ -22,7 +22,7 @@ async def within_caps(driver: Driver) -> bool:
     if at_cap(state, now, steps=1, tool_calls=1) is not None:
         await driver.log.decide(lambda s: _at_cap(driver, s))
         return False
-    circle = stuck(driver.replay.history, state.limits.repeats or 0)
+    circle = stuck(list(driver.replay.history), state.limits.repeats or 0)
     if circle is not None:
         return await _in_circles(driver, circle)
     for meter in warnings(state, now):
