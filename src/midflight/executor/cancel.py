@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from midflight.executor.children import await_all, await_turn, end
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
@@ -28,7 +29,9 @@ async def cancel(driver: Driver) -> None:
     if driver.lost:
         return
     await driver.function.unwind()
+    await await_turn(driver)
     await compensate(driver)
+    await await_all(driver)
     await _save(driver)
 
     def cancelled(state: RunState) -> list[Event]:
@@ -39,7 +42,7 @@ async def cancel(driver: Driver) -> None:
             e.DriverReleased(epoch=driver.epoch, why="cancelled"),
         ]
 
-    if await driver.log.decide(cancelled):
+    if await end(driver, cancelled):
         driver.over = True
 
 

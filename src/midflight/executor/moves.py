@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from midflight.executor.backoff import RETRY
+from midflight.executor.children import end
 from midflight.executor.replay import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
@@ -139,7 +140,7 @@ async def finish(driver: Driver) -> None:
             e.DriverReleased(epoch=driver.epoch, why=outcome),
         ]
 
-    if await driver.log.decide(finished):
+    if await end(driver, finished):
         driver.over = True
 
 

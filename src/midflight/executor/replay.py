@@ -92,6 +92,7 @@ class Replay:
         self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
         self.taken: dict[str, e.MessagesTaken] = {}
         self.spawned: dict[str, e.ChildSpawned] = {}
+        self.children_ended: dict[str, tuple[float, str]] = {}  # when and how
         self.timers: Counter[str] = Counter()  # how often each was set
         self.texts: dict[str, str] = {}  # what steps without a record have said so far
         self.history: deque[Call] = deque(maxlen=HISTORY)
@@ -139,8 +140,12 @@ class Replay:
                 self.timers[event.name] += 1
             case e.MessagesTaken():
                 self.taken[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
             case e.ChildSpawned():
                 self.spawned[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
+            case e.ChildSettled():
+                self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
                 self.guards[event.name] += 1
                 self.guarded_at.setdefault(event.name, position)
@@ -247,9 +252,13 @@ class Replay:
 
     def inherit(self, brief: str) -> None:
         """What was heard so far is another run's: its results are at hand, its doubts its own."""
+        at_work = [s for s, x in self.spawned.items() if x.child not in self.children_ended]
+        for step in at_work:
+            del self.spawned[step]  # a child that had not ended stays the other run's
         self.records = {
             step: msgspec.structs.replace(record, position=0)
             for step, record in self.records.items()
+            if step not in at_work
         }
         self.given_before = {
             step: self.answers[question]
@@ -314,8 +323,10 @@ class Replay:
     def name_of(self, step: str) -> str:
         """What a person calls a step."""
         record = self.records.get(step)
+        if step in self.spawned:
+            return f"background run: {self.spawned[step].brief}"
         if record is not None:
-            return record.name or "something said"
+            return record.name or ("messages read" if step in self.taken else "something said")
         return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:
