@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.local import LocalEngine
@@ -27,7 +28,8 @@ from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Limits, Recorded, Request, Who
 from midflight.kernel.state import Attempt, Delivery, RunState
-from midflight.kernel.thread import MessageSent, ThreadCreated
+from midflight.kernel.status import status
+from midflight.kernel.thread import MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
 from midflight.schemas import check_answer
 from midflight.stores.base import (
@@ -49,12 +51,16 @@ LIBRARY: Final = Who(by="library")
 
 
 class Accepted(Struct, frozen=True):
-    """A verb is on record: at which position, and what was in flight at that moment."""
+    """A verb is on record: at which position, and what was in flight at that moment.
+
+    A message is answered with ``status``: how the run it goes to stands, in one line.
+    """
 
     run: str
     verb: str
     position: int
     in_flight: tuple[str, ...] = ()
+    status: str = ""
 
 
 class Control:
@@ -178,7 +184,8 @@ class Control:
 
     async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
         """Write a message into a thread, or into that of a run. When accepted it is stored."""
-        thread = to if to.startswith(THREAD_PREFIX) else (await self.store.row(to)).thread
+        run = "" if to.startswith(THREAD_PREFIX) else to
+        thread = (await self.store.row(run)).thread if run else to
         message = MessageSent(who=who or self._who, key=key, text=text)
 
         def decided(view: View) -> Draft:
@@ -190,7 +197,19 @@ class Control:
 
         done = await self.store.submit(Submit(self._ids(), (thread,), decided))
         accepted: Accepted = done.note
-        return accepted
+        return replace(accepted, status=await self._status(run or await self._front(thread)))
+
+    async def _front(self, thread: str) -> str:
+        """The run that a thread is about; the newest that nobody has spawned, if none is named."""
+        talk = await self.store.load(thread)
+        assert isinstance(talk, ThreadState)
+        if talk.front:
+            return talk.front
+        runs = await self.store.rows(Query(thread=thread))
+        return next((row.journal for row in runs if not row.parent), "")
+
+    async def _status(self, run: str) -> str:
+        return status(await self.state(run), await self.store.now()) if run else ""
 
     async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
@@ -355,6 +374,7 @@ class Control:
 
         def decided(view: View) -> Draft:
             covered = _tree(run, view) if tree else [run]
+            talk = view.states.get(row.thread)
             events: dict[str, Any] = {}
             flying: list[Attempt] = []
             for journal in covered:
@@ -364,7 +384,13 @@ class Control:
                 if journal != run and not _concerns(state, request):
                     continue
                 expected = expect if journal == run else None
-                verdict = decide(state, request, expect=expected, switches=view.switches)
+                verdict = decide(
+                    state,
+                    request,
+                    expect=expected,
+                    switches=view.switches,
+                    thread=talk if journal == run and isinstance(talk, ThreadState) else None,
+                )
                 if isinstance(verdict, Known):
                     if journal == run:
                         return Draft(note=Accepted(run, verb, verdict.position))
@@ -374,8 +400,10 @@ class Control:
             head = view.states[run].head
             return Draft(events, Accepted(run, verb, head + 1, nouns))
 
+        reads = (row.thread,) if isinstance(request, e.ResumeRequested) else ()
+        covered = scopes(row.agent, row.thread)
         done = await self.store.submit(
-            Submit(self._ids(), (run,), decided, scopes=scopes(row.agent, row.thread))
+            Submit(self._ids(), (run, *reads), decided, scopes=covered, new=reads)
         )
         for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
             await self._engine.ensure(journal)

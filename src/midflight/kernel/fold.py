@@ -122,7 +122,7 @@ def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
     s.holds.add(Cause.USER)
     s.ended_by = None
     s.cancel_at, s.cancel_now, s.cancel_tree = 0, False, True
-    s.held_since, s.answers = (s.brief, s.limits), []
+    s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
     s.deliveries[at] = Delivery("recover", "applied", at)
 
 
@@ -211,7 +211,7 @@ def _guard_set(s: RunState, event: e.GuardSet, _at: int) -> None:
 
 
 def _plan_set(s: RunState, event: e.PlanSet, at: int) -> None:
-    s.plan = event.steps
+    s.plan, s.plan_from = event.steps, s.spent.steps
     s.relevant = at
 
 
@@ -250,7 +250,7 @@ def _wait_began(s: RunState, _event: e.WaitBegan, _at: int) -> None:
 
 def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
     if Cause.USER not in s.holds:
-        s.held_since, s.answers = (s.brief, s.limits), []
+        s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
     s.holds.add(Cause.USER)
     at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
     s.deliveries[at] = Delivery("pause", "applied", at) if at_once else Delivery("pause")
