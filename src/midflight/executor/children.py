@@ -19,7 +19,7 @@ from midflight.executor.caps import within_caps
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, claim, decide, scopes
 from midflight.kernel.fold import advance
-from midflight.kernel.limits import allotment, committed
+from midflight.kernel.limits import allotment, at_cap, committed
 from midflight.kernel.phases import ENDS, Mode, Phase
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Event, Limits, Usage, Who
@@ -93,7 +93,8 @@ async def spawn(
     def decided(view: View) -> Draft:
         mine = view.states[run]
         assert isinstance(mine, RunState)
-        if not driver.still_moves(mine):
+        full = at_cap(mine, view.now, steps=1, tool_calls=1) is not None
+        if full or not driver.still_moves(mine):
             return Draft()
         granted = allotment(mine, view.now, wanted)
         created = e.RunCreated(

@@ -70,6 +70,7 @@ class Driver:
         self.log = Logbook(store, state, ids)
         self.replay = Replay()
         self.steps: set[Step] = set()
+        self.under_way: set[Step] = set()  # those of them that a cap has let through
         self.course = 0
         self.told: Signal | None = None
         self.asking = 0

@@ -12,6 +12,7 @@ earlier records are at hand, and none of them must be asked for.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Final
@@ -28,6 +29,7 @@ from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 REDIRECTED: Final = "redirected"
 WITHDRAWN: Final = "withdrawn"
 HISTORY: Final = 256  # calls in which circles are looked for
+TURN: Final = re.compile(r"#\d+$")  # the n-th time that a step is asked for
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
@@ -98,6 +100,7 @@ class Replay:
         self.history: deque[Call] = deque(maxlen=HISTORY)
         self.calls_made = 0
         self.nudged_at: int | None = None
+        self.notices: list[tuple[float, str]] = []
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
         self._base = 0
@@ -127,7 +130,7 @@ class Replay:
                     position, found.at, event.name, event.result, event.blob, event.error
                 )
                 self._doubts.pop(event.step, None)
-                self._note_call(event.step, event.result, bool(event.error))
+                self._note_call(event, event.step, bool(event.error))
                 self.texts.pop(event.step, None)
             case e.TextStreamed():
                 text = self.texts.get(event.step, "")
@@ -185,11 +188,13 @@ class Replay:
             case e.StateSaved():
                 self._start_from(event, found)
             case _:
-                self._hear_circles(event)
+                self._hear_notices(event, found.at)
 
-    def _hear_circles(self, event: Event) -> None:
-        if isinstance(event, e.NoticeGiven) and event.kind.startswith("stuck"):
-            self.nudged_at = self.calls_made
+    def _hear_notices(self, event: Event, at: float) -> None:
+        if isinstance(event, e.NoticeGiven):
+            self.notices.append((at, event.text))
+            if event.kind.startswith("stuck"):
+                self.nudged_at = self.calls_made
         if isinstance(event, e.LimitsRaised):
             self.nudged_at = None
             self.history.clear()
@@ -225,10 +230,12 @@ class Replay:
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
 
-    def _note_call(self, step: str, result: Raw, failed: bool) -> None:
+    def _note_call(
+        self, event: e.StepSettled | e.AttemptSettled | e.LateOutcome, step: str, failed: bool
+    ) -> None:
         """Remember what came of a call, to see a run that goes in circles."""
-        call = step.rpartition("#")[0] or step
-        self.history.append(Call(call, values.digest(bytes(result)), failed))
+        result = event.blob.hash if event.blob else values.digest(bytes(event.result))
+        self.history.append(Call(TURN.sub("", step), result, failed))
         self.calls_made += 1
 
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
@@ -243,7 +250,7 @@ class Replay:
             return
         self._doubts.pop(step, None)
         if event.outcome is not Outcome.NOT_STARTED:
-            self._note_call(step, event.result, not done)
+            self._note_call(event, step, not done)
         if done:
             self.records[step] = record
             self.texts.pop(step, None)
@@ -270,6 +277,7 @@ class Replay:
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
         self.guarded_at.clear()
+        self.notices.clear()
         self.timers.clear()
         self.stale_question, self.nudged_at, self._base = None, None, 0
         self._latest = self.brief = brief

@@ -29,6 +29,7 @@ class Speech:
         self._alarm: asyncio.TimerHandle | None = None
         self._pending: deque[str] = deque()
         self._offset = 0
+        self._attempts = 0  # by this driver; a read has no record of its own for each
         self._keeping = False
         self._home = threading.get_ident()
         self._loop = asyncio.get_running_loop()
@@ -37,6 +38,7 @@ class Speech:
         """A new attempt speaks from the beginning."""
         self._pending.clear()
         self._offset, self._spoke_at = 0, self._loop.time()
+        self._attempts += 1
         self._alarm = self._loop.call_later(self._step.tool.stall, self._listen_for_life)
         return self._hear
 
@@ -53,7 +55,7 @@ class Speech:
         if left > 0:
             self._alarm = self._loop.call_later(left, self._listen_for_life)
             return
-        kind = f"stalled:{step.attempt}:{step.identity}"
+        kind = f"stalled:{step.attempt}:{step.identity}:{step.driver.epoch}.{self._attempts}"
         text = f"{step.name} has shown no progress for {stall:g} s"
         step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
 

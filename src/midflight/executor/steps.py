@@ -127,6 +127,7 @@ class Step:
                 self.future.set_result(result)
         finally:
             self.driver.steps.discard(self)
+            self.driver.under_way.discard(self)
             self.driver.log.stir()
 
     def _tell(self, error: BaseException) -> None:
@@ -309,10 +310,11 @@ class Step:
         """Wait until the run may move. Raises what the function has to be told."""
         driver = self.driver
         self.resting = True
+        driver.under_way.discard(self)
         while True:
             await driver.log.until(self._has_something_to_do)
             driver.raise_if_told(self.course)
-            if await within_caps(driver):
+            if await within_caps(driver, self):
                 return
 
     def _has_something_to_do(self) -> bool:

@@ -146,8 +146,12 @@ def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None)
             return (msgspec.structs.replace(request, in_flight=tuple(state.open)),)
         case e.QuestionAnswered():
             _answerable(state, request)
-        case e.LimitsRaised() | e.RunCreated():
+        case e.RunCreated():
             validate(request.limits)
+        case e.LimitsRaised():
+            validate(request.limits)
+            asked = (q.position for q in state.questions.values() if q.kind == "cap")
+            return (request, *(e.QuestionClosed(question=q, why="raised") for q in asked))
         case e.UndoRequested():
             _undoable(state, request)
         case _:
@@ -196,6 +200,11 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
         raise InvalidRequest(
             f"question {request.question} of run {state.journal} was answered by "
             f"{state.answered[request.question]}. The run was not changed."
+        )
+    if question is not None and question.kind == "cap":
+        raise InvalidRequest(
+            f"run {state.journal} is held at a cap: raise it instead of answering. The run was "
+            "not changed."
         )
     named = question.answerers if question is not None else ()
     if named and not _may_answer(request.who, named):
