@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from midflight.executor import values
 from midflight.executor.backoff import RETRY
 from midflight.executor.children import end
 from midflight.executor.replay import REDIRECTED
@@ -128,7 +129,7 @@ async def finish(driver: Driver) -> None:
         return
     await compensate(driver)
     failed = isinstance(ended, BaseException)
-    words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
+    words = values.words(ended) if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL
 
     def finished(state: RunState) -> list[Event]:

@@ -31,6 +31,7 @@ from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
 from midflight.tools.base import NotDone, Tool
+from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -156,7 +157,8 @@ class Step:
                 case Returned(value=value):
                     return await self.record(*self._encoded(value))
                 case Raised(error=error) if tries_left(self) <= 0:
-                    return await self.record(NULL, words(error))
+                    await self.speech.keep()
+                    return await self.record(NULL, values.words(error))
                 case Raised():
                     await self.driver.log.decide(partial(back_off, self))
                 case Aborted():
@@ -184,7 +186,7 @@ class Step:
     def _encoded(self, value: Any) -> tuple[Raw, str]:
         """What it returned; or, if that cannot be stored, why. It happened all the same."""
         try:
-            return values.encode(self.name, "its result", value), ""
+            return values.encode_result(self.name, value), ""
         except NotPlainData as error:
             return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
@@ -269,9 +271,9 @@ class Step:
             case Returned(value=value):
                 return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error) if touches:
-                return Outcome.NOT_DONE, NULL, str(error) or "not done"
+                return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
             case Raised(error=error):
-                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, words(error)
+                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
             case Aborted(began=False):
                 return Outcome.NOT_STARTED, NULL, ""
             case Aborted(why=why):
@@ -377,8 +379,3 @@ class Step:
             return await call.run()
         finally:
             self.speech.end()
-
-
-def words(error: BaseException) -> str:
-    """An error as it is recorded."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
