@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
 from midflight.kernel.record import NULL
+from midflight.tools.secret import from_stored
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
@@ -72,8 +73,10 @@ async def approved(step: Step) -> None:
 
 def _edit(step: Step, edited: dict[str, Any]) -> None:
     """The person's arguments replace those given, wholly."""
-    step.args = tuple(edited.get("args", step.args))
-    step.kwargs = edited.get("kwargs", step.kwargs)
+    if "args" in edited:
+        step.args = tuple(from_stored(edited["args"]))
+    if "kwargs" in edited:
+        step.kwargs = from_stored(edited["kwargs"])
     plain = {"args": list(step.args), "kwargs": step.kwargs}
     step.given = values.encode(step.name, "its arguments", plain)
 

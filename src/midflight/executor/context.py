@@ -262,7 +262,8 @@ class RunContext:
 
     def notices(self) -> list[str]:
         """See ``Run.notices``."""
-        return [text for _, text in self._driver.log.state.notices]
+        replay = self._driver.replay
+        return [text for at, text in replay.notices if at <= replay.now]
 
     # ── the world, time, chance ──────────────────────────────────────────────────────────────
 

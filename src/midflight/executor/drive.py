@@ -7,7 +7,8 @@ logbook, so the pilot decides on one state and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,12 +70,14 @@ class Driver:
         self.log = Logbook(store, state, ids)
         self.replay = Replay()
         self.steps: set[Step] = set()
+        self.under_way: set[Step] = set()  # those of them that a cap has let through
         self.course = 0  # redirects that were told
         self.heard = 0  # of them the function has heard
         self.brief = ""  # as the function sees it
         self.waiting: dict[str, str] = {}  # calls of the function that are no steps, by identity
         self.told: Signal | None = None
         self.asking = 0
+        self._expecting = 0
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
@@ -160,6 +163,21 @@ class Driver:
         """What must stand before anything that happens in a run that waits."""
         waits = state.phase is Phase.WAITING and not self.lost
         return [e.WaitEnded(epoch=self.epoch)] if waits else []
+
+    def still_moves(self, state: RunState) -> bool:
+        """For a decision inside the store: whether the run, as it is there, is ours and moves."""
+        moving = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
+        return moving and state.epoch == self.epoch
+
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """While inside, the function waits for something other than a person."""
+        self._expecting += 1
+        try:
+            yield
+        finally:
+            self._expecting -= 1
+            self.log.stir()
 
     def look_again(self) -> None:
         """Take in what was published here already, without an await."""
@@ -393,7 +411,8 @@ class Driver:
     def only_asks(self) -> bool:
         """Everything that goes on here waits for a person."""
         working = [step for step in self.steps if not (step.asking or step.idle)]
-        return self.asking > 0 and bool(self.log.state.questions) and not working and self.quiet
+        asks = self.asking > 0 and not self._expecting and bool(self.log.state.questions)
+        return asks and not working and self.quiet
 
     def _hushed(self, why: str) -> bool:
         """Abort reads and model calls, unless in boundary mode; true when all is quiet."""

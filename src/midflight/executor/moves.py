@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
+from midflight.executor import values
 from midflight.executor.backoff import RETRY
+from midflight.executor.children import end
 from midflight.executor.replay import REDIRECTED, WITHDRAWN
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
@@ -137,7 +139,7 @@ async def finish(driver: Driver) -> None:
         return
     await compensate(driver)
     failed = isinstance(ended, BaseException)
-    words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
+    words = values.words(ended) if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL
 
     def finished(state: RunState) -> list[Event]:
@@ -149,7 +151,7 @@ async def finish(driver: Driver) -> None:
             e.DriverReleased(epoch=driver.epoch, why=outcome),
         ]
 
-    if await driver.log.decide(finished):
+    if await end(driver, finished):
         driver.over = True
 
 

@@ -12,6 +12,7 @@ earlier records are at hand, and none of them must be asked for.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Collection
 from heapq import heappop
@@ -29,6 +30,7 @@ from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 REDIRECTED: Final = "redirected"
 WITHDRAWN: Final = "withdrawn"
 HISTORY: Final = 256  # calls in which circles are looked for
+TURN: Final = re.compile(r"#\d+$")  # the n-th time that a step is asked for
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
@@ -95,12 +97,14 @@ class Replay:
         self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
         self.taken: dict[str, e.MessagesTaken] = {}
         self.spawned: dict[str, e.ChildSpawned] = {}
+        self.children_ended: dict[str, tuple[float, str]] = {}  # when and how
         self.timers: Counter[str] = Counter()  # how often each was set
         self.texts: dict[str, str] = {}  # what steps without a record have said so far
         self.history: deque[Call] = deque(maxlen=HISTORY)
         self.calls_made = 0
         self.nudged_at: int | None = None
         self.calls = 0  # that the function has made since its start
+        self.notices: list[tuple[float, str]] = []
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
         self._base = 0
@@ -118,7 +122,7 @@ class Replay:
 
     # ── listening ────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, found: Recorded) -> None:  # noqa: C901 - one arm an event
+    def hear(self, found: Recorded) -> None:  # noqa: C901, PLR0915 - one arm an event
         """Note what an event says about the function's way."""
         event, position = found.event, found.position
         match event:
@@ -138,7 +142,7 @@ class Replay:
                     event.error,
                 )
                 self._doubts.pop(event.step, None)
-                self._note_call(event.step, event.result, bool(event.error))
+                self._note_call(event, event.step, bool(event.error))
                 self.texts.pop(event.step, None)
             case e.TextStreamed():
                 text = self.texts.get(event.step, "")
@@ -153,8 +157,12 @@ class Replay:
                 self.timers[event.name] += 1
             case e.MessagesTaken():
                 self.taken[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
             case e.ChildSpawned():
                 self.spawned[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
+            case e.ChildSettled():
+                self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
                 self.guards[event.name] += 1
                 self.guarded_at.setdefault(event.name, position)
@@ -197,11 +205,13 @@ class Replay:
             case e.StateSaved():
                 self._start_from(event, found)
             case _:
-                self._hear_circles(event)
+                self._hear_notices(event, found.at)
 
-    def _hear_circles(self, event: Event) -> None:
-        if isinstance(event, e.NoticeGiven) and event.kind.startswith("stuck"):
-            self.nudged_at = self.calls_made
+    def _hear_notices(self, event: Event, at: float) -> None:
+        if isinstance(event, e.NoticeGiven):
+            self.notices.append((at, event.text))
+            if event.kind.startswith("stuck"):
+                self.nudged_at = self.calls_made
         if isinstance(event, e.LimitsRaised):
             self.nudged_at = None
             self.history.clear()
@@ -239,10 +249,12 @@ class Replay:
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
 
-    def _note_call(self, step: str, result: Raw, failed: bool) -> None:
+    def _note_call(
+        self, event: e.StepSettled | e.AttemptSettled | e.LateOutcome, step: str, failed: bool
+    ) -> None:
         """Remember what came of a call, to see a run that goes in circles."""
-        call, _ = _turn(step)
-        self.history.append(Call(call, values.digest(bytes(result)), failed))
+        result = event.blob.hash if event.blob else values.digest(bytes(event.result))
+        self.history.append(Call(_turn(step)[0], result, failed))
         self.calls_made += 1
 
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
@@ -257,7 +269,7 @@ class Replay:
             return
         self._doubts.pop(step, None)
         if event.outcome is not Outcome.NOT_STARTED:
-            self._note_call(step, event.result, not done)
+            self._note_call(event, step, not done)
         if done:
             self.records[step] = record
             self.texts.pop(step, None)
@@ -266,9 +278,13 @@ class Replay:
 
     def inherit(self, brief: str) -> None:
         """What was heard so far is another run's: its results are at hand, its doubts its own."""
+        at_work = [s for s, x in self.spawned.items() if x.child not in self.children_ended]
+        for step in at_work:
+            del self.spawned[step]  # a child that had not ended stays the other run's
         self.records = {
             step: msgspec.structs.replace(record, position=0)
             for step, record in self.records.items()
+            if step not in at_work
         }
         self.given_before = {
             step: self.answers[question]
@@ -280,6 +296,7 @@ class Replay:
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
         self.guarded_at.clear()
+        self.notices.clear()
         self.timers.clear()
         self.stale_question, self.nudged_at, self._base = None, None, 0
         self._latest = self.brief = brief
@@ -381,8 +398,10 @@ class Replay:
     def name_of(self, step: str) -> str:
         """What a person calls a step."""
         record = self.records.get(step)
+        if step in self.spawned:
+            return f"background run: {self.spawned[step].brief}"
         if record is not None:
-            return record.name or "something said"
+            return record.name or ("messages read" if step in self.taken else "something said")
         if step in self.left:
             return f"giving up {self.left[step].name}"
         return self._begun[self._doubts[step]].event.name

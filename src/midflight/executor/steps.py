@@ -31,6 +31,7 @@ from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
 from midflight.tools.base import NotDone, Tool
+from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -131,6 +132,7 @@ class Step:
                 self.future.set_result(result)
         finally:
             self.driver.steps.discard(self)
+            self.driver.under_way.discard(self)
             self.driver.log.stir()
 
     def _tell(self, error: BaseException) -> None:
@@ -173,7 +175,8 @@ class Step:
                 case Returned(value=value):
                     return await self.record(*self._encoded(value))
                 case Raised(error=error) if tries_left(self) <= 0:
-                    return await self.record(NULL, words(error))
+                    await self.speech.keep()
+                    return await self.record(NULL, values.words(error))
                 case Raised():
                     await self.driver.log.decide(partial(back_off, self))
                 case Aborted():
@@ -201,7 +204,7 @@ class Step:
     def _encoded(self, value: Any) -> tuple[Raw, str]:
         """What it returned; or, if that cannot be stored, why. It happened all the same."""
         try:
-            return values.encode(self.name, "its result", value), ""
+            return values.encode_result(self.name, value), ""
         except NotPlainData as error:
             return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
@@ -286,11 +289,11 @@ class Step:
             case Returned(value=value):
                 return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error) if touches:
-                return Outcome.NOT_DONE, NULL, str(error) or "not done"
+                return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
             case Raised(error=error, began=False) if touches:
-                return Outcome.NOT_DONE, NULL, words(error)
+                return Outcome.NOT_DONE, NULL, values.words(error)
             case Raised(error=error):
-                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, words(error)
+                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
             case Aborted(began=False):
                 return Outcome.NOT_STARTED, NULL, ""
             case Aborted(why=why):
@@ -327,12 +330,13 @@ class Step:
         """Wait until the run may move. Raises what the function has to be told."""
         driver = self.driver
         self.resting = True
+        driver.under_way.discard(self)
         while True:
             await driver.log.until(self._has_something_to_do)
             driver.raise_if_told(self.course)
             if self._unwanted:
                 raise NotWaitedFor
-            if await within_caps(driver):
+            if await within_caps(driver, self):
                 return
 
     def _has_something_to_do(self) -> bool:
@@ -405,8 +409,3 @@ class Step:
             return await call.run()
         finally:
             self.speech.end()
-
-
-def words(error: BaseException) -> str:
-    """An error as it is recorded."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

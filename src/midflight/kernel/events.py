@@ -400,10 +400,15 @@ class ChildSpawned(Decision, frozen=True, kw_only=True, tag="child.spawned"):
 
 
 class ChildSettled(Fact, frozen=True, kw_only=True, tag="child.settled"):
-    """The child has ended, and spent this much of its allotment."""
+    """The child has ended, and spent this much of its allotment.
+
+    What its own children that still work may spend counts as spent. ``unpriced`` are tokens of
+    ``usage`` whose price is not known.
+    """
 
     child: str
     outcome: str
     usage: Usage = Usage()
     steps: int = 0
     tool_calls: int = 0
+    unpriced: int = 0
