@@ -278,8 +278,9 @@ class RunContext:
         refuse_inside_a_step("run.snapshot")
         await self._listen()
         driver = self._driver
-        if driver.steps:
-            open_ones = ", ".join(sorted(step.name for step in driver.steps))
+        if driver.steps or driver.waiting:
+            names = [*(step.name for step in driver.steps), *driver.waiting.values()]
+            open_ones = ", ".join(sorted(names))
             raise InvalidRequest(f"run.snapshot while steps are open: {open_ones}. Nothing saved.")
         saved = e.StateSaved(
             epoch=driver.epoch, state=values.encode("snapshot", "the state", state)

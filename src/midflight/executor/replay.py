@@ -115,6 +115,7 @@ class Replay:
         self._told = 0
         self._doubts: dict[str, int] = {}
         self._reused: set[str] = set()
+        self._excused: set[str] = set()  # a person has said to go on without them
         self._begun: dict[int, Begun] = {}
         self._by_step: dict[str, list[int]] = {}
         self._occurrences: dict[str, int] = {}
@@ -187,6 +188,7 @@ class Replay:
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
+                self._excused.clear()
                 self.left.clear()
                 self.guards.clear()
                 if event.why == REDIRECTED:
@@ -197,8 +199,7 @@ class Replay:
                 self._redirects.append(Told(position, event.brief, calls, event.after))
             case e.RecordsDropped():
                 for step in event.steps:
-                    self.records.pop(step, None)
-                    self._doubts.pop(step, None)
+                    self._excused.add(step)
                     self.left.pop(step, None)
                     self.unclaimed.discard(step)
                 self._redirects = [Told(told.position, told.brief) for told in self._redirects]
@@ -219,10 +220,12 @@ class Replay:
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
+        self.learn(found.at)
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self._redirects.clear()
         self._told = 0
         self._reused.clear()
+        self._excused.clear()
         self.left.clear()
         self.questions.clear()
         self.timers.clear()
@@ -309,11 +312,15 @@ class Replay:
         self._told = 0
         self.brief, self.now = self._began
         on_record = {step: record.position for step, record in self.records.items()}
-        self.unclaimed = {
-            step
-            for step, position in (on_record | self._doubts).items()
-            if (position > self._base and step not in self.left) or step in self._reused
-        }
+        self.unclaimed = (
+            {
+                step
+                for step, position in (on_record | self._doubts).items()
+                if position > self._base or step in self._reused
+            }
+            - self._excused
+            - self.left.keys()
+        )
         self._order = sorted(
             (record.position, step)
             for step, record in self.records.items()
@@ -395,15 +402,20 @@ class Replay:
             return self.records[step].position
         return self._doubts.get(step, self._base + 1)
 
+    def began_at(self, step: str) -> int:
+        """Where a step was begun; a plain read is where it was recorded."""
+        attempts = self._by_step.get(step)
+        return attempts[0] if attempts else self.position_of(step)
+
     def name_of(self, step: str) -> str:
         """What a person calls a step."""
+        if step in self.left:
+            return f"giving up {self.left[step].name}"
         record = self.records.get(step)
         if step in self.spawned:
             return f"background run: {self.spawned[step].brief}"
         if record is not None:
             return record.name or ("messages read" if step in self.taken else "something said")
-        if step in self.left:
-            return f"giving up {self.left[step].name}"
         return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:

@@ -106,7 +106,10 @@ class StepLeft(Fact, frozen=True, kw_only=True, tag="step.left"):
 
 
 class RecordsDropped(Decision, frozen=True, kw_only=True, tag="records.dropped"):
-    """The function as it is now does not ask for these; a person said to go on without them."""
+    """The function as it is now does not ask for these; a person said to go on without them.
+
+    Should it ask for one after all, it is still on record: nothing is done twice for it.
+    """
 
     steps: tuple[str, ...]
 
