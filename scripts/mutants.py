@@ -30,6 +30,7 @@ class Mutant:
 
 
 KERNEL, STORES = "src/midflight/kernel/", "src/midflight/stores/"
+EXECUTOR = "src/midflight/executor/"
 
 MUTANTS = (
     Mutant(
@@ -244,6 +245,41 @@ MUTANTS = (
         "            batch = [job for job in jobs if not job.taken]",
         "            batch = jobs",
         ("tests/stores/test_sqlite_trouble.py",),
+    ),
+    Mutant(
+        "Crash: what a dead driver had in flight is in doubt",
+        EXECUTOR + "moves.py",
+        "outcome = Outcome.UNKNOWN if attempt.effect.touches_world else Outcome.ABORTED",
+        "outcome = Outcome.DONE",
+        ("tests/scenarios/test_crash.py",),
+    ),
+    Mutant(
+        "Crash: what must happen once is not repeated without a word",
+        EXECUTOR + "steps.py",
+        "        if self.tool.effect is Effect.WRITE:\n            return True",
+        "        if True:\n            return True",
+        ("tests/scenarios/test_crash.py",),
+    ),
+    Mutant(
+        "Crash: an undo that was cut off is done again",
+        EXECUTOR + "moves.py",
+        'why="worker lost", final=False',
+        'why="worker lost", final=True',
+        ("tests/scenarios/test_crash.py",),
+    ),
+    Mutant(
+        "Crash: a back-off is waited out by whoever takes over",
+        EXECUTOR + "steps.py",
+        "left = driver.log.state.timers.get(timer, 0.0) - driver.clock()",
+        "left = 0.0",
+        ("tests/scenarios/test_timers.py",),
+    ),
+    Mutant(
+        "Crash: a takeover gives no more tries",
+        EXECUTOR + "replay.py",
+        "                self.timers[event.name] += 1",
+        "                pass",
+        ("tests/scenarios/test_timers.py",),
     ),
 )
 
