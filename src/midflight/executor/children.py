@@ -115,8 +115,7 @@ async def spawn(
         return Draft({run: (spawned,), child: verdict})
 
     while step not in driver.replay.spawned:
-        await driver.log.until(lambda: driver.movable(course))
-        driver.raise_if_told(course)
+        await driver.gate(course)
         covered = scopes(name, driver.log.state.thread)
         await driver.store.submit(
             Submit(driver.ids(), (run, child), decided, scopes=covered, new=(child,))

@@ -260,7 +260,8 @@ class RunContext:
         """See ``Run.guard``."""
         refuse_inside_a_step("run.guard")
         await self._listen()
-        await self._driver.guards.take(guard)
+        with self._noting():
+            await self._driver.guards.take(guard, self._course)
 
     async def snapshot(self, state: Any) -> None:
         """See ``Run.snapshot``."""
@@ -275,8 +276,7 @@ class RunContext:
         )
         with self._noting():
             while True:
-                await driver.log.until(lambda: driver.movable(self._course))
-                driver.raise_if_told(self._course)
+                await driver.gate(self._course)
                 if await driver.log.decide(
                     lambda s: (
                         [*driver.wait_over(s), saved] if driver.may_start(self._course) else []

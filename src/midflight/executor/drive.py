@@ -72,6 +72,7 @@ class Driver:
         self.course = 0
         self.told: Signal | None = None
         self.asking = 0
+        self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
@@ -124,6 +125,22 @@ class Driver:
         return told or self.may_start(course, replaying=replaying)
 
     def raise_if_told(self, course: int) -> None:
+    async def gate(self, course: int) -> None:
+        """Wait until something may begin. Raises what the function has to be told."""
+        await self.at_gate(lambda: self.movable(course))
+        self.raise_if_told(course)
+
+    async def at_gate(self, ready: Callable[[], bool]) -> None:
+        """Wait at a gate, where the pilot sees that somebody wants to go on."""
+        if ready():
+            return
+        self.gated += 1
+        self.log.stir()
+        try:
+            await self.log.until(ready)
+        finally:
+            self.gated -= 1
+
         """Raise what the function has to know."""
         if self.told is not None:
             raise self.told
@@ -303,9 +320,7 @@ class Driver:
             return moves.pause if self._hushed("paused") else None
         if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
             return self._after_function()
-        if state.phase is Phase.RUNNING:
-            return self._while_running()
-        return moves.wake if self.wakes else None
+        return self._while_running() if state.phase is Phase.RUNNING else self._while_resting()
 
     def _after_function(self) -> Move | None:
         """It is not being called: it has still to be, or has ended."""
@@ -323,12 +338,22 @@ class Driver:
     def _while_running(self) -> Move | None:
         if self.replay.redirect_due(step.identity for step in self.steps):
             return moves.tell_redirect
-        if self.steps and not self.guards.fresh and not self.replay.unfinished:
+        if self._must_look:
             return Driver._check_guards
         return moves.wait if self.only_asks else None
 
     async def _check_guards(self) -> None:
-        await self.guards.check()
+    def _while_resting(self) -> Move | None:
+        if self.log.state.phase is Phase.WAITING and self._must_look:
+            return Driver._check_guards
+        return moves.wake if self.wakes else None
+
+    @property
+    def _must_look(self) -> bool:
+        """Whether something would begin now, if only the world were known to be as it was."""
+        return self.gated > 0 and self.guards.due and not self.replay.unfinished
+
+        self.guards.start_check()
 
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""

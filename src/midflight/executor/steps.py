@@ -149,7 +149,11 @@ class Step:
         while not self._unwanted:
             await wait_out(self)
             await self.may_start()
+            if (self.tool.approval or self.tool.relies_on) and not await self._permitted():
+                continue
             await self.driver.log.decide(self.driver.wait_over)
+            if not self._starts():
+                continue
             ending = await self._run_tool()
             match ending:
                 case Returned(value=value):
@@ -222,14 +226,8 @@ class Step:
         """Get the start on record. None if a stop came in between: then look again from the top."""
         driver = self.driver
         await self.may_start()
-        if driver.guards.any:
-            self._intact = await driver.guards.intact()
-            if not await driver.guards.hold_unless(self.tool.relies_on, self._intact):
-                return None
-        if self.tool.approval:
-            await approved(self)
-        if self.tool.hold:
-            await self._held_back()
+        if not await self._permitted():
+            return None
         written = await driver.log.decide(self._start_events)
         if not written:
             return None
@@ -239,6 +237,29 @@ class Step:
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
+
+    async def _permitted(self) -> bool:
+        """Whether the world is as it was and a person agrees, also after waiting for that."""
+        if not await self._can_rely():
+            return False
+        if self.tool.approval:
+            await approved(self)
+        if self.tool.hold:
+            await self._held_back()
+        waited = self.tool.approval or self.tool.hold
+        return not waited or await self._can_rely()
+
+    async def _can_rely(self) -> bool:
+        """Whether what it relies on is as it was noted; otherwise the run is held, and asks."""
+        guards, relies_on = self.driver.guards, self.tool.relies_on
+        unset = [name for name in relies_on if name not in self.driver.log.state.guards]
+        if unset:
+            never = f"relies on {', '.join(unset)}, never guarded: call run.guard before this step"
+            await self.record(NULL, never)
+        if not guards.any:
+            return True
+        self._intact = await guards.intact()
+        return await guards.hold_unless(relies_on, self._intact)
 
     def _start_events(self, state: RunState) -> list[Event]:
         if not self.driver.may_start(self.course):
@@ -309,8 +330,9 @@ class Step:
         """Wait until the run may move. Raises what the function has to be told."""
         driver = self.driver
         self.resting = True
+        wait = driver.log.until if self._refreshing else driver.at_gate
         while True:
-            await driver.log.until(self._has_something_to_do)
+            await wait(self._has_something_to_do)
             driver.raise_if_told(self.course)
             if await within_caps(driver):
                 return
@@ -356,7 +378,7 @@ class Step:
         return [*self.driver.wait_over(state), event] if self._starts() else []
 
     def _starts(self) -> bool:
-        return self.driver.may_start(self.course)
+        return self.driver.may_start(self.course, replaying=self._refreshing)
 
     def _stops(self) -> bool:
         return not self._starts()

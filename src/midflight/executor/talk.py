@@ -46,8 +46,7 @@ async def _take(driver: Driver, step: str, course: int) -> e.MessagesTaken | Non
         taken = e.MessagesTaken(run=run, upto=talk.head, messages=tuple(talk.unread), step=step)
         return Draft({run: (taken,), thread: (taken,)})
 
-    await driver.log.until(lambda: driver.movable(course))
-    driver.raise_if_told(course)
+    await driver.gate(course)
     await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
     await driver.log.catch_up()
     driver.raise_if_told(course)
@@ -93,7 +92,6 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
         return Draft({run: (note,), thread: (Said(run=run, text=text),)})
 
     while driver.replay.claim(step) is None:
-        await driver.log.until(lambda: driver.movable(course))
-        driver.raise_if_told(course)
+        await driver.gate(course)
         await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
         await driver.log.catch_up()

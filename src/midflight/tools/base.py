@@ -185,6 +185,8 @@ def _validate(declared: Tool) -> None:
         f"runs= is one of {', '.join(RUNS)}": declared.runs not in RUNS,
         "timeout= must be more than zero": declared.timeout <= 0,
         "hold= must not be negative": declared.hold < 0,
+        "a read changes nothing, so there is nothing to hold back": declared.hold > 0
+        and declared.effect is Effect.READ,
         "retry= must not be negative": declared.retry < 0,
         "a read has nothing to undo": declared.effect is Effect.READ and declared.undo is not None,
         "what is irreversible has no undo": declared.irreversible and declared.undo is not None,
