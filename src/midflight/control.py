@@ -233,7 +233,11 @@ class Control:
         new = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
 
         def decided(view: View) -> Draft:
-            verdict = decide(view.states[new], created, switches=view.switches)
+            there = view.states[new]
+            assert isinstance(there, RunState)
+            if there.fork_of == run and there.fork_at == place:
+                return Draft()  # asked before; what the old run has undone since does not matter
+            verdict = decide(there, created, switches=view.switches)
             return Draft() if isinstance(verdict, Known) else Draft({new: verdict})
 
         await self.store.submit(

@@ -41,7 +41,8 @@ class Child:
     @property
     def outcome(self) -> str:
         """How it has ended: done, failed, cancelled, killed; empty while it lives."""
-        return self._driver.log.state.children[self.id]
+        driver = self._driver
+        return driver.log.state.children.get(self.id) or driver.adopted.get(self.id, "")
 
     async def result(self) -> Any:
         """Wait for its end and give what its function returned."""
@@ -84,6 +85,8 @@ async def spawn(
 ) -> Child:
     """Begin a background run, or find the one that this step has begun before."""
     if (before := driver.replay.spawned.get(step)) is not None:
+        if before.child not in driver.log.state.children:
+            await _adopt(driver, before.child)
         return Child(driver, before.child, course)
     child = f"{RUN_PREFIX}{values.digest(f'{driver.run}:{step}'.encode())}"
     wanted = limits or (agent.limits if isinstance(agent, Agent) else Limits())
@@ -126,6 +129,14 @@ async def spawn(
     return Child(driver, child, course)
 
 
+async def _adopt(driver: Driver, child: str) -> None:
+    """A fork waits for a child of the run before it, and answers for nothing that it does."""
+    row = await driver.store.row(child)
+    driver.adopted[child] = row.phase if row.phase in ENDS else ""
+    if not driver.adopted[child]:
+        driver.watch_child(child, row.head)
+
+
 async def look_after(driver: Driver) -> None:
     """At the start of driving: children that have ended since, and those to be waited for."""
     for child, outcome in list(driver.log.state.children.items()):
@@ -140,6 +151,10 @@ async def settle(driver: Driver, child: str) -> None:
     """Write down that a child has ended, and what it spent."""
     state = await _load(driver, child)
     spent = state.spent
+    if child in driver.adopted:
+        driver.adopted[child] = str(state.phase)
+        driver.log.stir()
+        return
     await driver.log.settle(
         e.ChildSettled(
             epoch=driver.epoch,

@@ -37,13 +37,20 @@ class RunContext:
         self._driver = driver
         self._course = driver.course
         self._signals = 0
-        self._chance = random.Random(self._seed())
+        self._seed = driver.replay.seed
+        self._chance = random.Random(self._seed)
         self.restored: Any = driver.restored
 
-    def _seed(self) -> str:
-        """A snapshot begins a new row of chances, or replay from it would see other ones."""
-        scope = self._driver.replay.scope
-        return f"{self._driver.run}@{scope}" if scope else self._driver.run
+    def _draw_anew(self, step: str, found: bool) -> None:
+        """Chances are those of the run that was forked until its last step, and then our own.
+
+        Or steps that are taken over would have other arguments, and new ones the same as before.
+        """
+        replay = self._driver.replay
+        seed = replay.new_seeds.get(step) if found else self._driver.run
+        if replay.new_seeds and seed is not None and seed != self._seed:
+            self._seed = seed
+            self._chance.seed(seed)
 
     @property
     def id(self) -> str:
@@ -81,6 +88,7 @@ class RunContext:
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
         record = driver.replay.claim(identity)
+        self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
             driver.log.stir()
@@ -283,7 +291,8 @@ class RunContext:
                     )
                 ):
                     break
-        self._chance = random.Random(self._seed())
+        self._seed = driver.replay.seed
+        self._chance = random.Random(self._seed)
 
     def now(self) -> float:
         """See ``Run.now``."""

@@ -80,6 +80,7 @@ class Driver:
         self.guards = Guards(self)
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
+        self.adopted: dict[str, str] = {}  # children of a run that this one was forked from
         self.as_well: set[str] = set()  # steps of which a person said: do it as well
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
         self.function = AgentCall(self)
@@ -124,7 +125,6 @@ class Driver:
         told = self.told is not None or course != self.course
         return told or self.may_start(course, replaying=replaying)
 
-    def raise_if_told(self, course: int) -> None:
     async def gate(self, course: int) -> None:
         """Wait until something may begin. Raises what the function has to be told."""
         await self.at_gate(lambda: self.movable(course))
@@ -141,6 +141,7 @@ class Driver:
         finally:
             self.gated -= 1
 
+    def raise_if_told(self, course: int) -> None:
         """Raise what the function has to know."""
         if self.told is not None:
             raise self.told
@@ -342,7 +343,6 @@ class Driver:
             return Driver._check_guards
         return moves.wait if self.only_asks else None
 
-    async def _check_guards(self) -> None:
     def _while_resting(self) -> Move | None:
         if self.log.state.phase is Phase.WAITING and self._must_look:
             return Driver._check_guards
@@ -353,6 +353,7 @@ class Driver:
         """Whether something would begin now, if only the world were known to be as it was."""
         return self.gated > 0 and self.guards.due and not self.replay.unfinished
 
+    async def _check_guards(self) -> None:
         self.guards.start_check()
 
     def drain(self) -> None:

@@ -28,6 +28,7 @@ from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 REDIRECTED: Final = "redirected"
 WITHDRAWN: Final = "withdrawn"
 HISTORY: Final = 256  # calls in which circles are looked for
+OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
@@ -87,7 +88,7 @@ class Replay:
         self.answers: dict[int, Answered] = {}
         self.guards: Counter[str] = Counter()  # how often each was set since the function's start
         self.guards_inherited = False
-        self.guarded_at: dict[str, int] = {}
+        self.guarded_at: dict[str, tuple[str, int]] = {}  # where each was first noted
         self.stale_question: int | None = None
         self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
         self.taken: dict[str, e.MessagesTaken] = {}
@@ -99,8 +100,12 @@ class Replay:
         self.nudged_at: int | None = None
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
+        self.seed = ""  # of the chances that the function begins with
+        self.new_seeds: dict[str, str] = {}  # after the last step of another run: the next chances
+        self._unlike = 0  # from here on what is not reusable is another step than before
         self._base = 0
         self._began = ("", 0.0)  # brief and time where the function starts
+        self._forked = False
         self._latest = ""
         self._redirects: list[Told] = []
         self._told = 0
@@ -143,7 +148,7 @@ class Replay:
                 self.spawned[event.step] = event
             case e.GuardSet() if not event.why:
                 self.guards[event.name] += 1
-                self.guarded_at.setdefault(event.name, position)
+                self.guarded_at.setdefault(event.name, (found.journal, position))
             case e.GuardSet():
                 self.guards_inherited |= event.why == "inherited"
             case e.QuestionOpened() | e.QuestionAnswered() | e.QuestionClosed():
@@ -157,17 +162,22 @@ class Replay:
         match event:
             case e.RunCreated():
                 if event.fork_of:
-                    self.inherit(event.brief)
+                    self.inherit(found.journal)
+                else:
+                    self.seed, self._began = found.journal, ("", found.at)
                 self._latest = self.brief = event.brief
-                self._began, self.now = (event.brief, found.at), found.at
+                self._began = event.brief, self._began[1]
+                self.now = self._began[1]
             case e.RunEntered():
-                self._base, self._began = position, (self._latest, found.at)
+                forked = self._forked and event.why != REDIRECTED
+                at = self._began[1] if forked else found.at  # or it would see another time
+                self._base, self._began = position, (self._latest, at)
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
                 self.guards.clear()
                 if event.why == REDIRECTED:
-                    self.redirected_at = position
+                    self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
                 self._latest = event.brief
                 self._redirects.append(Told(position, event.brief, frozenset(event.calls)))
@@ -192,6 +202,8 @@ class Replay:
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
+        self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
+        self.new_seeds.clear()
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self._redirects.clear()
         self._told = 0
@@ -245,25 +257,34 @@ class Replay:
         elif event.outcome is Outcome.UNKNOWN:
             self._doubts[step] = begun.position
 
-    def inherit(self, brief: str) -> None:
+    def inherit(self, run: str) -> None:
         """What was heard so far is another run's: its results are at hand, its doubts its own."""
+        own = {step: record.position for step, record in self.records.items() if record.position}
+        if own:
+            self.new_seeds[max(own, key=own.__getitem__)] = run
+        elif self.new_seeds:
+            self.new_seeds[list(self.new_seeds)[-1]] = run
+        else:
+            self.seed = run
         self.records = {
             step: msgspec.structs.replace(record, position=0)
             for step, record in self.records.items()
         }
-        self.given_before = {
+        self.given_before |= {
             step: self.answers[question]
             for step, question in self.questions.items()
-            if question in self.answers and self.answers[question].by
+            if step.startswith(OF_THE_FUNCTION)
+            and question in self.answers
+            and self.answers[question].by
         }
         for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
             forgotten.clear()
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
-        self.guarded_at.clear()
         self.timers.clear()
-        self.stale_question, self.nudged_at, self._base = None, None, 0
-        self._latest = self.brief = brief
+        self._forked, self.guards_inherited = True, False
+        self.stale_question, self.nudged_at = None, None
+        self.redirected_at = self._base = 0
 
     # ── the function's way ───────────────────────────────────────────────────────────────────
 
@@ -325,7 +346,7 @@ class Replay:
 
     def scoped(self, what: str, *, reusable: bool = True) -> str:
         """An unkeyed identity: new after a snapshot, and after a redirect unless reusable."""
-        since = self.scope if reusable else max(self.scope, self.redirected_at)
+        since = self.scope if reusable else max(self.scope, self._unlike)
         return f"{what}@{since}" if since else what
 
     def forget_turn(self, what: str) -> None:

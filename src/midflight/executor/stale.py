@@ -43,8 +43,9 @@ async def hold_for_guards(
     """
     told = "; ".join(f"{name} {words}" for name, words in changed.items())
     text = f"What this run relies on has changed: {told}. Go on?"
-    noted = [driver.replay.guarded_at.get(name, 0) for name in changed]
-    await _hold(driver, text, {"guards": dict(looks), "fork_at": min(noted)})
+    places = (place for name, place in driver.replay.guarded_at.items() if name in changed)
+    run, at = next(places, (driver.run, 0))  # in the order of their noting
+    await _hold(driver, text, {"guards": dict(looks), "fork_of": run, "fork_at": at})
 
 
 async def hold_for_code(driver: Driver) -> None:
@@ -101,7 +102,8 @@ async def resolve(driver: Driver) -> None:
         case "cancel":
             await _cancel(driver, answer, question)
         case "fork":
-            await fork_and_stop(driver, answer, question, about.get("fork_at", 0))
+            place = about.get("fork_of", driver.run), about.get("fork_at", 0)
+            await fork_and_stop(driver, answer, question, place)
         case "go on":
             await _lift(driver, _accepting(driver, about, answer.at))
         case _:  # withdrawn or expired: what was to be decided still is
