@@ -46,3 +46,11 @@ def driving(store: Store, tmp_path: Path) -> Open:
 def crashing(store: Store, tmp_path: Path) -> Open:
     """Drive runs of some agents for as long as the block runs, and crash at its end."""
     return lambda *agents: doomed(store, *agents, workdir=tmp_path / "work")
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    """A file that runs rely on."""
+    path = tmp_path / "prices.csv"
+    path.write_bytes(b"tea 3\n")
+    return path
