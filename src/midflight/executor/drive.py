@@ -8,6 +8,7 @@ logbook, so the pilot decides on one state and nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,6 +73,7 @@ class Driver:
         self.course = 0
         self.told: Signal | None = None
         self.asking = 0
+        self._asked: set[str] = set()  # what is being asked now, by its step
         self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
         self.tasks: TaskGroup
@@ -203,21 +205,34 @@ class Driver:
             return [*closed, asked]
 
         self.asking += 1
+        self._asked.add(step)
         self.log.stir()
         try:
-            while step not in self.replay.questions:
-                await self.log.until(lambda: self._told(course) or self._may_ask(course))
+            question = None
+            while question is None or self.replay.questions.get(step) != question:  # or withdrawn
+                while step not in self.replay.questions:
+                    await self.log.until(lambda: self._told(course) or self._may_ask(course))
+                    self.raise_if_told(course)
+                    await self.log.decide(opened)
+                question = self.replay.questions[step]
+                await self.log.until(partial(self._heard, question, course))
                 self.raise_if_told(course)
-                await self.log.decide(opened)
-            question = self.replay.questions[step]
-            await self.log.until(lambda: question in self.replay.answers or self._told(course))
         finally:
             self.asking -= 1
+            self._asked.discard(step)
             self.log.stir()
-        self.raise_if_told(course)
         answer = self.replay.answers[question]
         self.replay.learn(answer.at)
         return answer
+
+    def _heard(self, question: int, course: int) -> bool:
+        return question in self.replay.answers or self._told(course)
+
+    def unasked(self, state: RunState) -> list[int]:
+        """Questions that the function asked before it came back, and does not ask any more."""
+        asked = {position: self.replay.asked[position].step for position in state.questions}
+        ours = {position: step for position, step in asked.items() if step}
+        return [position for position, step in ours.items() if step not in self._asked]
 
     def _told(self, course: int) -> bool:
         return self.told is not None or course != self.course
