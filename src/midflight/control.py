@@ -279,8 +279,9 @@ class Control:
     async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
         """Answer a question of the run. The first answer wins."""
         raw = Raw(_encode("the answer", payload))
-        asked = await self._question(run, question)
-        if asked is not None:
+        is_open = question in (await self.state(run)).questions
+        asked = await self._question(run, question) if is_open else None
+        if asked is not None:  # or it is refused for what it is
             check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
         return await self._ask(
             run,
