@@ -10,10 +10,12 @@ import anyio
 import msgspec
 
 from midflight.control import Control
+from midflight.errors import StepFailed
 from midflight.guards import Guard
 from midflight.kernel import events as e
 from midflight.kernel.state import Question, RunState
 from midflight.run import Agent, Run, agent
+from midflight.tools.base import Tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -37,6 +39,11 @@ async def asked(control: Control, run: str, *, after: int = 0) -> Question:
     return state.questions[max(state.questions)]
 
 
+async def events_of(control: Control, run: str, kind: type[Any]) -> list[Any]:
+    """All events of a kind, in order."""
+    return [r.event for r in await control.store.read(run) if isinstance(r.event, kind)]
+
+
 async def times_asked(control: Control, run: str, kind: str = "stale") -> int:
     """How often a question of this kind was opened."""
     opened = (r.event for r in await control.store.read(run))
@@ -46,6 +53,20 @@ async def times_asked(control: Control, run: str, kind: str = "stale") -> int:
 async def never_asked(control: Control, run: str, kind: str = "stale") -> bool:
     """Whether no question of this kind was opened."""
     return not await times_asked(control, run, kind)
+
+
+def sender(stage: Stage, send: Tool | dict[str, Tool], *args: object, **keyed: Any) -> Agent:
+    """An agent that sends something and tells how that went."""
+
+    @agent(name=stage.name)
+    async def clerk(run: Run) -> str:
+        declared = send["now"] if isinstance(send, dict) else send
+        try:
+            return str(await run.step("Send", declared, *(args or ("letter",)), **keyed))
+        except StepFailed as failed:
+            return failed.error
+
+    return clerk
 
 
 def relying_on(stage: Stage, make_guard: Callable[[], Guard], **declared: Any) -> Agent:
