@@ -195,7 +195,8 @@ async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
     def unwanted() -> bool:
         state = driver.log.state
         hurried = state.phase is Phase.CANCELLING and state.cancel_now
-        return state.phase is Phase.KILLED or (hurried and not effect.release_always)
+        killed = driver.lost and not state.driver  # now; one killed before may well be undone
+        return killed or (hurried and not effect.release_always)
 
     async def abort() -> None:
         await driver.log.until(unwanted)
