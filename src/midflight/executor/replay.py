@@ -41,6 +41,7 @@ class Record(Struct, frozen=True, gc=False):
     result: Raw = NULL
     blob: Blob | None = None
     error: str = ""
+    left: str = ""
 
 
 class Answered(Struct, frozen=True):
@@ -79,6 +80,7 @@ class Replay:
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.outcomes: dict[int, Record] = {}  # of attempts that were done, also before a snapshot
+        self.undoing: set[int] = set()  # effects whose undo was begun and may have done something
         self.unclaimed: set[str] = set()
         self.brief = ""
         self.now = 0.0  # the time of the last thing the function has learnt
@@ -110,6 +112,7 @@ class Replay:
         self._redirects: list[Told] = []
         self._told = 0
         self._doubts: dict[str, int] = {}
+        self._undos: dict[int, int] = {}
         self._reused: set[str] = set()
         self._begun: dict[int, Begun] = {}
         self._by_step: dict[str, list[int]] = {}
@@ -161,13 +164,7 @@ class Replay:
         event, position = found.event, found.position
         match event:
             case e.RunCreated():
-                if event.fork_of:
-                    self.inherit(found.journal)
-                else:
-                    self.seed, self._began = found.journal, ("", found.at)
-                self._latest = self.brief = event.brief
-                self._began = event.brief, self._began[1]
-                self.now = self._began[1]
+                self._created(event, found)
             case e.RunEntered():
                 forked = self._forked and event.why != REDIRECTED
                 at = self._began[1] if forked else found.at  # or it would see another time
@@ -189,8 +186,25 @@ class Replay:
                 self._redirects = [Told(t.position, t.brief, frozenset()) for t in self._redirects]
             case e.StateSaved():
                 self._start_from(event, found)
+            case e.UndoStarted() | e.UndoSettled():
+                self._hear_undo(event, position)
             case _:
                 self._hear_circles(event)
+
+    def _created(self, event: e.RunCreated, found: Recorded) -> None:
+        if event.fork_of:
+            self.inherit(found.journal)
+        else:
+            self.seed, self.now = found.journal, found.at
+        self._latest = self.brief = event.brief
+        self._began = event.brief, self.now
+
+    def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
+        if isinstance(event, e.UndoStarted):
+            self._undos[position] = event.effect
+            self.undoing.add(event.effect)
+        elif event.undone or event.final:
+            self.undoing.discard(self._undos[event.undo])
 
     def _hear_circles(self, event: Event) -> None:
         if isinstance(event, e.NoticeGiven) and event.kind.startswith("stuck"):
@@ -243,7 +257,9 @@ class Replay:
         if begun is None:
             return
         name, step, done = begun.event.name, begun.event.step, event.outcome is Outcome.DONE
-        record = Record(found.position, found.at, name, event.result, event.blob, event.error)
+        record = Record(
+            found.position, found.at, name, event.result, event.blob, event.error, event.left
+        )
         if done:
             self.outcomes[begun.position] = record
         if step in self.records:
@@ -282,9 +298,12 @@ class Replay:
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
         self.timers.clear()
+        self.undoing.clear()
+        self._undos.clear()
         self._forked, self.guards_inherited = True, False
         self.stale_question, self.nudged_at = None, None
         self.redirected_at = self._base = 0
+        self.now = self._began[1]
 
     # ── the function's way ───────────────────────────────────────────────────────────────────
 

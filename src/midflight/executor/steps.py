@@ -22,6 +22,7 @@ from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.caps import within_caps
+from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.replay import Answered
 from midflight.executor.speech import Speech
@@ -215,7 +216,8 @@ class Step:
             again = partial(back_off, self) if failed and clear and not over else None
             if outcome is not Outcome.DONE:
                 await self.speech.keep()
-            await self._settle(position, outcome, result, error, again)
+            left = await fingerprint(self, position, result) if outcome is Outcome.DONE else ""
+            await self._settle(position, outcome, result, error, again, left=left)
             if outcome is Outcome.DONE:
                 await self.driver.guards.refresh(self._intact)
                 return await self._recorded(result)
@@ -305,9 +307,16 @@ class Step:
         result: Raw,
         error: str,
         then: Choose | None = None,
+        *,
+        left: str = "",
     ) -> None:
         settled = e.AttemptSettled(
-            epoch=self.driver.epoch, attempt=attempt, outcome=outcome, result=result, error=error
+            epoch=self.driver.epoch,
+            attempt=attempt,
+            outcome=outcome,
+            result=result,
+            error=error,
+            left=left,
         )
         await self.driver.log.settle(settled, then)
         self.resting = True

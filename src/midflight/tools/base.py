@@ -45,12 +45,16 @@ class Unclear(Struct, frozen=True):
 
 
 class Performed(Struct, frozen=True):
-    """What an undo or a check is told about the attempt it is for."""
+    """What an undo or a check is told about the attempt it is for.
+
+    ``left`` is the fingerprint of what the effect left behind, where the tool says so.
+    """
 
     key: str
     args: list[Any]
     kwargs: dict[str, Any]
     result: Any = None
+    left: str = ""
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -62,6 +66,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     noun: str = ""
     undo: Callable[[Performed], Any] | None = None
     check: Callable[[Performed], Any] | None = None
+    leaves: Callable[[Performed], Any] | None = None
     irreversible: bool = False
     approval: bool | str = False
     hold: float = 0.0
@@ -90,6 +95,7 @@ def tool(
     noun: str = "",
     undo: Callable[[Performed], Any] | None = None,
     check: Callable[[Performed], Any] | None = None,
+    leaves: Callable[[Performed], Any] | None = None,
     irreversible: bool = False,
     approval: bool | str | None = None,
     hold: float = 0.0,
@@ -105,7 +111,9 @@ def tool(
     """Declare a tool.
 
     ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key) or ``once``.
-    ``undo`` and ``check`` are called with a ``Performed``. ``irreversible`` asks for approval
+    ``undo`` and ``check`` are called with a ``Performed``; so is ``leaves``, right after the effect
+    and again before its undo: if what it returns has changed, others were there and nothing is
+    touched. ``irreversible`` asks for approval
     unless ``approval=False``; ``approval="the rule"`` shows the rule, and asks again when it has
     changed. ``hold`` waits that many seconds first, while a cancel still wins. ``release_always``
     undoes it at every end: locks, sessions. A parameter called ``idempotency_key`` gets the
@@ -123,6 +131,7 @@ def tool(
             noun=noun,
             undo=undo,
             check=check,
+            leaves=leaves,
             irreversible=irreversible,
             approval=irreversible if approval is None else approval,
             hold=hold,
@@ -196,6 +205,8 @@ def _validate(declared: Tool) -> None:
             declared.fresh or 0, declared.key_ttl, declared.stall
         )
         < 0,
+        "leaves= is for undo=, which is missing": declared.leaves is not None
+        and declared.undo is None,
         "release_always= needs undo=": declared.release_always and declared.undo is None,
     }
     for problem, there in problems.items():
