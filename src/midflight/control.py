@@ -251,7 +251,11 @@ class Control:
         new = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
 
         def decided(view: View) -> Draft:
-            verdict = decide(view.states[new], created, switches=view.switches)
+            there = view.states[new]
+            assert isinstance(there, RunState)
+            if there.fork_of == run and there.fork_at == place:
+                return Draft()  # asked before; what the old run has undone since does not matter
+            verdict = decide(there, created, switches=view.switches)
             return Draft() if isinstance(verdict, Known) else Draft({new: verdict})
 
         await self.store.submit(
@@ -293,8 +297,9 @@ class Control:
     async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
         """Answer a question of the run. The first answer wins."""
         raw = Raw(_encode("the answer", payload))
-        asked = await self._question(run, question)
-        if asked is not None:
+        is_open = question in (await self.state(run)).questions
+        asked = await self._question(run, question) if is_open else None
+        if asked is not None:  # or it is refused for what it is
             check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
         return await self._ask(
             run,

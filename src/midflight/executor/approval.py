@@ -6,6 +6,7 @@ them has changed since, an approval that was given says nothing any more, and it
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
@@ -62,7 +63,7 @@ async def approved(step: Step) -> None:
         case "approve":
             pass
         case {"edit": dict(edited)}:
-            _edit(step, edited)
+            await _edit(step, edited, answer.by)
         case {"respond": str(text)}:
             await step.record(NULL, f"not done; {answer.by} says: {text}")
         case _:
@@ -71,13 +72,16 @@ async def approved(step: Step) -> None:
     await step.may_start()
 
 
-def _edit(step: Step, edited: dict[str, Any]) -> None:
-    """The person's arguments replace those given, wholly."""
-    if "args" in edited:
-        step.args = tuple(from_stored(edited["args"]))
-    if "kwargs" in edited:
-        step.kwargs = from_stored(edited["kwargs"])
-    plain = {"args": list(step.args), "kwargs": step.kwargs}
+async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:
+    """The person's arguments replace those given, wholly. Nothing begins with ones that misfit."""
+    plain = {"args": list(step.args), "kwargs": dict(step.kwargs)} | edited
+    given = from_stored(plain)
+    key = {"idempotency_key": ""} if step.tool.wants_key else {}
+    try:
+        inspect.signature(step.tool.function).bind(*given["args"], **given["kwargs"] | key)
+    except TypeError as error:
+        await step.record(NULL, f"not done; the arguments given by {by} do not fit: {error}")
+    step.args, step.kwargs = tuple(given["args"]), given["kwargs"]
     step.given = values.encode(step.name, "its arguments", plain)
 
 

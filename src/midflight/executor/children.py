@@ -123,18 +123,29 @@ async def spawn(
 
     known = driver.replay.claim(step) is not None
     while not known and driver.replay.claim(step) is None:
-        await driver.log.until(lambda: driver.movable(course))
-        driver.raise_if_told(course)
+        await driver.gate(course)
         if await within_caps(driver):
             covered = scopes(name, driver.log.state.thread)
             await driver.store.submit(
                 Submit(driver.ids(), (run, child), decided, scopes=covered, new=(child,))
             )
             await driver.log.catch_up()
+    child = driver.replay.spawned[step].child
     if not known:
         driver.watch_child(child, 0)
         await driver.ensure(child)
-    return Child(driver, driver.replay.spawned[step].child)
+    elif child not in driver.log.state.children:
+        await _adopt(driver, child)
+    return Child(driver, child)
+
+
+async def _adopt(driver: Driver, child: str) -> None:
+    """A fork waits for a child of the run before it, and answers for nothing that it does."""
+    if child not in driver.replay.children_ended:
+        row = await driver.store.row(child)
+        driver.watch_child(child, row.head)
+        if row.phase in ENDS:
+            await settle(driver, child)
 
 
 async def look_after(driver: Driver) -> None:
@@ -150,6 +161,10 @@ async def look_after(driver: Driver) -> None:
 async def settle(driver: Driver, child: str) -> None:
     """Write down that a child has ended, and what it spent."""
     state = await _load(driver, child)
+    if child not in driver.log.state.children:  # of the run that this one was forked from
+        driver.replay.children_ended[child] = (state.at, str(state.phase))
+        driver.log.stir()
+        return
     spent = committed(state)
     await driver.log.settle(
         e.ChildSettled(

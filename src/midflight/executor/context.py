@@ -36,13 +36,19 @@ class RunContext:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._signals = 0
+        self._seed = driver.replay.seed
         self._chance: random.Random | None = None
         self.restored: Any = driver.restored
 
-    def _seed(self) -> str:
-        """A snapshot begins a new row of chances, or replay from it would see other ones."""
-        scope = self._driver.replay.scope
-        return f"{self._driver.run}@{scope}" if scope else self._driver.run
+    def _draw_anew(self, step: str, found: bool) -> None:
+        """Chances are those of the run that was forked until its last step, and then our own.
+
+        Or steps that are taken over would have other arguments, and new ones the same as before.
+        """
+        replay = self._driver.replay
+        seed = replay.new_seeds.get(step) if found else self._driver.run
+        if replay.new_seeds and seed is not None and seed != self._seed:
+            self._seed, self._chance = seed, None
 
     @property
     def id(self) -> str:
@@ -80,6 +86,7 @@ class RunContext:
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
         record = await self._on_record(identity, name)
+        self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
             driver.log.stir()
@@ -271,7 +278,8 @@ class RunContext:
         """See ``Run.guard``."""
         refuse_inside_a_step("run.guard")
         await self._listen()
-        await self._driver.guards.take(guard)
+        async with self._turn(f"guard:{guard.name}", f"a guard: {guard.name}") as (_, course):
+            await self._driver.guards.take(guard, course)
 
     async def snapshot(self, state: Any) -> None:
         """See ``Run.snapshot``."""
@@ -287,12 +295,12 @@ class RunContext:
         )
         async with self._turn("snapshot", "a snapshot") as (_, course):
             while True:
-                await driver.log.until(lambda: driver.movable(course))
-                driver.raise_if_told(course)
+                await driver.gate(course)
                 if await driver.log.decide(
                     lambda s: [*driver.wait_over(s), saved] if driver.may_start(course) else []
                 ):
                     break
+        self._seed = driver.replay.seed
         self._chance = None
 
     def now(self) -> float:
@@ -302,7 +310,7 @@ class RunContext:
     def random(self) -> random.Random:
         """See ``Run.random``."""
         if self._chance is None:  # made when asked for: it weighs 3 kB, and few agents do
-            self._chance = random.Random(self._seed())
+            self._chance = random.Random(self._seed)
         return self._chance
 
     def uuid(self) -> UUID:

@@ -22,7 +22,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL
 from midflight.tools.base import Done, NotDone, Performed, Tool, Unclear
-from midflight.tools.secret import hide
+from midflight.tools.secret import from_stored, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
@@ -62,7 +62,7 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     recent = step.driver.clock() - first.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
         return True  # the same key makes a repeat harmless
-    answer, how = await _check(step), "check"
+    answer, how = await _check(step, begun), "check"
     if isinstance(answer, Unclear):
         answer, how = await _ask_person(step, begun.position, answer.why), "person"
     if isinstance(answer, Done):
@@ -78,8 +78,9 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     return True
 
 
-async def _check(step: Step) -> Any:
-    asked = Performed(step.key, list(step.args), dict(step.kwargs))
+async def _check(step: Step, begun: Begun) -> Any:
+    given = from_stored(values.decode(begun.event.input))  # a person may have edited it
+    asked = Performed(step.key, given["args"], given["kwargs"])
     while True:
         await step.may_start()
         if step.tool.check is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,6 +79,8 @@ class Driver:
         self.told: Signal | None = None
         self.asking = 0
         self._expecting = 0
+        self._asked: set[str] = set()  # what is being asked now, by its step
+        self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
@@ -126,6 +129,22 @@ class Driver:
     def movable(self, course: int, *, replaying: bool = False) -> bool:
         """Whether somebody at a gate has something to do: start, or be told."""
         return self.is_told(course) or self.may_start(course, replaying=replaying)
+
+    async def gate(self, course: int) -> None:
+        """Wait until something may begin. Raises what the function has to be told."""
+        await self.at_gate(lambda: self.movable(course))
+        self.raise_if_told(course)
+
+    async def at_gate(self, ready: Callable[[], bool]) -> None:
+        """Wait at a gate, where the pilot sees that somebody wants to go on."""
+        if ready():
+            return
+        self.gated += 1
+        self.log.stir()
+        try:
+            await self.log.until(ready)
+        finally:
+            self.gated -= 1
 
     def raise_if_told(self, course: int) -> None:
         """Raise what the function has to know."""
@@ -233,18 +252,22 @@ class Driver:
             return [*closed, asked]
 
         self.asking += 1
+        self._asked.add(step)
         self.log.stir()
         try:
-            while step not in self.replay.questions:
-                await self.log.until(lambda: self.is_told(course) or self._may_ask(course))
+            question = None
+            while question is None or self.replay.questions.get(step) != question:  # or withdrawn
+                while step not in self.replay.questions:
+                    await self.log.until(lambda: self.is_told(course) or self._may_ask(course))
+                    self.raise_if_told(course)
+                    await self.log.decide(opened)
+                question = self.replay.questions[step]
+                await self.log.until(partial(self._hears, question, course))
                 self.raise_if_told(course)
-                await self.log.decide(opened)
-            question = self.replay.questions[step]
-            await self.log.until(lambda: self.replay.is_answered(question) or self.is_told(course))
         finally:
             self.asking -= 1
+            self._asked.discard(step)
             self.log.stir()
-        self.raise_if_told(course)
         answer = self.replay.answers[question]
         self.replay.learn(answer.at)
         return answer
@@ -259,6 +282,15 @@ class Driver:
             return [e.QuestionClosed(question=question, why=why)] if question and asked else []
 
         await self.log.decide(closed)
+
+    def _hears(self, question: int, course: int) -> bool:
+        return question in self.replay.answers or self.is_told(course)
+
+    def unasked(self, state: RunState) -> list[int]:
+        """Questions that the function asked before it came back, and does not ask any more."""
+        asked = {position: self.replay.asked[position].step for position in state.questions}
+        ours = {position: step for position, step in asked.items() if step}
+        return [position for position, step in ours.items() if step not in self._asked]
 
     def is_told(self, course: int) -> bool:
         """Whether a call made on this course has something to hear."""
@@ -364,9 +396,7 @@ class Driver:
             return moves.pause if self._hushed("paused") else None
         if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
             return self._after_function()
-        if state.phase is Phase.RUNNING:
-            return self._while_running()
-        return moves.wake if self.wakes else None
+        return self._while_running() if state.phase is Phase.RUNNING else self._while_resting()
 
     def _after_function(self) -> Move | None:
         """It is not being called: it has still to be, or has ended."""
@@ -381,12 +411,22 @@ class Driver:
     def _while_running(self) -> Move | None:
         if self.replay.tells and self.replay.redirect_due(self.calls):
             return moves.tell_redirect
-        if self.steps and not self.guards.fresh and not self.replay.unfinished:
+        if self._must_look:
             return Driver._check_guards
         return moves.wait if self.only_asks else None
 
+    def _while_resting(self) -> Move | None:
+        if self.log.state.phase is Phase.WAITING and self._must_look:
+            return Driver._check_guards
+        return moves.wake if self.wakes else None
+
+    @property
+    def _must_look(self) -> bool:
+        """Whether something would begin now, if only the world were known to be as it was."""
+        return self.gated > 0 and self.guards.due and not self.replay.unfinished
+
     async def _check_guards(self) -> None:
-        await self.guards.check()
+        self.guards.start_check()
 
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""

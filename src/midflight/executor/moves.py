@@ -106,8 +106,12 @@ async def wait(driver: Driver) -> None:
     """Only people can bring it on."""
 
     def waiting(state: RunState) -> list[Event]:
-        waits = state.phase is Phase.RUNNING and driver.only_asks and not state.pending
-        return [e.WaitBegan(epoch=driver.epoch)] if waits else []
+        if state.phase is not Phase.RUNNING or not driver.only_asks or state.pending:
+            return []
+        old = driver.unasked(state)
+        closed = [e.QuestionClosed(question=q, why=f"{WITHDRAWN}: not asked any more") for q in old]
+        begins = [e.WaitBegan(epoch=driver.epoch)] if len(old) < len(state.questions) else []
+        return [*closed, *begins]
 
     await driver.log.decide(waiting)
 

@@ -12,7 +12,6 @@ earlier records are at hand, and none of them must be asked for.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, deque
 from collections.abc import Collection
 from heapq import heappop
@@ -30,7 +29,7 @@ from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 REDIRECTED: Final = "redirected"
 WITHDRAWN: Final = "withdrawn"
 HISTORY: Final = 256  # calls in which circles are looked for
-TURN: Final = re.compile(r"#\d+$")  # the n-th time that a step is asked for
+OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
@@ -43,6 +42,7 @@ class Record(Struct, frozen=True, gc=False):
     result: Raw = NULL
     blob: Blob | None = None
     error: str = ""
+    left: str = ""
 
 
 class Answered(Struct, frozen=True):
@@ -79,9 +79,10 @@ class Told(Struct, frozen=True):
 class Replay:
     """Fed with every event of the run, in order; asked by its steps."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - each a thing that the function can ask for
         self.records: dict[str, Record] = {}
         self.outcomes: dict[int, Record] = {}  # of attempts that were done, also before a snapshot
+        self.undoing: set[int] = set()  # effects whose undo was begun and may have done something
         self.unclaimed: set[str] = set()
         self.brief = ""
         self.now = 0.0  # the time of the last thing the function has learnt
@@ -92,7 +93,7 @@ class Replay:
         self.guards: Counter[str] = Counter()  # how often each was set since the function's start
         self.left: dict[str, e.StepLeft] = {}  # steps that the function gave up waiting for
         self.guards_inherited = False
-        self.guarded_at: dict[str, int] = {}
+        self.guarded_at: dict[str, tuple[str, int]] = {}  # where each was first noted
         self.stale_question: int | None = None
         self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
         self.taken: dict[str, e.MessagesTaken] = {}
@@ -107,13 +108,18 @@ class Replay:
         self.notices: list[tuple[float, str]] = []
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
+        self.seed = ""  # of the chances that the function begins with
+        self.new_seeds: dict[str, str] = {}  # after the last step of another run: the next chances
+        self._unlike = 0  # from here on what is not reusable is another step than before
         self._base = 0
         self._order: list[tuple[int, str]] = []  # records that are still to be given, as they came
         self._began = ("", 0.0)  # brief and time where the function starts
+        self._forked = False
         self._latest = ""
         self._redirects: list[Told] = []
         self._told = 0
         self._doubts: dict[str, int] = {}
+        self._undos: dict[int, int] = {}
         self._reused: set[str] = set()
         self._excused: set[str] = set()  # a person has said to go on without them
         self._begun: dict[int, Begun] = {}
@@ -166,7 +172,7 @@ class Replay:
                 self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
                 self.guards[event.name] += 1
-                self.guarded_at.setdefault(event.name, position)
+                self.guarded_at.setdefault(event.name, (found.journal, position))
             case e.GuardSet():
                 self.guards_inherited |= event.why == "inherited"
             case e.QuestionOpened() | e.QuestionAnswered() | e.QuestionClosed():
@@ -179,12 +185,11 @@ class Replay:
         event, position = found.event, found.position
         match event:
             case e.RunCreated():
-                if event.fork_of:
-                    self.inherit(event.brief)
-                self._latest = self.brief = event.brief
-                self._began, self.now = (event.brief, found.at), found.at
+                self._created(event, found)
             case e.RunEntered():
-                self._base, self._began = position, (self._latest, found.at)
+                forked = self._forked and event.why != REDIRECTED
+                at = self._began[1] if forked else found.at  # or it would see another time
+                self._base, self._began = position, (self._latest, at)
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
@@ -192,7 +197,7 @@ class Replay:
                 self.left.clear()
                 self.guards.clear()
                 if event.why == REDIRECTED:
-                    self.redirected_at = position
+                    self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
                 self._latest = event.brief
                 calls = frozenset(event.calls)
@@ -205,8 +210,25 @@ class Replay:
                 self._redirects = [Told(told.position, told.brief) for told in self._redirects]
             case e.StateSaved():
                 self._start_from(event, found)
+            case e.UndoStarted() | e.UndoSettled():
+                self._hear_undo(event, position)
             case _:
                 self._hear_notices(event, found.at)
+
+    def _created(self, event: e.RunCreated, found: Recorded) -> None:
+        if event.fork_of:
+            self.inherit(found.journal)
+        else:
+            self.seed, self.now = found.journal, found.at
+        self._latest = self.brief = event.brief
+        self._began = event.brief, self.now
+
+    def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
+        if isinstance(event, e.UndoStarted):
+            self._undos[position] = event.effect
+            self.undoing.add(event.effect)
+        elif event.undone or event.final:
+            self.undoing.discard(self._undos[event.undo])
 
     def _hear_notices(self, event: Event, at: float) -> None:
         if isinstance(event, e.NoticeGiven):
@@ -221,6 +243,8 @@ class Replay:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
         self.learn(found.at)
+        self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
+        self.new_seeds.clear()
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self._redirects.clear()
         self._told = 0
@@ -265,7 +289,9 @@ class Replay:
         if begun is None:
             return
         name, step, done = begun.event.name, begun.event.step, event.outcome is Outcome.DONE
-        record = Record(found.position, found.at, name, event.result, event.blob, event.error)
+        record = Record(
+            found.position, found.at, name, event.result, event.blob, event.error, event.left
+        )
         if done:
             self.outcomes[begun.position] = record
         if step in self.records:
@@ -279,30 +305,38 @@ class Replay:
         elif event.outcome is Outcome.UNKNOWN:
             self._doubts[step] = begun.position
 
-    def inherit(self, brief: str) -> None:
+    def inherit(self, run: str) -> None:
         """What was heard so far is another run's: its results are at hand, its doubts its own."""
-        at_work = [s for s, x in self.spawned.items() if x.child not in self.children_ended]
-        for step in at_work:
-            del self.spawned[step]  # a child that had not ended stays the other run's
+        own = {step: record.position for step, record in self.records.items() if record.position}
+        if own:
+            self.new_seeds[max(own, key=own.__getitem__)] = run
+        elif self.new_seeds:
+            self.new_seeds[list(self.new_seeds)[-1]] = run
+        else:
+            self.seed = run
         self.records = {
             step: msgspec.structs.replace(record, position=0)
             for step, record in self.records.items()
-            if step not in at_work
         }
-        self.given_before = {
+        self.given_before |= {
             step: self.answers[question]
             for step, question in self.questions.items()
-            if question in self.answers and self.answers[question].by
+            if step.startswith(OF_THE_FUNCTION)
+            and question in self.answers
+            and self.answers[question].by
         }
         for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
             forgotten.clear()
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
-        self.guarded_at.clear()
         self.notices.clear()
         self.timers.clear()
-        self.stale_question, self.nudged_at, self._base = None, None, 0
-        self._latest = self.brief = brief
+        self.undoing.clear()
+        self._undos.clear()
+        self._forked, self.guards_inherited = True, False
+        self.stale_question, self.nudged_at = None, None
+        self.redirected_at = self._base = 0
+        self.now = self._began[1]
 
     # ── the function's way ───────────────────────────────────────────────────────────────────
 
@@ -433,7 +467,7 @@ class Replay:
 
     def scoped(self, what: str, *, reusable: bool = True) -> str:
         """An unkeyed identity: new after a snapshot, and after a redirect unless reusable."""
-        since = self.scope if reusable else max(self.scope, self.redirected_at)
+        since = self.scope if reusable else max(self.scope, self._unlike)
         return f"{what}@{since}" if since else what
 
     def forget_turn(self, step: str) -> None:

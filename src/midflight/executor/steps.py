@@ -22,6 +22,7 @@ from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.caps import within_caps
+from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.replay import Answered
 from midflight.executor.speech import Speech
@@ -169,7 +170,11 @@ class Step:
         while not self._unwanted:
             await wait_out(self)
             await self.may_start()
+            if (self.tool.approval or self.tool.relies_on) and not await self._permitted():
+                continue
             await self.driver.log.decide(self.driver.wait_over)
+            if not self._starts():
+                continue
             ending = await self._run_tool()
             match ending:
                 case Returned(value=value):
@@ -232,7 +237,8 @@ class Step:
             again = partial(back_off, self) if failed and clear and not over else None
             if outcome is not Outcome.DONE:
                 await self.speech.keep()
-            await self._settle(position, outcome, result, error, again)
+            left = await fingerprint(self, position, result) if outcome is Outcome.DONE else ""
+            await self._settle(position, outcome, result, error, again, left=left)
             if outcome is Outcome.DONE:
                 await self.driver.guards.refresh(self._intact)
                 return await self._recorded(result)
@@ -243,14 +249,8 @@ class Step:
         """Get the start on record. None if a stop came in between: then look again from the top."""
         driver = self.driver
         await self.may_start()
-        if driver.guards.any:
-            self._intact = await driver.guards.intact()
-            if not await driver.guards.hold_unless(self.tool.relies_on, self._intact):
-                return None
-        if self.tool.approval:
-            await approved(self)
-        if self.tool.hold:
-            await self._held_back()
+        if not await self._permitted():
+            return None
         written = await driver.log.decide(self._start_events)
         if not written:
             return None
@@ -260,6 +260,29 @@ class Step:
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
+
+    async def _permitted(self) -> bool:
+        """Whether the world is as it was and a person agrees, also after waiting for that."""
+        if not await self._can_rely():
+            return False
+        if self.tool.approval:
+            await approved(self)
+        if self.tool.hold:
+            await self._held_back()
+        waited = self.tool.approval or self.tool.hold
+        return not waited or await self._can_rely()
+
+    async def _can_rely(self) -> bool:
+        """Whether what it relies on is as it was noted; otherwise the run is held, and asks."""
+        guards, relies_on = self.driver.guards, self.tool.relies_on
+        unset = [name for name in relies_on if name not in self.driver.log.state.guards]
+        if unset:
+            never = f"relies on {', '.join(unset)}, never guarded: call run.guard before this step"
+            await self.record(NULL, never)
+        if not guards.any:
+            return True
+        self._intact = await guards.intact()
+        return await guards.hold_unless(relies_on, self._intact)
 
     def _start_events(self, state: RunState) -> list[Event]:
         if not self.driver.may_start(self.course):
@@ -307,9 +330,16 @@ class Step:
         result: Raw,
         error: str,
         then: Choose | None = None,
+        *,
+        left: str = "",
     ) -> None:
         settled = e.AttemptSettled(
-            epoch=self.driver.epoch, attempt=attempt, outcome=outcome, result=result, error=error
+            epoch=self.driver.epoch,
+            attempt=attempt,
+            outcome=outcome,
+            result=result,
+            error=error,
+            left=left,
         )
         await self.driver.log.settle(settled, then)
         self.resting = True
@@ -331,8 +361,9 @@ class Step:
         driver = self.driver
         self.resting = True
         driver.under_way.discard(self)
+        wait = driver.log.until if self._refreshing else driver.at_gate
         while True:
-            await driver.log.until(self._has_something_to_do)
+            await wait(self._has_something_to_do)
             driver.raise_if_told(self.course)
             if self._unwanted:
                 raise NotWaitedFor
@@ -390,7 +421,7 @@ class Step:
         return [*self.driver.wait_over(state), event] if self._starts() else []
 
     def _starts(self) -> bool:
-        return self.driver.may_start(self.course)
+        return self.driver.may_start(self.course, replaying=self._refreshing)
 
     def _stops(self) -> bool:
         return not self._starts()

@@ -49,8 +49,7 @@ async def _take(driver: Driver, step: str, course: int) -> bool:
         head = (await driver.store.row(thread)).head
         if head <= driver.thread_read:
             return False  # nothing was written there since we last looked
-        await driver.log.until(lambda: driver.movable(course))
-        driver.raise_if_told(course)
+        await driver.gate(course)
         done = await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
         await driver.log.catch_up()
         if done.note == NOTHING:
@@ -94,7 +93,6 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
         return Draft({run: (*driver.wait_over(mine), note), thread: (Said(run=run, text=text),)})
 
     while driver.replay.claim(step) is None:
-        await driver.log.until(lambda: driver.movable(course))
-        driver.raise_if_told(course)
+        await driver.gate(course)
         await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
         await driver.log.catch_up()

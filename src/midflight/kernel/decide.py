@@ -293,6 +293,7 @@ def _late(fact: e.AttemptSettled | e.LateOutcome) -> e.LateOutcome:
         blob=fact.blob,
         error=fact.error,
         usage=fact.usage,
+        left=fact.left,
     )
 
 

@@ -132,7 +132,7 @@ class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started")
 
 
 class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
-    """How the attempt that started at ``attempt`` ended."""
+    """How the attempt that started at ``attempt`` ended; ``left`` is how its object looked then."""
 
     attempt: int
     outcome: Outcome
@@ -140,6 +140,7 @@ class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
     blob: Blob | None = None
     error: str = ""
     usage: Usage = Usage()
+    left: str = ""
 
 
 class LateOutcome(Fact, frozen=True, kw_only=True, tag="outcome.late"):
@@ -152,6 +153,7 @@ class LateOutcome(Fact, frozen=True, kw_only=True, tag="outcome.late"):
     error: str = ""
     how: str = "late"
     usage: Usage = Usage()
+    left: str = ""
 
 
 class TextStreamed(Fact, frozen=True, kw_only=True, tag="text.streamed"):

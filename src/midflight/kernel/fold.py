@@ -260,6 +260,7 @@ def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
 
 def _resume_requested(s: RunState, _event: e.ResumeRequested, at: int) -> None:
     _let_go(s, Cause.USER, at)
+    s.stirred = True  # what it waits for may not be what it would ask now: it looks again
     s.deliveries[at] = Delivery("resume", "applied", at)
 
 
