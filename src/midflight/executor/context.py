@@ -241,7 +241,7 @@ class RunContext:
         what = self._what("", f"{kind}:{message}:{about}")
         expires_at = None if expires_in is None else driver.clock() + expires_in
         async with self._turn(what, f"the question {message!r}") as (step, course):
-            return await driver.ask(
+            return await driver.questions.ask(
                 step,
                 kind,
                 message,

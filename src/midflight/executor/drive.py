@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +17,13 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from midflight.executor import children, moves, stale, values
+from midflight.executor.asking import Questions
 from midflight.executor.cancel import cancel
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
-from midflight.executor.replay import WITHDRAWN, Answered, Record, Replay
+from midflight.executor.replay import Record, Replay
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -77,15 +77,14 @@ class Driver:
         self.brief = ""  # as the function sees it
         self.waiting: dict[str, str] = {}  # calls of the function that are no steps, by identity
         self.told: Signal | None = None
-        self.asking = 0
         self._expecting = 0
-        self._asked: set[str] = set()  # what is being asked now, by its step
         self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
         self.ensure = ensure
         self.guards = Guards(self)
+        self.questions = Questions(self)
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
@@ -210,93 +209,12 @@ class Driver:
         """The value of a record."""
         return values.decode(bytes(await self.raw(record)))
 
-    async def ask(
-        self,
-        step: str,
-        kind: str,
-        message: str,
-        *,
-        schema: dict[str, Any] | None = None,
-        expires_at: float | None = None,
-        answerers: tuple[str, ...] = (),
-        about: int = 0,
-        replaces: str = "",
-        course: int | None = None,
-    ) -> Answered:
-        """Open a question under a step's name, or find it again; wait for its answer.
-
-        Questions whose step begins with ``replaces`` were about something else, and are closed.
-        """
-        if (before := self.replay.given_before.get(step)) is not None:
-            return before
-        course = self.course if course is None else course
-        asked = e.QuestionOpened(
-            epoch=self.epoch,
-            kind=kind,
-            message=message,
-            schema=values.encode(step, "its schema", schema),
-            step=step,
-            about=about,
-            expires_at=expires_at,
-            answerers=answerers,
-        )
-
-        def opened(state: RunState) -> list[Event]:
-            if step in self.replay.questions or not self._may_ask(course):
-                return []
-            closed = [
-                e.QuestionClosed(question=position, why="what it asked about has changed")
-                for old, position in self.replay.questions.items()
-                if replaces and old.startswith(replaces) and position in state.questions
-            ]
-            return [*closed, asked]
-
-        self.asking += 1
-        self._asked.add(step)
-        self.log.stir()
-        try:
-            question = None
-            while question is None or self.replay.questions.get(step) != question:  # or withdrawn
-                while step not in self.replay.questions:
-                    await self.log.until(lambda: self.is_told(course) or self._may_ask(course))
-                    self.raise_if_told(course)
-                    await self.log.decide(opened)
-                question = self.replay.questions[step]
-                await self.log.until(partial(self._hears, question, course))
-                self.raise_if_told(course)
-        finally:
-            self.asking -= 1
-            self._asked.discard(step)
-            self.log.stir()
-        answer = self.replay.answers[question]
-        self.replay.learn(answer.at)
-        return answer
-
-    async def withdraw(self, step: str) -> None:
-        """Nobody waits for the answer any more."""
-        question = self.replay.questions.get(step)
-        why = f"{WITHDRAWN}: not waited for any more"
-
-        def closed(state: RunState) -> list[Event]:
-            asked = question in state.questions and not self.lost
-            return [e.QuestionClosed(question=question, why=why)] if question and asked else []
-
-        await self.log.decide(closed)
-
-    def _hears(self, question: int, course: int) -> bool:
-        return question in self.replay.answers or self.is_told(course)
-
-    def unasked(self, state: RunState) -> list[int]:
-        """Questions that the function asked before it came back, and does not ask any more."""
-        asked = {position: self.replay.asked[position].step for position in state.questions}
-        ours = {position: step for position, step in asked.items() if step}
-        return [position for position, step in ours.items() if step not in self._asked]
-
     def is_told(self, course: int) -> bool:
         """Whether a call made on this course has something to hear."""
         return self.told is not None or course != self.course
 
-    def _may_ask(self, course: int) -> bool:
+    def may_ask(self, course: int) -> bool:
+        """Whether a new question may be asked: the function is where it was, and moves."""
         return self._moves(course) and not self.replay.unfinished
 
     def watch_child(self, child: str, after: int) -> None:
@@ -451,7 +369,7 @@ class Driver:
     def only_asks(self) -> bool:
         """Everything that goes on here waits for a person."""
         working = [step for step in self.steps if not (step.asking or step.idle)]
-        asks = self.asking > 0 and not self._expecting and bool(self.log.state.questions)
+        asks = self.questions.any and not self._expecting and bool(self.log.state.questions)
         return asks and not working and self.quiet
 
     def _hushed(self, why: str) -> bool:

@@ -177,7 +177,7 @@ async def _take_guards(driver: Driver, then: RunState) -> None:
 async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Who]) -> None:
     step = f"inherited:{effect.position}"
     text = f"{effect.noun} was done after the place where this run begins. Undo it or keep it?"
-    answer = await driver.ask(step, "inherited", text, schema=choice_of(CHOICES))
+    answer = await driver.questions.ask(step, "inherited", text, schema=choice_of(CHOICES))
     if answer.who is not None and values.decode(answer.payload) == "undo":
         unwanted[effect.position] = answer.who
 

@@ -108,7 +108,7 @@ async def wait(driver: Driver) -> None:
     def waiting(state: RunState) -> list[Event]:
         if state.phase is not Phase.RUNNING or not driver.only_asks or state.pending:
             return []
-        old = driver.unasked(state)
+        old = driver.questions.unasked(state)
         closed = [e.QuestionClosed(question=q, why=f"{WITHDRAWN}: not asked any more") for q in old]
         begins = [e.WaitBegan(epoch=driver.epoch)] if len(old) < len(state.questions) else []
         return [*closed, *begins]

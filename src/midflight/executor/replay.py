@@ -391,10 +391,10 @@ class Replay:
         kept, self._order = self._order, []
         return bool(kept)
 
-    def is_answered(self, question: int) -> bool:
-        """Whether a question has ended; where one was withdrawn a redirect is about to be told."""
-        answer = self.answers.get(question)
-        return answer is not None and not answer.closed.startswith(WITHDRAWN)
+    def question_of(self, step: str) -> int | None:
+        """The question that a step has asked, unless that was after a redirect still to be told."""
+        question = self.questions.get(step)
+        return question if question is not None and question < self._horizon else None
 
     @property
     def tells(self) -> bool:

@@ -387,7 +387,7 @@ class Step:
         self.asking = True
         try:
             with self._questions:
-                return await self.driver.ask(
+                return await self.driver.questions.ask(
                     step,
                     kind,
                     message,
@@ -396,7 +396,7 @@ class Step:
                     replaces=replaces,
                     course=self.course,
                 )
-            await self.driver.withdraw(step)
+            await self.driver.questions.withdraw(step)
             raise NotWaitedFor
         finally:
             self.asking = False
