@@ -579,8 +579,8 @@ Machine: {machine}; other programs used {load:.0f} % of it meanwhile. The effect
 
 What an evicted run keeps is what is still in use. What was freed is another matter: CPython's own
 allocator gives memory back by the megabyte, and one small object holds a megabyte. After a wave of
-10,000 live runs (+370 MB) were paused and evicted, 240 MB stayed with the process for its next runs;
-with `PYTHONMALLOC=malloc`, and free pages asked back by `malloc_trim`, less than 60 MB did, which
+10,000 live runs (+370 MB) were paused and evicted, 240 MB of it stayed with the process; with
+`PYTHONMALLOC=malloc`, and free pages asked back by `malloc_trim`, less than 60 MB did, which
 `tests/scenarios/test_memory.py` sees to.
 """
 
