@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from signal import Signals
 from typing import Any, Final
 
 import msgspec
@@ -16,13 +17,13 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from midflight.engines.base import Engine, NoEngine
-from midflight.engines.local import LocalEngine
+from midflight.engines.local import DRAIN_S, LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.forking import created_by_fork, place_of
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
-from midflight.kernel.fold import advance
+from midflight.kernel.fold import advance, fold
 from midflight.kernel.phases import Cause, Mode, Phase
 from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
@@ -33,6 +34,7 @@ from midflight.kernel.thread import MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
 from midflight.schemas import check_answer
 from midflight.stores.base import (
+    PAGE,
     RUN_PREFIX,
     THREAD_PREFIX,
     Draft,
@@ -408,7 +410,16 @@ class Control:
         for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
             await self._engine.ensure(journal)
         accepted: Accepted = done.note
-        return accepted
+        return accepted if done.records else await self._first_answer(accepted)
+
+    async def _first_answer(self, known: Accepted) -> Accepted:
+        """What was answered when this was asked for the first time."""
+        state = RunState(known.run)
+        while state.head < known.position - 1:
+            left = known.position - 1 - state.head
+            fold(state, await self.store.read(known.run, state.head, min(left, PAGE)))
+        nouns = tuple(attempt.noun for attempt in state.open.values())
+        return msgspec.structs.replace(known, in_flight=nouns)
 
 
 def _concerns(child: RunState, request: Request) -> bool:
@@ -458,11 +469,24 @@ def _check_scope(scope: str) -> None:
 
 @asynccontextmanager
 async def local(
-    address: str | Path, *agents: Agent, workdir: str | Path = ".midflight"
+    address: str | Path,
+    *agents: Agent,
+    workdir: str | Path = ".midflight",
+    drain_s: float = DRAIN_S,
+    signals: bool = False,
 ) -> AsyncIterator[Control]:
-    """Open a store, drive runs of these agents in this process, and control them."""
+    """Open a store, drive runs of these agents in this process, and control them.
+
+    With ``signals=True`` SIGTERM and SIGINT end the block in good order: nothing further is
+    claimed, runs are held, steps in flight have ``drain_s`` seconds to end, and the program goes on
+    behind the block. The next start takes the runs up again. A second signal ends the process at
+    once, which is as safe as a crash.
+    """
+    leave_on = (Signals.SIGTERM, Signals.SIGINT) if signals else ()
     async with (
         open_store(str(address)) as store,
-        LocalEngine.open(store, agents, workdir=workdir) as engine,
+        LocalEngine.open(
+            store, agents, workdir=workdir, drain_s=drain_s, signals=leave_on
+        ) as engine,
     ):
         yield Control(store, engine)

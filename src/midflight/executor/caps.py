@@ -27,8 +27,9 @@ async def within_caps(driver: Driver, step: Step | None = None) -> bool:
     for meter in (m for m in warnings(state, now) if m.share < 1.0):  # then it asks
         words = f"{meter.name}: {meter.share:.0%} of {meter.cap:g} is used"
         await give_notice(driver, f"cap:{meter.name}:{meter.cap:g}", words)
-    circle = stuck(list(driver.replay.history), state.limits.repeats or 0)
-    if circle is not None and not await _in_circles(driver, circle):
+    repeats = state.limits.repeats
+    circle = stuck(list(driver.replay.history), repeats) if repeats else None
+    if repeats and circle is not None and not await _in_circles(driver, circle, repeats):
         return False
     if at_cap(state, driver.clock(), steps=1, tool_calls=1) is not None:
         await driver.log.decide(lambda s: _at_cap(driver, s))
@@ -76,9 +77,9 @@ def _hold(driver: Driver, state: RunState, why: str) -> list[Event]:
     return [e.HoldPlaced(cause=Cause.CAP, why=text), asked]
 
 
-async def _in_circles(driver: Driver, circle: str) -> bool:
+async def _in_circles(driver: Driver, circle: str, repeats: int) -> bool:
     """One nudge, which the function can hand to its model; if that does not help, a hold."""
-    replay, repeats = driver.replay, driver.log.state.limits.repeats or 0
+    replay = driver.replay
     if replay.nudged_at is None:
         kind = f"stuck:{replay.calls_made}"
         await give_notice(driver, kind, f"This goes in circles: {circle}. Try something else.")

@@ -39,10 +39,9 @@ REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
 class Child:
     """A background run, as the function that spawned it sees it. See ``run.Child``."""
 
-    def __init__(self, driver: Driver, run: str, course: int) -> None:
+    def __init__(self, driver: Driver, run: str) -> None:
         self.id = run
         self._driver = driver
-        self._course = course
 
     @property
     def outcome(self) -> str:
@@ -52,13 +51,21 @@ class Child:
 
     async def result(self) -> Any:
         """Wait for its end and give what its function returned."""
-        driver = self._driver
+        driver, call = self._driver, f"result:{self.id}"
         ends = driver.replay.children_ended
-        with driver.expecting():
-            await driver.log.until(
-                lambda: self.id in ends or driver.told is not None or driver.course != self._course
-            )
-        driver.raise_if_told(self._course)
+        driver.note_call()
+        course, driver.waiting[call] = driver.heard, f"the result of {self.id}"
+        try:
+            with driver.expecting():
+                await driver.log.until(
+                    lambda: (
+                        (self.id in ends and not driver.replay.is_told(call))
+                        or driver.is_told(course)
+                    )
+                )
+        finally:
+            driver.waiting.pop(call, None)
+        driver.raise_if_told(course)
         driver.replay.learn(ends[self.id][0])
         state = await _load(driver, self.id)
         if self.outcome != "done":
@@ -127,7 +134,7 @@ async def spawn(
     if not known:
         driver.watch_child(child, 0)
         await driver.ensure(child)
-    return Child(driver, driver.replay.spawned[step].child, course)
+    return Child(driver, driver.replay.spawned[step].child)
 
 
 async def look_after(driver: Driver) -> None:

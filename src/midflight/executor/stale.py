@@ -7,6 +7,7 @@ run by then can act on it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -40,13 +41,22 @@ async def hold_for_guards(driver: Driver, changed: dict[str, str]) -> None:
     await _hold(driver, text, {"guards": sorted(changed), "fork_at": min(noted)})
 
 
-async def hold_for_code(driver: Driver) -> None:
-    """The function asks for other things than before: it must not go on by itself."""
-    missing = driver.replay.missing()
+async def hold_for_end(driver: Driver) -> None:
+    """The function has ended before it has asked for all that it asked for before."""
+    await hold_for_code(driver)
+
+
+async def hold_for_code(driver: Driver, left: Collection[str] = ()) -> None:
+    """The function asks for other things than before: it must not go on by itself.
+
+    ``left`` are steps that it gave up waiting for, and now does not.
+    """
+    missing = [*driver.replay.missing(), *left]
     names = ", ".join(driver.replay.name_of(step) for step in missing[:3]) or "a redirect"
-    found = ", ".join(sorted(step.name for step in driver.steps)) or "its end"
+    waits = [*(step.name for step in driver.steps), *driver.waiting.values()]
+    found = ", ".join(sorted(waits)) or "its end"
     text = f"The agent's code has changed: expected {names}, found {found}. Go on as new?"
-    at = min((driver.replay.position_of(step) for step in missing), default=driver.log.state.head)
+    at = min((driver.replay.began_at(step) for step in missing), default=driver.log.state.head)
     await _hold(driver, text, {"steps": missing, "fork_at": at})
 
 

@@ -37,13 +37,16 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 
+class NotWaitedFor(Exception):
+    """The function has given the step up before it began; nobody hears this."""
+
+
 class Step:
     """A step that is being done."""
 
     def __init__(
         self,
         driver: Driver,
-        what: str,
         identity: str,
         name: str,
         tool: Tool,
@@ -65,13 +68,14 @@ class Step:
         self.attempt = 0  # where the attempt under way is on record
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self.speech = Speech(self)
-        self._what = what
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self._unwanted = False
         self._intact: dict[str, str] = {}
         self._resting = True
         self._asking = False
         self._idle = False
+        self._questions = anyio.CancelScope()
+        self._since = asyncio.get_running_loop().time()
 
     @property
     def noun(self) -> str:
@@ -133,17 +137,31 @@ class Step:
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
-            self.driver.replay.forget_turn(self._what)
+            self.driver.replay.forget_turn(self.identity)
         if not self.future.done():
             self.future.set_exception(error)
 
     def give_up(self) -> None:
-        """The function does not wait any more: a read is ended, an effect finishes and settles."""
+        """The function does not wait any more: a read is ended, an effect finishes and settles.
+
+        What has not begun does not begin.
+        """
         self._unwanted = True
+        self._questions.cancel()
+        self.driver.tasks.start_soon(self._leave)
         harmless = self.tool.effect is Effect.READ
         if harmless and self.call is not None and self.call.running and not self.call.aborting:
             self.driver.tasks.start_soon(self.call.abort, "not waited for any more")
         self.driver.log.stir()
+
+    async def _leave(self) -> None:
+        """Note that the function has not learnt how this ended."""
+        waited = asyncio.get_running_loop().time() - self._since
+        left = e.StepLeft(
+            epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
+        )
+        if self.driver.told is None:
+            await self.driver.log.settle(left)
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────
 
@@ -272,6 +290,8 @@ class Step:
                 return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
+            case Raised(error=error, began=False) if touches:
+                return Outcome.NOT_DONE, NULL, values.words(error)
             case Raised(error=error):
                 return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
             case Aborted(began=False):
@@ -302,9 +322,7 @@ class Step:
         self.driver.replay.learn(record.at)
         if record.error:
             raise StepFailed(self.name, record.error)
-        if record.blob is not None:
-            return Raw(await self.driver.store.blob(record.blob.hash))
-        return record.result
+        return await self.driver.raw(record)
 
     # ── gates ────────────────────────────────────────────────────────────────────────────────
 
@@ -316,6 +334,8 @@ class Step:
         while True:
             await driver.log.until(self._has_something_to_do)
             driver.raise_if_told(self.course)
+            if self._unwanted:
+                raise NotWaitedFor
             if await within_caps(driver, self):
                 return
 
@@ -335,11 +355,21 @@ class Step:
         """Open a question of this step, or find it again, and wait for its answer."""
         self.asking = True
         try:
-            return await self.driver.ask(
-                step, kind, message, schema=schema, about=about, replaces=replaces
-            )
+            with self._questions:
+                return await self.driver.ask(
+                    step,
+                    kind,
+                    message,
+                    schema=schema,
+                    about=about,
+                    replaces=replaces,
+                    course=self.course,
+                )
+            await self.driver.withdraw(step)
+            raise NotWaitedFor
         finally:
             self.asking = False
+            self._questions = anyio.CancelScope()
 
     async def _held_back(self) -> None:
         """The window in which a cancel still wins; starts again in full after a pause."""

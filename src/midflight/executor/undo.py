@@ -48,7 +48,7 @@ def next_undo(state: RunState) -> Attempt | None:
 
 
 def _wanted(state: RunState, effect: Attempt) -> bool:
-    if not effect.can_be_undone:
+    if not effect.can_be_undone or state.repeated(effect):
         return False
     if state.phase in ENDS:
         return effect.position in state.undo_wanted

@@ -219,7 +219,7 @@ def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
 
 
 def _undoable(state: RunState, request: e.UndoRequested) -> None:
-    able = [p for p, effect in state.effects.items() if effect.can_be_undone]
+    able = [p for p, a in state.effects.items() if a.can_be_undone and not state.repeated(a)]
     wrong = [p for p in request.effects if p not in able]
     if state.phase in ENDS and (wrong or not able):
         what = f"effects {wrong} cannot" if wrong else "nothing can"
@@ -271,6 +271,9 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
             return (fact,) if fresh else (_late(fact),)
         case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()
+        case e.StepLeft():
+            awake = state.alive and state.entered and state.phase is not Phase.CANCELLING
+            return (fact,) if awake and fact.epoch == state.epoch else ()
         case e.UndoSettled():
             return (fact,) if fact.undo in state.undos else ()
         case e.ChildSettled():

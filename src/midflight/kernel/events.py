@@ -94,8 +94,22 @@ class StepReused(Fact, frozen=True, kw_only=True, tag="step.reused"):
     step: str
 
 
+class StepLeft(Fact, frozen=True, kw_only=True, tag="step.left"):
+    """The function has given up waiting for a step, by a timeout of its own.
+
+    Whatever became of the step, the function has not learnt it: at replay it waits there again.
+    """
+
+    step: str
+    name: str
+    waited: float = 0.0
+
+
 class RecordsDropped(Decision, frozen=True, kw_only=True, tag="records.dropped"):
-    """The function as it is now does not ask for these; a person said to go on without them."""
+    """The function as it is now does not ask for these; a person said to go on without them.
+
+    Should it ask for one after all, it is still on record: nothing is done twice for it.
+    """
 
     steps: tuple[str, ...]
 
@@ -320,13 +334,17 @@ class Paused(Decision, frozen=True, kw_only=True, tag="run.paused"):
 
 
 class RedirectDelivered(Decision, frozen=True, kw_only=True, tag="redirect.delivered"):
-    """The calls waiting inside ``step()`` have been told; the brief changes here."""
+    """The calls that waited are told; the brief changes there.
+
+    If none did, the next one is: ``after`` says how many the function had made by then.
+    """
 
     upto: int
     brief: str
     profile: str = ""
     diff: str = ""
     calls: tuple[str, ...] = ()
+    after: int = 0
 
 
 class Killed(Request, frozen=True, kw_only=True, tag="run.killed"):

@@ -326,7 +326,7 @@ def _effect_stop_requested(s: RunState, event: e.EffectStopRequested, at: int) -
 
 
 def _undo_requested(s: RunState, event: e.UndoRequested, at: int) -> None:
-    able = (p for p, effect in s.effects.items() if effect.can_be_undone)
+    able = (p for p, a in s.effects.items() if a.can_be_undone and not s.repeated(a))
     s.undo_wanted.update(event.effects or able)
     s.deliveries[at] = Delivery("undo", "applied", at)
 

@@ -150,6 +150,19 @@ class RunState:
         """Whether the run has not ended."""
         return self.phase not in ENDS
 
+    def repeated(self, effect: Attempt) -> bool:
+        """Whether what is in doubt was tried again under its key: the repeat then tells of both."""
+        return (
+            effect.outcome is Outcome.UNKNOWN
+            and effect.effect is Effect.WRITE
+            and any(
+                later.position > effect.position
+                and later.key == effect.key
+                and later.outcome in {Outcome.DONE, Outcome.UNKNOWN}
+                for later in self.effects.values()
+            )
+        )
+
     @property
     def wants_driver(self) -> bool:
         """Whether somebody must drive it for anything further to happen."""
