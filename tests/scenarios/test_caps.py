@@ -217,7 +217,12 @@ async def test_caps_that_cannot_be_meant_are_refused(driving: Open, limits: Limi
 @pytest.mark.parametrize("kind", ["read", "once"])
 async def test_steps_at_once_do_not_pass_a_cap_together(driving: Open, kind: str) -> None:
     stage = Stage(f"caps-parallel-{kind}")
-    do = stage.reader() if kind == "read" else stage.writer()
+
+    @tool(effect=kind, name=f"caps-parallel.{kind}")
+    async def do(what: str) -> None:
+        stage.note(stage.begun, what)
+        await anyio.sleep(0.05)
+        stage.note(stage.done, what)
 
     @agent(f"caps-parallel-{kind}")
     async def works(run: Run) -> None:

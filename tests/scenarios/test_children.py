@@ -15,6 +15,7 @@ from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Limits, Usage, Who
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Query, Store, Submit
+from midflight.tools.base import Performed
 from scenarios.company import Freezes, child_of, events, journal, said, spend
 from scenarios.conftest import Open
 from scenarios.cord import doomed
@@ -25,9 +26,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 OPERATOR = Who(by="olga", role=Role.OPERATOR)
 
 
-def family(stage: Stage) -> tuple[Agent, Agent]:
+def family(stage: Stage, **declared: object) -> tuple[Agent, Agent]:
     """A parent that makes a thing, spawns, makes another one and waits; and its child."""
-    make, look = stage.writer(), stage.reader()
+    make, look = stage.writer(**declared), stage.reader()  # type: ignore[arg-type]
 
     @agent(f"{stage.name}-child")
     async def child(run: Run) -> object:
@@ -480,7 +481,13 @@ async def test_cancel_undoes_by_position_and_a_child_counts_where_it_was_spawned
     driving: Open,
 ) -> None:
     stage = Stage("child-cancel")
-    parent, child = family(stage)
+
+    async def unmake(performed: Performed) -> None:
+        if performed.args[0] == "last":
+            await anyio.sleep(0.3)  # long enough for others to come first, if they could
+        stage.note(stage.done, f"undone {performed.args[0]}")
+
+    parent, child = family(stage, undo=unmake)
     stage.gate("leaf slow")
 
     async with driving(parent, child) as control:
@@ -718,8 +725,8 @@ async def test_a_crash_while_children_are_undone_ends_in_the_same_receipt(
     stage = Stage("child-cancel-crash")
     undoing = stage.gate("undoing")
 
-    async def unmake(performed: object) -> None:
-        what = performed.args[0]  # type: ignore[attr-defined]
+    async def unmake(performed: Performed) -> None:
+        what = performed.args[0]
         if what == "leaf":
             stage.note(stage.begun, "undoing leaf")
             await undoing.wait()
