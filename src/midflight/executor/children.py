@@ -53,7 +53,7 @@ class Child:
         """Wait for its end and give what its function returned."""
         driver, call = self._driver, f"result:{self.id}"
         ends = driver.replay.children_ended
-        driver.note_call()
+        await driver.note_call()
         course, driver.waiting[call] = driver.heard, f"the result of {self.id}"
         try:
             with driver.expecting():

@@ -324,7 +324,7 @@ class RunContext:
         driver = self._driver
         if self._signals >= PATIENCE and driver.told is not None:
             await anyio.sleep_forever()
-        driver.note_call()
+        await driver.note_call()
         try:
             driver.raise_if_told(driver.heard)
         except Signal:

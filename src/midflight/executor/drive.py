@@ -75,6 +75,7 @@ class Driver:
         self.course = 0  # redirects that were told
         self.heard = 0  # of them the function has heard
         self.brief = ""  # as the function sees it
+        self.delivering = False  # a redirect is being written down
         self.waiting: dict[str, str] = {}  # calls of the function that are no steps, by identity
         self.told: Signal | None = None
         self._expecting = 0
@@ -170,8 +171,13 @@ class Driver:
                     step.course = self.course
         self.log.stir()
 
-    def note_call(self) -> None:
-        """The function makes a call. At replay it hears of a redirect at the same one."""
+    async def note_call(self) -> None:
+        """The function makes a call. At replay it hears of a redirect at the same one.
+
+        So none is made while it is being written down which calls wait, and how many there were.
+        """
+        if self.delivering:
+            await self.log.until(lambda: not self.delivering or self.told is not None)
         moves = self.log.state.phase is Phase.RUNNING
         if moves and self.replay.tells and self.replay.redirect_due(self.calls):
             self.tell_redirect()

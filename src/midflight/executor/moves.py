@@ -64,6 +64,7 @@ async def deliver(driver: Driver) -> None:
         text, profile = state.redirect
         if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.quiet:
             return []
+        driver.delivering = True
         given_up = [name for name in state.timers if name.startswith(RETRY)]
         asked = [question for question, asks in state.questions.items() if asks.kind not in HELD]
         return [
@@ -79,11 +80,15 @@ async def deliver(driver: Driver) -> None:
                 profile=profile,
                 diff=one_line(state.brief, text),
                 calls=tuple(sorted(call for call in driver.calls if not replay.is_done(call))),
-                after=replay.calls,
+                after=replay.calls if driver.function.running else 0,
             ),
         ]
 
-    await driver.log.decide(delivered)
+    try:
+        await driver.log.decide(delivered)
+    finally:
+        driver.delivering = False
+        driver.log.stir()
 
 
 async def tell_redirect(driver: Driver) -> None:
