@@ -130,7 +130,7 @@ class Step:
         while True:
             await self._wait_out()
             await self._may_start()
-            await self.driver.log.decide(self._move_again)
+            await self._end_wait()
             ending = await self._run_tool()
             match ending:
                 case Returned(value=value):
@@ -152,7 +152,7 @@ class Step:
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
         )
-        await self.driver.log.decide(self._move_again)  # or a run that waits would not take it
+        await self._end_wait()  # or the run would not take it
         written = await self.driver.log.settle(settled)
         self.resting = True
         if not written:
@@ -449,9 +449,10 @@ class Step:
                 await driver.log.until(lambda: not driver.may_start(self._course))
             self.idle = False
 
-    def _move_again(self, state: RunState) -> list[Event]:
-        """Something happens in a run that waits: it does not wait any more."""
-        return self.driver.wait_over(state)
+    async def _end_wait(self) -> None:
+        """Something happens in a run that waits for a person: it does not only wait any more."""
+        if self.driver.log.state.phase is Phase.WAITING:
+            await self.driver.log.decide(self.driver.wait_over)
 
 
 def _words(error: BaseException) -> str:
