@@ -29,7 +29,7 @@ class RunContext:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._course = driver.course
+        self.course = driver.course
         self._signals = 0
         self._now = driver.log.state.created_at
         self._chance = random.Random(driver.run)
@@ -83,7 +83,7 @@ class RunContext:
         if driver.replay.redirected(identity):
             raise self._noted(Redirected(driver.log.state.brief))
         step = Step(
-            driver, identity, name, tool, call=(args, kwargs), given=given, course=self._course
+            driver, identity, name, tool, call=(args, kwargs), given=given, course=self.course
         )
         driver.steps.add(step)
         driver.tasks.start_soon(step.perform)
@@ -114,7 +114,7 @@ class RunContext:
         await self._driver.log.decide(
             lambda s: (
                 [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
-                if s.plan != steps and self._driver.may_start(self._course)
+                if s.plan != steps and self._driver.may_start(self.course)
                 else []
             )
         )
@@ -132,6 +132,8 @@ class RunContext:
         await self._listen()
         driver = self._driver
         step = driver.replay.identity(f"ask:{message}")
+        if driver.replay.redirected(step):
+            raise self._noted(Redirected(driver.log.state.brief))
         expires_at = None if expires_in is None else driver.clock() + expires_in
         try:
             answered = await driver.ask(
@@ -143,6 +145,8 @@ class RunContext:
                 answerers=tuple(answerers),
             )
         except Signal as signal:
+            if isinstance(signal, Redirected):
+                driver.replay.forget_turn(step)
             raise self._noted(signal) from None
         return Answer(values.decode(bytes(answered.payload)), answered.by)
 
@@ -154,7 +158,7 @@ class RunContext:
         written = await self._driver.log.decide(
             lambda s: (
                 [*self._driver.wait_over(s), e.StateSaved(epoch=epoch, state=saved)]
-                if self._driver.may_start(self._course)
+                if self._driver.may_start(self.course)
                 else []
             )
         )
@@ -178,7 +182,7 @@ class RunContext:
         if self._signals >= PATIENCE and self._driver.told is not None:
             await anyio.sleep_forever()
         try:
-            self._driver.raise_if_told(self._course)
+            self._driver.raise_if_told(self.course)
         except Signal as signal:
             raise self._noted(signal) from None
 
@@ -190,7 +194,7 @@ class RunContext:
 
     def _noted(self, signal: Signal) -> Signal:
         if isinstance(signal, Redirected):
-            self._course = self._driver.course
+            self.course = self._driver.course
         else:
             self._signals += 1
         return signal

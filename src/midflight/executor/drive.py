@@ -65,6 +65,7 @@ class Driver:
         self.course = 0
         self.told: Signal | None = None
         self.asking = 0
+        self.asked: set[str] = set()  # under which names
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
@@ -152,6 +153,7 @@ class Driver:
         await self.log.decide(opened)
         question = self.replay.questions[step]
         self.asking += 1
+        self.asked.add(step)
         self.log.stir()
         try:
             await self.log.until(
@@ -163,6 +165,7 @@ class Driver:
             )
         finally:
             self.asking -= 1
+            self.asked.discard(step)
             self.log.stir()
         self.raise_if_told(course)
         return self.replay.answers[question]

@@ -36,10 +36,16 @@ class AgentCall:
         self._driver = driver
         self._task: asyncio.Task[Any] | None = None
         self._abandoned = False
+        self._context: Any = None
+
+    @property
+    def knows_the_course(self) -> bool:
+        """Whether it was told of the last redirect, if it ended without another call."""
+        return bool(self._context.course == self._driver.course)
 
     def start(self, context: Any) -> None:
         """Call it (again), in a task of the driver's."""
-        self.ended, self.running = None, True
+        self.ended, self.running, self._context = None, True, context
         self._driver.tasks.start_soon(self._call, context)
 
     def forget(self) -> None:

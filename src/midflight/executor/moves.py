@@ -66,7 +66,7 @@ async def deliver(driver: Driver) -> None:
                 brief=text,
                 profile=profile,
                 diff=one_line(state.brief, text),
-                calls=tuple(sorted(step.identity for step in driver.steps)),
+                calls=tuple(sorted({step.identity for step in driver.steps} | driver.asked)),
             ),
         ]
 
@@ -109,7 +109,8 @@ async def wake(driver: Driver) -> None:
 async def finish(driver: Driver) -> None:
     """The function has ended: by itself, with a failure, or to be called again."""
     ended = driver.function.ended
-    if isinstance(ended, Redirected):
+    unaware = not isinstance(ended, Signal) and not driver.function.knows_the_course
+    if isinstance(ended, Redirected) or unaware:
         driver.replay.enter()
         driver.call_function()
         return

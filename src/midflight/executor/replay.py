@@ -12,6 +12,7 @@ from collections import Counter
 from msgspec import Raw, Struct
 
 from midflight.kernel import events as e
+from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import NULL, Blob, Recorded
 
@@ -96,6 +97,9 @@ class Replay:
                     self.questions[event.step] = position
             case e.QuestionAnswered():
                 self.answers[event.question] = Answered(event.payload, event.who.by)
+            case e.QuestionClosed() if event.why.startswith(WITHDRAWN):
+                step = self._asked[event.question].step
+                self.questions.pop(step, None)  # whoever still wants to know asks anew
             case e.QuestionClosed():
                 self.answers.setdefault(event.question, Answered(NULL, "", event.why))
 

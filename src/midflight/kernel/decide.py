@@ -52,6 +52,9 @@ STOPS: Final = (e.PauseRequested, e.CancelRequested, e.Killed)
 MOVES: Final = (e.RunCreated, e.ResumeRequested)
 """What an operator's switch forbids; claiming is the third, see ``claim``."""
 
+WITHDRAWN: Final = "withdrawn"
+"""How the reason begins why a question was closed that nobody needs to answer any more."""
+
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
 
@@ -162,7 +165,7 @@ def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
         )
     if not state.waiting:
         return (request,)
-    closed = (e.QuestionClosed(question=q, why="withdrawn: redirected") for q in state.questions)
+    closed = (e.QuestionClosed(question=q, why=f"{WITHDRAWN}: redirected") for q in state.questions)
     return (request, *closed)
 
 
