@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midflight.executor import values
-from midflight.executor.replay import WITHDRAWN, Answered
+from midflight.executor.replay import Answered
 from midflight.kernel import events as e
+from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 

@@ -13,9 +13,10 @@ from msgspec import Raw
 from midflight.executor import values
 from midflight.executor.backoff import RETRY
 from midflight.executor.children import end
-from midflight.executor.replay import REDIRECTED, WITHDRAWN
+from midflight.executor.replay import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
+from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Outcome, Phase
 from midflight.kernel.record import NULL, Event

@@ -22,12 +22,12 @@ from msgspec import Raw, Struct
 
 from midflight.executor import values
 from midflight.kernel import events as e
+from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 
 REDIRECTED: Final = "redirected"
-WITHDRAWN: Final = "withdrawn"
 HISTORY: Final = 256  # calls in which circles are looked for
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them

@@ -189,13 +189,18 @@ class Step:
                     self.resting = True
         return NULL
 
+    async def _end_wait(self) -> None:
+        """Something happens in a run that waits for a person: it does not only wait any more."""
+        if self.driver.log.state.phase is Phase.WAITING:
+            await self.driver.log.decide(self.driver.wait_over)
+
     async def record(self, result: Raw, error: str) -> Raw:
         """Write down how the step ended, for good; raises if that is a failure."""
         epoch = self.driver.epoch
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
         )
-        await self.driver.log.decide(self.driver.wait_over)  # a run that waits takes no result
+        await self._end_wait()  # or the run would not take it
         written = await self.driver.log.settle(settled)
         self.resting = True
         if not written:

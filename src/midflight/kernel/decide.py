@@ -54,6 +54,9 @@ STOPS: Final = (e.PauseRequested, e.CancelRequested, e.Killed)
 MOVES: Final = (e.RunCreated, e.ResumeRequested)
 """What an operator's switch forbids; claiming is the third, see ``claim``."""
 
+WITHDRAWN: Final = "withdrawn"
+"""How the reason begins why a question was closed that nobody needs to answer any more."""
+
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
 _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
@@ -190,7 +193,7 @@ def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
         )
     if not state.waiting:
         return (request,)
-    closed = (e.QuestionClosed(question=q, why="withdrawn: redirected") for q in state.questions)
+    closed = (e.QuestionClosed(question=q, why=f"{WITHDRAWN}: redirected") for q in state.questions)
     return (request, *closed)
 
 
