@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal mutants clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt mutants clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -42,6 +42,9 @@ diagram: $(INSTALLED)  ## redraw the state diagram in ARCHITECTURE.md from the t
 
 bench-journal: $(INSTALLED)  ## measure the stores against raw SQLite and raw asyncpg
 	@PYTHONPATH=tests $(BIN)/python bench/journal.py
+
+bench-interrupt: $(INSTALLED)  ## measure how soon a stop is heard, and what steps and paused runs cost
+	@PYTHONPATH=tests $(BIN)/python bench/interrupt.py
 
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py

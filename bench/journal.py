@@ -11,8 +11,6 @@ because the machine's speed changes from minute to minute. The yardsticks are ra
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
 import resource
 import sqlite3
 import statistics
@@ -20,13 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import asyncpg
 import msgspec
+from figures import ROOT, machine, percentile, rate, save, show, table
 from msgspec import Raw
 
 from midflight.inputs import new_id, wall_clock
@@ -40,8 +39,6 @@ from midflight.stores.sqlite_ledger import read_events
 from stores.backends import postgres_server
 from stores.programs import next_line, start, started
 from stores.runs import Driver, running
-
-ROOT = Path(__file__).resolve().parent.parent
 
 ROUNDS = 5
 PAYLOAD = Raw(b'"' + b"x" * 198 + b'"')
@@ -65,12 +62,6 @@ async def fifty(drivers: list[Driver], count: int) -> None:
     async with anyio.create_task_group() as tasks:
         for driving in drivers:
             tasks.start_soon(steps, driving, count)
-
-
-async def rate(work: Callable[[], Awaitable[None]], count: int) -> float:
-    began = time.perf_counter()
-    await work()
-    return count / (time.perf_counter() - began)
 
 
 # ── the yardsticks ───────────────────────────────────────────────────────────────────────────
@@ -328,10 +319,6 @@ def cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def percentile(values: list[float], percent: int) -> float:
-    return sorted(values)[min(len(values) - 1, round(len(values) * percent / 100))]
-
-
 # ── the report ───────────────────────────────────────────────────────────────────────────────
 
 ROWS = {
@@ -370,9 +357,8 @@ Machine: {machine}. In this run raw SQLite made {sqlite:.0f} commits a second an
 
 
 def report(results: dict[str, Any]) -> str:
-    lines = [f"| {what} | {results[name]:.2f} | {goal} |" for name, (what, goal) in ROWS.items()]
     return PAGE.format(
-        table="\n".join(lines),
+        table=table(results, ROWS),
         rounds=ROUNDS,
         machine=results["machine"],
         sqlite=results["sqlite_raw_per_s"],
@@ -392,22 +378,11 @@ async def main() -> None:
             results |= await ratios_of_postgres(address)
             show(results)
     results = {name: round(value, 4) for name, value in results.items()}
-    results["machine"] = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    results["machine"] = machine()
     results["rounds"], results["seconds"] = ROUNDS, round(time.perf_counter() - began, 1)
-    (ROOT / "bench/results/journal.json").write_bytes(
-        msgspec.json.format(msgspec.json.encode(results)) + b"\n"
-    )
+    save("journal", results)
     (ROOT / "docs/benchmarks-journal.md").write_text(report(results), encoding="utf-8")
     print(f"Done in {results['seconds']} s.")
-
-
-shown: set[str] = set()
-
-
-def show(results: dict[str, Any]) -> None:
-    for name in results.keys() - shown:
-        shown.add(name)
-        print(f"{name:28} {results[name]:10.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -50,10 +50,9 @@ async def score_churn(revenue: list[tuple[str, int]]) -> list[tuple[str, float]]
 def write_memo(path: str, scores: list[tuple[str, float]]) -> str:
     """Written again with the same content after a crash, which does no harm."""
     print("  writing the memo")
-    Path(path).write_text(
-        "".join(f"{name}: {score:.0%}\n" for name, score in scores), encoding="utf-8"
-    )
-    return path
+    text = "".join(f"{name}: {score:.0%}\n" for name, score in scores)
+    Path(path).write_text(text, encoding="utf-8")
+    return text
 
 
 @agent()
@@ -80,16 +79,16 @@ def a_company() -> Iterator[Path]:
 async def main() -> None:
     """Two programs, one after the other, on one journal."""
     with a_company() as folder:
-        place = {"workdir": folder / "work"}
+        journal, workdir = folder / "midflight.db", folder / "work"
         print("first program")
-        async with local(folder / "midflight.db", churn_report, **place) as control:
+        async with local(journal, churn_report, workdir=workdir) as control:
             run = await control.start(churn_report, "Churn report", input=str(folder / "crm.db"))
             await control.until(run, lambda state: state.spent.steps == 2)
             await control.applied(await control.pause(run))
             print("paused, and the program ends")
 
         print("second program")
-        async with local(folder / "midflight.db", churn_report, **place) as control:
+        async with local(journal, churn_report, workdir=workdir) as control:
             await control.resume(run)
             print(await control.result(run), end="")
 

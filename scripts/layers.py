@@ -21,6 +21,8 @@ class Mutant:
 
 
 KERNEL, STORES = "src/midflight/kernel/", "src/midflight/stores/"
+EXECUTOR = "src/midflight/executor/"
+START = "tests/scenarios/test_start.py::test_"
 POSTGRES = "tests/stores/test_postgres.py::test_"
 LOCKS = "tests/stores/test_postgres_locks.py::test_"
 CHECKS = "tests/stores/test_postgres_checks.py::test_"
@@ -36,8 +38,8 @@ MUTANTS = (
     Mutant(
         "a paused run starts nothing (the table)",
         KERNEL + "machine.py",
-        "    PG: _stay(PG, *DRIVERS,",
-        "    PG: _stay(PG, *STARTS, *DRIVERS,",
+        "        PG, *DRIVERS, *FACTS,",
+        "        PG, *STARTS, *DRIVERS, *FACTS,",
         ("tests/kernel/test_pause.py",),
     ),
     Mutant(
@@ -513,7 +515,7 @@ MUTANTS = (
     Mutant(
         "Postgres: those who open a new store take turns",
         STORES + "postgres_server.py",
-        '        await connection.execute(SQL["lock_layout"], self.channel)\n',
+        '        await connection.execute(SQL["lock_layout"], self.channel, timeout=MIGRATE_S)\n',
         "",
         (POSTGRES + "whoever_opens_a_new_store_waits_for_another_who_is_creating_it",),
     ),
@@ -597,8 +599,8 @@ MUTANTS = (
     Mutant(
         "SQLite: what only reads cannot write",
         STORES + "sqlite_file.py",
-        "    if not writes:\n",
-        "    if False:\n",
+        '        db.execute("PRAGMA query_only = ON")',
+        "        pass",
         (TROUBLE + "what_only_reads_cannot_write",),
     ),
     Mutant(
@@ -725,5 +727,33 @@ MUTANTS = (
             LEASE
             + "who_clears_away_a_dead_drivers_file_leaves_that_of_a_namesake_who_has_just_begun",
         ),
+    ),
+    Mutant(
+        "executor: a stop before the first line prevents it",
+        EXECUTOR + "steps.py",
+        "        if not driver.may_start(self.course):\n            await self._settle",
+        "        if False:\n            await self._settle",
+        (START + "a_cancel_between_the_record_of_a_start_and_its_first_line_prevents_it",),
+    ),
+    Mutant(
+        "executor: a start is decided on what was read last",
+        EXECUTOR + "steps.py",
+        "        if not self.driver.may_start(self.course):\n            return []\n",
+        "",
+        (START + "a_pause_just_before_a_start_is_written_lets_it_begin_after_the_resume",),
+    ),
+    Mutant(
+        "executor: who is not sure of its lease starts nothing",
+        EXECUTOR + "drive.py",
+        "            and self.lease.held\n",
+        "",
+        (START + "a_driver_that_is_not_sure_of_its_lease_starts_nothing_until_it_is",),
+    ),
+    Mutant(
+        "executor: a request that is not consumed yet holds starts back",
+        EXECUTOR + "drive.py",
+        "            and not state.pending\n",
+        "",
+        ("tests/scenarios/test_steer.py",),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -27,6 +28,28 @@ def test_the_state_diagram_is_drawn_from_the_table() -> None:
 
     assert "cancelling --> cancelled" in page
     assert redrawn(page) == page, "run `make diagram`"
+
+
+@pytest.mark.parametrize("name", ["journal", "interrupt"])
+def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None:
+    bench = benchmark(name)
+    results = benchmark("figures").load(name)
+    page = (ROOT / f"docs/benchmarks-{name}.md").read_text(encoding="utf-8")
+
+    assert bench.report(results) == page, f"run `make bench-{name}`"
+    if name == "interrupt":
+        start = (ROOT / "README.md").read_text(encoding="utf-8")
+        assert bench.reaction(results) in start
+        assert bench.with_reaction(start, results) == start
+
+
+def benchmark(name: str) -> Any:
+    """A module of the benchmarks, which are programs and no package."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(ROOT / "bench"))
 
 
 def readme(name: str) -> Any:

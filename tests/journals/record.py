@@ -244,6 +244,7 @@ async def steered(store: Store) -> None:
     )
     await driver.decides(e.RunEntered(epoch=1, why="redirected"))
     await _says(driver, e.StepReused(epoch=1, step="invite#1"))
+    await _says(driver, e.StepLeft(epoch=1, step="weather:1", name="weather", waited=2.5))
     await driver.decides(
         e.GuardSet(epoch=1, name="prices.csv", kind="file", fingerprint="9f2c"),
         e.NoticeGiven(epoch=1, kind="cap:steps:5", text="steps: 80% of 5 is used"),

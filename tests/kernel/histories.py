@@ -59,6 +59,7 @@ MAKERS: Final[dict[type[Event], Maker]] = {
     ),
     e.PlanSet: lambda s, c: e.PlanSet(epoch=c.epoch(s), steps=("Book",)),
     e.StepSettled: lambda s, c: e.StepSettled(epoch=c.epoch(s), step="look", name="look"),
+    e.StepLeft: lambda s, c: e.StepLeft(epoch=c.epoch(s), step="book", name="book", waited=1.0),
     e.StepReused: lambda s, c: e.StepReused(epoch=c.epoch(s), step=c.among(("book", "pay"))),
     e.RecordsDropped: lambda s, c: e.RecordsDropped(epoch=c.epoch(s), steps=("look",)),
     e.AttemptStarted: lambda s, c: e.AttemptStarted(

@@ -182,3 +182,32 @@ def test_what_was_saved_stands_on_it() -> None:
     paper = receipt(run.state)
 
     assert (paper.run, paper.phase, paper.saved) == ("r-1", Phase.CANCELLED, ("the draft memo",))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (Outcome.DONE, ["row: kept (no undo)"]),
+        (Outcome.UNKNOWN, ["row: unknown (reset again)"]),
+        (Outcome.NOT_DONE, ["row: aborted (proven)", "row: unknown (reset by peer)"]),
+        (Outcome.NOT_STARTED, ["row: not started", "row: unknown (reset by peer)"]),
+    ],
+)
+def test_a_write_that_was_repeated_under_its_key_is_one_effect(
+    outcome: Outcome, expected: list[str]
+) -> None:
+    run = running()
+    first = run.start("upsert", effect=Effect.WRITE, noun="row")
+    run.settle(first, Outcome.UNKNOWN, error="reset by peer")
+    second = run.start("upsert", effect=Effect.WRITE, noun="row")
+    run.settle(second, outcome, error="reset again")
+
+    assert lines(run) == expected
+
+
+def test_a_once_that_was_repeated_is_told_of_twice() -> None:
+    run = running()
+    for _ in range(2):
+        run.settle(run.start("pay", noun="payment"), Outcome.UNKNOWN, error="reset by peer")
+
+    assert lines(run) == ["payment: unknown (reset by peer)"] * 2

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from midflight.control import Control
@@ -14,9 +15,11 @@ from midflight.run import Agent
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.sqlite import SqliteStore
-from scenarios.cord import doomed
+from scenarios.cord import Life, doomed, life
 
+STORY_S = 30.0  # a story that hangs fails here, where the engine can still be closed in good order
 Open = Callable[..., AbstractAsyncContextManager[Control]]
+Live = Callable[..., AbstractAsyncContextManager[Life]]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -28,16 +31,24 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             yield opened
 
 
+def failed_drivers(caplog: pytest.LogCaptureFixture) -> list[object]:
+    """What drivers have failed of; the engine goes on, and so hides it from a story's end."""
+    failed = [r for r in caplog.records if getattr(r, "action", "") == "driver_failed"]
+    return [getattr(record, "error", None) for record in failed]
+
+
 @pytest.fixture
-def driving(store: Store, tmp_path: Path) -> Open:
-    """Drive runs of some agents for as long as the block runs."""
+def driving(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Open:
+    """Drive runs of some agents for as long as the block runs. No driver may fail on the way."""
 
     @asynccontextmanager
     async def open_control(*agents: Agent) -> AsyncIterator[Control]:
         async with LocalEngine.open(
             store, agents, workdir=tmp_path / "work", sweep_s=0.05
         ) as engine:
-            yield Control(store, engine)
+            with anyio.fail_after(STORY_S):
+                yield Control(store, engine)
+        assert failed_drivers(caplog) == []
 
     return open_control
 
@@ -46,6 +57,12 @@ def driving(store: Store, tmp_path: Path) -> Open:
 def crashing(store: Store, tmp_path: Path) -> Open:
     """Drive runs of some agents for as long as the block runs, and crash at its end."""
     return lambda *agents: doomed(store, *agents, workdir=tmp_path / "work")
+
+
+@pytest.fixture
+def living(store: Store, tmp_path: Path) -> Live:
+    """As ``crashing``, for a story that says after how many appends the crash comes."""
+    return lambda *agents: life(store, *agents, workdir=tmp_path / "work")
 
 
 @pytest.fixture

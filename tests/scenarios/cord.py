@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,35 +21,79 @@ class Cord:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._pulled = False
+        self._left = math.inf
+        self._unheard = False
+        self.torn = anyio.Event()
 
-    def pull(self) -> None:
-        self._pulled = True
+    def pull(self, after: int = 0, *, unheard: bool = False) -> None:
+        """Tear after so many more appends; ``unheard``: nobody is told of the last of them."""
+        self._left, self._unheard = after, unheard
 
     async def append(self, decision: Append) -> Committed:
-        if self._pulled:
-            await anyio.sleep_forever()
-        return await self._store.append(decision)
+        await self._hold()
+        return await self._heard(await self._store.append(decision))
 
     async def submit(self, request: Submit) -> Committed:
-        if self._pulled:
+        await self._hold()
+        return await self._heard(await self._store.submit(request))
+
+    async def _hold(self) -> None:
+        if self._left <= 0:
+            self.torn.set()
             await anyio.sleep_forever()
-        return await self._store.submit(request)
+        self._left -= 1
+
+    async def _heard(self, done: Committed) -> Committed:
+        if self._left <= 0 and self._unheard:
+            self.torn.set()
+            await anyio.sleep_forever()
+        return done
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
 
+class Life:
+    """The runs that one engine drives until its cord is pulled."""
+
+    def __init__(self, control: Control, cord: Cord) -> None:
+        self.control = control
+        self.cord = cord
+
+    async def is_cut_short(self, run: str) -> bool:
+        """Wait for the crash or for the run's end; whether it was the crash."""
+        async with anyio.create_task_group() as both:
+
+            async def ended() -> None:
+                await self.control.ended(run)
+                both.cancel_scope.cancel()
+
+            both.start_soon(ended)
+            with anyio.fail_after(10):
+                await self.cord.torn.wait()
+            both.cancel_scope.cancel()
+        return self.cord.torn.is_set()
+
+
 @asynccontextmanager
-async def doomed(
+async def life(
     store: Store, *agents: Agent, workdir: Path, sweep_s: float = 0.05
-) -> AsyncIterator[Control]:
+) -> AsyncIterator[Life]:
     """Drive runs until the end of the block, and die there: no drain, no release, no outcome."""
     cord = Cord(store)
     async with LocalEngine.open(
         cast("Store", cord), agents, workdir=workdir, sweep_s=sweep_s, drain_s=0.0
     ) as engine:
         try:
-            yield Control(store, engine)
+            yield Life(Control(store, engine), cord)
         finally:
             cord.pull()
+
+
+@asynccontextmanager
+async def doomed(
+    store: Store, *agents: Agent, workdir: Path, sweep_s: float = 0.05
+) -> AsyncIterator[Control]:
+    """The same for a story that needs no say in when it dies."""
+    async with life(store, *agents, workdir=workdir, sweep_s=sweep_s) as lived:
+        yield lived.control

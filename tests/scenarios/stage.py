@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from midflight.tools.base import Performed, Tool, tool
+from midflight.tools.base import Done, NotDone, Performed, Tool, tool
 
 
 class Stage:
@@ -81,3 +81,12 @@ class Stage:
             undo=free,
             release_always=True,
         )(lock)
+
+    def checked(self, **declared: object) -> Tool:
+        """Does something once; whether it has can be looked up, so nobody need be asked."""
+
+        async def look_up(performed: Performed) -> object:
+            what = performed.args[0]
+            return Done(f"made {what}") if what in self.done else NotDone()
+
+        return self.writer(check=look_up, **declared)  # type: ignore[arg-type]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
@@ -171,70 +169,6 @@ async def test_an_undo_that_finds_its_object_changed_leaves_it_alone(driving: Op
 
         (line,) = (await control.receipt(run)).lines
         assert line.text == "page: could not be undone (changed by others since)"
-
-
-async def swallow_all(run: Run, work: Callable[[], Awaitable[object]]) -> None:
-    while True:
-        try:
-            await work()
-        except BaseException:  # noqa: BLE001 - what we test against
-            continue
-
-
-async def swallow_exceptions(run: Run, work: Callable[[], Awaitable[object]]) -> None:
-    for _ in range(100):
-        with contextlib.suppress(Exception):
-            await work()
-
-
-async def gather_and_ignore(run: Run, work: Callable[[], Awaitable[object]]) -> None:
-    await asyncio.gather(work(), work(), return_exceptions=True)  # noqa: TID251
-    await work()
-
-
-async def in_a_group(run: Run, work: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for _ in range(3):
-            group.create_task(work())  # type: ignore[arg-type]
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize(
-    "stubborn", [swallow_all, swallow_exceptions, gather_and_ignore, in_a_group]
-)
-async def test_an_agent_that_will_not_hear_it_is_stopped_all_the_same(
-    driving: Open, stubborn: Callable[..., Awaitable[None]]
-) -> None:
-    stage = Stage(f"cancel-{stubborn.__name__}")
-    look, make = stage.reader(), stage.writer()
-    stage.gate("slow")
-
-    @agent()
-    async def deaf(run: Run) -> None:
-        count = 0
-
-        async def work() -> object:
-            nonlocal count
-            count += 1
-            if count == 1:
-                return await run.step("Make", make, "thing")
-            return await run.step("Read", look, "slow", key=f"read-{count}")
-
-        await stubborn(run, work)
-
-    async with driving(deaf) as control:
-        run = await control.start(deaf, "work")
-        await stage.until_begun("slow")
-        await control.until(run, lambda state: len(state.effects) > len(state.open))
-        await control.cancel(run)
-        with anyio.fail_after(20):
-            ended = await control.ended(run)
-        done = list(stage.done)
-        await anyio.sleep(0.1)
-
-        assert ended.phase is Phase.CANCELLED
-        assert stage.done == done, "something acted after `cancelled` was shown"
-        assert done[-1] == "undone thing"
 
 
 async def test_a_tool_that_swallows_cancellation_is_waited_for_and_told_of_truthfully(

@@ -14,7 +14,7 @@ from midflight.errors import StoreFull
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
-from midflight.run import Run, agent
+from midflight.run import Agent, Redirected, Run, agent
 from midflight.stores.base import Append, Committed, Store
 from midflight.tools.base import tool
 from scenarios.conftest import Open
@@ -199,3 +199,196 @@ async def test_runs_that_nobody_here_can_drive_do_not_hide_those_that_somebody_c
     async with driving(clerk) as control:
         with anyio.fail_after(5):
             assert await control.result(run) == "mine"
+
+
+async def test_after_a_redirect_and_a_crash_what_the_old_brief_did_is_not_asked_for(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("redirect-crash")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("look")
+
+    @agent()
+    async def clerk(run: Run) -> list[object]:
+        drafted = await run.step(f"Draft {run.brief}", make, run.brief)
+        return [drafted, await run.step("Read", look, "look")]
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "all")
+        await stage.until_begun("look")
+        await control.redirect(run, "some")
+        await stage.until_begun("look", times=2)
+
+    stage.gate("look").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == ["made some", "LOOK"]
+    assert stage.done == ["all", "some", "look"]
+
+
+async def test_a_function_that_took_a_redirect_by_itself_is_told_of_it_again_after_a_crash(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("redirect-caught-crash")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("look")
+
+    @agent()
+    async def clerk(run: Run) -> list[object]:
+        made = [await run.step("Make", make, "list")]
+        try:
+            made.append(await run.step("Read", look, "look"))
+        except Redirected as redirected:
+            made.append(await run.step("Make", make, redirected.brief))
+            made.append(await run.step("Read", look, "look"))
+        return made
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "all")
+        await stage.until_begun("look")
+        await control.redirect(run, "some")
+        await stage.until_begun("look", times=2)
+
+    stage.gate("look").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == ["made list", "made some", "LOOK"]
+    assert stage.done == ["list", "some", "look"]
+
+
+async def test_after_a_snapshot_and_a_crash_equal_steps_are_still_different_ones(
+    driving: Open, crashing: Open
+) -> None:
+    """Or they would share a key, and a provider that honours keys would drop the later one."""
+    stage = Stage("snapshot")
+    make, look = stage.writer(effect="write"), stage.reader()
+    stage.gate("wait")
+
+    @agent()
+    async def clerk(run: Run) -> int:
+        begun = run.restored or 0
+        for number in range(begun, 4):
+            await run.step("Make", make, "copy")
+            await run.step("Note", make, f"{run.now()} {run.uuid()}")
+            if number == 2:
+                await run.step("Read", look, "wait")
+            await run.snapshot(number + 1)
+        return 4 - begun
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("wait")
+
+    stage.gate("wait").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == 2
+    assert len(stage.keys) == len(set(stage.keys)) == 8
+
+
+async def test_the_time_that_a_function_sees_is_the_same_after_a_crash(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("now")
+    make, look = stage.writer(effect="write"), stage.reader()
+    stage.gate("wait")
+
+    @agent()
+    async def clerk(run: Run) -> list[float]:
+        seen = [run.now()]
+        for what in ("a", "b"):
+            await run.step(f"Make {what}", make, f"{what} at {run.now()}")
+            seen.append(run.now())
+        await run.step("Read", look, "wait")
+        return [*seen, run.now()]
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("wait")
+        await anyio.sleep(0.02)
+
+    stage.gate("wait").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            seen = await control.result(run)
+    assert len(stage.done) == 3, "nothing was done twice"
+    assert seen == sorted(set(seen)), "it goes on from step to step"
+
+
+async def test_a_function_that_takes_its_time_between_steps_is_not_taken_for_another_one(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("slow-replay")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("wait")
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        for what in ("a", "b"):
+            await anyio.sleep(0.5)
+            await run.step(f"Make {what}", make, what)
+        await run.step("Read", look, "wait")
+        return "worked"
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("wait")
+
+    stage.gate("wait").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == "worked"
+
+
+def changed(stage: Stage) -> tuple[Agent, Agent]:
+    """An agent, and what became of it in the next release."""
+    make, look = stage.writer(), stage.reader()
+    stage.gate("wait")
+
+    async def before(run: Run) -> str:
+        await run.step("Make a", make, "a")
+        return str(await run.step("Read", look, "wait"))
+
+    async def after(run: Run) -> str:
+        return "other code" if run.brief == "ends" else str(await run.step("Make b", make, "b"))
+
+    return Agent("changing", before), Agent("changing", after, evict_after=0.01)
+
+
+@pytest.mark.parametrize("how", ["ends", "asks for something else"])
+async def test_code_that_has_changed_is_asked_about_also_when_the_run_was_let_go_meanwhile(
+    driving: Open, crashing: Open, how: str
+) -> None:
+    stage = Stage(f"changed-{len(how)}")
+    before, after = changed(stage)
+    async with crashing(before) as control:
+        run = await control.start(before, how)
+        await stage.until_begun("wait")
+
+    async with driving(after) as control:
+        with anyio.fail_after(5):
+            state = await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
+        (question,) = state.questions.values()
+        assert "The agent's code has changed: expected Make a, found" in question.message
+        assert stage.done == ["a"]
+
+        await control.answer(run, question.position, "go on")
+        with anyio.fail_after(5):
+            assert await control.result(run) == ("other code" if how == "ends" else "made b")
+
+
+async def test_a_run_whose_code_has_changed_can_be_cancelled_by_the_answer(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("changed-cancel")
+    before, after = changed(stage)
+    async with crashing(before) as control:
+        run = await control.start(before, "ends")
+        await stage.until_begun("wait")
+
+    async with driving(after) as control:
+        with anyio.fail_after(5):
+            state = await control.until(run, lambda s: bool(s.questions))
+            await control.answer(run, next(iter(state.questions)), "cancel")
+            assert (await control.ended(run)).phase is Phase.CANCELLED
+    assert stage.done == ["a", "undone a"]

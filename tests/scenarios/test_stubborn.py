@@ -198,7 +198,7 @@ async def test_a_cancel_of_its_own_is_not_taken_for_ours(driving: Open) -> None:
         run = await control.start(clerk, "work")
         with anyio.fail_after(5):
             ended = await control.ended(run)
-        assert (ended.phase, ended.error) == (Phase.FAILED, "CancelledError: ")
+        assert (ended.phase, ended.error) == (Phase.FAILED, "CancelledError")
 
 
 async def test_an_effect_whose_result_cannot_be_stored_has_happened_and_is_undone(
@@ -425,6 +425,23 @@ async def test_a_grandchild_in_a_session_of_its_own_is_dead_when_the_run_is_canc
 
         assert not Path(f"/proc/{pid}").exists()
         assert gone_within(0, str(tmp_path))
+
+
+async def test_a_call_that_no_process_can_take_has_not_happened(driving: Open) -> None:
+    @tool(effect="once", name="stubborn.local", noun="film", runs="process")
+    def local() -> None: ...
+
+    @agent()
+    async def clerk(run: Run) -> str:
+        with pytest.raises(StepFailed) as failed:
+            await run.step("Make", local)
+        return failed.value.error
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        with anyio.fail_after(5):
+            assert "Nothing was run" in await control.result(run)
+        assert await lines(control, run) == ["film: aborted (proven)"]
 
 
 async def number_in(path: Path) -> int:

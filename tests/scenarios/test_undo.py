@@ -7,7 +7,8 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
+from midflight.kernel.phases import Phase, Role
+from midflight.kernel.record import Who
 from midflight.run import Run, agent
 from midflight.tools.base import Done, NotDone, Performed, Unclear, tool
 from scenarios.conftest import Open
@@ -52,6 +53,42 @@ async def test_stop_now_while_undoing_stops_undoing_and_says_what_remains(drivin
         ]
         assert (await control.applied(first)).status == "superseded"
         assert (await control.applied(second)).status == "applied"
+
+
+async def test_a_kill_ends_an_undo_and_lists_what_was_left(driving: Open) -> None:
+    stage, undoing, ended = Stage("undo-kill"), anyio.Event(), anyio.Event()
+
+    async def unmake(performed: Performed) -> None:
+        undoing.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    make, look = stage.writer(undo=unmake), stage.reader()
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Make a", make, "a")
+        await run.step("Make b", make, "b")
+        await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        await control.cancel(run)
+        await undoing.wait()
+        await control.kill("all", who=Who(by="olga", role=Role.OPERATOR))
+        with anyio.fail_after(5):
+            await ended.wait()
+            await control.until(run, lambda state: not state.undos)
+
+        assert (await control.state(run)).phase is Phase.KILLED
+        assert await lines(control, run) == [
+            "thing: could not be undone (it was stopped half-way)",
+            "thing: kept (undo skipped)",
+        ]
 
 
 @pytest.mark.parametrize("when", ["between tries", "before"])
@@ -173,6 +210,37 @@ async def test_an_undo_is_given_the_result_also_of_what_was_done_before_a_snapsh
         await control.ended(run)
 
         assert given == ["made b", "made a"]
+
+
+async def test_a_write_that_was_tried_twice_is_one_effect_and_is_undone_once(driving: Open) -> None:
+    stage = Stage("undo-retried")
+    look, tries, undone = stage.reader(), [], []
+    stage.gate("slow")
+
+    async def unmake(performed: Performed) -> None:
+        undone.append(performed.result)
+
+    @tool(effect="write", name="undo-retried.upsert", noun="row", undo=unmake, retry=1)
+    async def upsert() -> str:
+        tries.append("try")
+        if len(tries) == 1:
+            raise ConnectionError("reset by peer")
+        return "row 7"
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Upsert", upsert)
+        await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        offer = (await control.preview(run))["cancel"]
+        assert offer.consequence == "Undoes row, saves partial work to thread"
+        await control.cancel(run)
+        await control.ended(run)
+
+        assert (await lines(control, run), undone) == (["row: undone"], ["row 7"])
 
 
 # ── when a person asks for it afterwards ─────────────────────────────────────────────────────

@@ -1,115 +1,173 @@
-"""A program that drives a twelve-step run of every effect class, and may be killed at any moment.
+"""Processes that drive runs and die. ``python worker.py`` is the one from which they are forked.
 
-    python worker.py FOLDER [start]
-
-What its tools do to the world is a line each in FOLDER/ledger. It ends when the run has.
+It reads one story a line, ``{"folder": …, "lives": [{…}, …]}``, and forks a process for it, which
+forks a process for each life, one after the other, and tells how each of them ended. Forked from an
+interpreter that has imported everything and started no thread, a life begins within milliseconds,
+and is still a process of its own that is really killed with -9.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-import msgspec
+from typing_extensions import override
 
-from midflight.control import Control, local
-from midflight.run import Run, agent
-from midflight.tools.base import Done, NotDone, Performed, tool
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.stores.base import Append, Committed, Submit
+from midflight.stores.sqlite import SqliteStore
+from midflight.stores.sqlite_writer import Job
+from scenarios import book, world
 
-FOLDER = Path(sys.argv[1])
-LEDGER = FOLDER / "ledger"
-
-
-def write(line: str) -> None:
-    """One line, whole or not at all, on the disk before we go on."""
-    handle = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(handle, f"{line}\n".encode())
-    os.close(handle)
+AT_ONCE = 4  # stories told at the same time
+LIFE_MAX_S = 20.0
 
 
-def applied(key: str) -> bool:
-    """What a provider that honours keys knows."""
-    lines = LEDGER.read_text().splitlines() if LEDGER.exists() else []
-    return any(line.split()[1] == key for line in lines)
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def pause() -> None:
-    await asyncio.sleep(0.01)
+class Deadly(SqliteStore):
+    """Kills its process at a position of the run's journal: just before it is written, or when it
+    is on the disk and nobody has been told."""
+
+    before = after = 0  # positions
+    appends = 0  # or: after so many appends of this life
+    later = 0.0  # not at once but so many seconds after that
+    head = 0
+
+    @override
+    async def append(self, decision: Append) -> Committed:
+        self._about_to_write(sum(len(entry.events) for entry in decision.entries))
+        return await super().append(decision)
+
+    @override
+    async def submit(self, request: Submit) -> Committed:
+        self._about_to_write(1)
+        return await super().submit(request)
+
+    def _about_to_write(self, events: int) -> None:
+        if self.before and self.head + events >= self.before:
+            die()
+
+    @override
+    def _deliver(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            mine = [r.position for r in job.result.records if r.journal == world.RUN]
+            if mine and not job.result.repeated:
+                self.head = max(mine)
+                self.appends -= 1
+                if (self.after and self.head >= self.after) or self.appends == 0:
+                    self._die()
+        super()._deliver(jobs)
+
+    def _die(self) -> None:
+        if not self.later:
+            die()
+        asyncio.get_running_loop().call_later(self.later, die)
 
 
-@tool(effect="read")
-async def fetch(what: str) -> str:
-    await pause()
-    return what.upper()
+async def live(life: dict[str, Any]) -> None:
+    """Drive the run of a story until it ends, or we do."""
+    place = book.folder() / "journals.db"
+    signals = (signal.SIGTERM,) if life.get("drains") else ()
+    async with Deadly.open(place) as store:
+        store.before, store.after = life.get("before", 0), life.get("after", 0)
+        store.appends, store.later = life.get("appends", 0), life.get("later", 0.0)
+        async with LocalEngine.open(
+            store, (world.clerk, world.builder), workdir=book.folder() / "work", signals=signals
+        ) as engine:
+            control = Control(store, engine)
+            await world.start(control, life["script"])
+            await world.until_over(control, life["script"])
 
 
-@tool(effect="write")
-async def upsert(what: str, idempotency_key: str) -> str:
-    await pause()
-    if not applied(idempotency_key):
-        write(f"upsert {idempotency_key}")
-    await pause()
-    return f"row of {what}"
+class Fatal:
+    """An engine that is never told: its process dies when a request is on record."""
+
+    async def ensure(self, run: str) -> None:
+        die()
 
 
-async def ask_the_ledger(performed: Performed) -> object:
-    return Done(f"sent {performed.args[0]}") if applied(performed.key) else NotDone()
+async def press(verb: str, run: str, **what: Any) -> None:
+    """Ask for something, and die when it is on the disk, before anybody is told."""
+    async with SqliteStore.open(book.folder() / "journals.db") as store:
+        control = Control(store, Fatal())
+        await getattr(control, verb)(run, **what)
 
 
-@tool(effect="once", check=ask_the_ledger)
-async def send(what: str, idempotency_key: str) -> str:
-    await pause()
-    write(f"send {idempotency_key}")
-    await pause()
-    return f"sent {what}"
+def forked(work: Callable[[], None]) -> int:
+    """Do it in a process of its own."""
+    if (child := os.fork()) > 0:
+        return child
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:  # noqa: BLE001 - the end of a process: written down for who looks
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
-@tool(effect="once")
-async def order(what: str, idempotency_key: str) -> str:
-    """Nobody but a person can say whether it happened."""
-    await pause()
-    write(f"order {idempotency_key}")
-    await pause()
-    return f"ordered {what}"
+def lived(folder: Path, life: dict[str, Any]) -> int:
+    """One life, from its fork to its end; how it ended."""
+
+    def work() -> None:
+        log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(log, 2)
+        os.environ |= {
+            book.FOLDER: str(folder),
+            book.DIES_AT: life.get("moment", ""),
+            book.DRIVER: str(os.getpid()),
+        }
+        asyncio.run(press(**life) if "verb" in life else live(life))
+
+    child, deadline = forked(work), time.monotonic() + LIFE_MAX_S
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGABRT)
+            deadline += LIFE_MAX_S
+        time.sleep(0.002)
 
 
-@agent()
-async def clerk(run: Run) -> list[object]:
-    results: list[object] = []
-    for round_ in range(3):
-        rows = await run.step("Fetch", fetch, f"customers {round_}")
-        results.append(await run.step("Upsert", upsert, rows))
-        results.append(await run.step("Send", send, rows))
-        results.append(await run.step("Order", order, rows))
-    return results
+def tell(story: dict[str, Any]) -> None:
+    """Live its lives until one sees the run's end, and say how they ended, in one line."""
+    folder = Path(story["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    endings: list[int] = []
+    for life in story["lives"]:
+        endings.append(lived(folder, life))
+        if (folder / "outcome").exists() or endings[-1] not in {0, -signal.SIGKILL}:
+            break
+    line = json.dumps({"folder": str(folder), "endings": endings})
+    os.write(1, f"{line}\n".encode())
 
 
-async def answer_from_the_ledger(control: Control, run: str) -> None:
-    """The person who is asked looks into the ledger, and tells the truth."""
-    async with control.watch(run) as news:
-        async for _ in news:
-            state = await control.state(run)
-            for question in state.questions.values():
-                key = state.effects[question.about].key
-                choice = "happened" if applied(key) else "again"
-                await control.answer(run, question.position, choice)
-            if not state.alive:
-                return
-
-
-async def main() -> None:
-    async with local(FOLDER / "journals.db", clerk, workdir=FOLDER / "work") as control:
-        if "start" in sys.argv:
-            await control.start(clerk, "work", key="one")
-        run = "r-library-one"
-        sys.stdout.write("driving\n")
-        sys.stdout.flush()
-        await answer_from_the_ledger(control, run)
-        result = await control.result(run)
-        (FOLDER / "result").write_bytes(msgspec.json.encode(result))
+def stories(lines: Iterable[str]) -> None:
+    """Tell some at a time, in the order in which they come."""
+    telling: set[int] = set()
+    for line in lines:
+        while len(telling) >= AT_ONCE:
+            telling.discard(os.wait()[0])
+        story = json.loads(line)
+        telling.add(forked(lambda story=story: tell(story)))  # type: ignore[misc]
+    for _ in range(len(telling)):
+        os.wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    stories(sys.stdin)

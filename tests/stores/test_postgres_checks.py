@@ -133,13 +133,13 @@ async def test_a_lease_is_held_from_when_its_renewal_was_sent_and_not_from_the_a
     store: PostgresStore, postgres_address: str, schema: str
 ) -> None:
     """A slow answer tells nothing new: the row expires when it would have anyway."""
-    lock, ttl = "SELECT FROM leases FOR UPDATE", 2.0
+    lock, ttl = "SELECT FROM leases FOR UPDATE", 3.0
     async with (
         PostgresStore.open(postgres_address, schema=schema, lease_s=ttl) as slow,
         slow.lease("d-1") as lease,
     ):
         async with not_committed(postgres_address, schema, lock):
-            await anyio.sleep(ttl / 3 + 0.5)  # the first renewal has waited for half a second
+            await anyio.sleep(ttl / 3 + 0.7)  # the first renewal has waited for so long
         await anyio.sleep(0.1)
         looks: list[tuple[bool, bool]] = []
         async with not_committed(postgres_address, schema, lock):  # and the next ones get nowhere

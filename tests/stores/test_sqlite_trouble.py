@@ -7,6 +7,7 @@ import os
 import shlex
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -240,3 +241,22 @@ def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room(tmp_
     full, *findings = done.stdout.splitlines()
     assert "the disk is full" in full
     assert findings == ["whole: True", "goes on: True"]
+
+
+async def test_a_read_that_was_given_up_is_over_before_what_it_reads_is_closed(
+    tmp_path: Path,
+) -> None:
+    """A connection that is closed under a running statement takes the interpreter with it."""
+    read: list[object] = []
+
+    async with SqliteStore.open(tmp_path / "journals.db") as store:
+
+        def slowly() -> None:
+            time.sleep(0.1)
+            read.append(store._db.execute("SELECT 1").fetchone())
+
+        with anyio.move_on_after(0.02):
+            await store._in_reader(slowly)
+        assert read == []
+
+    assert read == [(1,)]

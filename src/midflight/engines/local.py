@@ -9,14 +9,16 @@ may have died before telling anybody.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from signal import Signals
 from typing import Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
+from midflight.engines.leaving import leaving_on
 from midflight.errors import JournalNotFound, Refused, StoreError
 from midflight.executor.drive import Driver
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -72,16 +74,22 @@ class LocalEngine:
         ids: Ids = new_id,
         sweep_s: float = SWEEP_S,
         drain_s: float = DRAIN_S,
+        signals: Collection[Signals] = (),
     ) -> AsyncIterator[Self]:
-        """Drive runs of these agents for as long as the block runs."""
+        """Drive runs of these agents for as long as the block runs.
+
+        At its end runs are held with cause ``drain``, what is in flight has ``drain_s`` to end, and
+        the next start goes on. ``signals`` end the block: see ``leaving_on``.
+        """
         engine = cls(store, agents, Path(workdir), clock=clock, ids=ids, sweep_s=sweep_s)
-        async with store.lease(engine.name) as lease:
+        async with store.lease(engine.name) as lease, leaving_on(signals, drain_s) as block:
             engine._lease = lease
             async with owned_tasks() as tasks:
                 engine._tasks = tasks
                 tasks.start_soon(engine._keep_sweeping)
                 try:
-                    yield engine
+                    with block:
+                        yield engine
                 finally:
                     await engine._drain(drain_s)
 
@@ -103,6 +111,8 @@ class LocalEngine:
     async def _keep_sweeping(self) -> None:
         while True:
             await self._sweep()
+            for driver in filter(None, self._driving.values()):
+                driver.log.ask_again()  # a lease that is sure again is in no journal
             await anyio.sleep(self._sweep_s)
 
     async def _sweep(self) -> None:

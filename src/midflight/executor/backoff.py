@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 RETRY: Final = "retry:"  # the timers of steps that wait before they try again
-BACKOFF_S: Final = 0.5  # before the second try, and twice as long before each one after it
 
 
 def _timer(step: Step) -> str:
@@ -32,7 +31,7 @@ def back_off(step: Step, state: RunState) -> list[Event]:
     driver, timer = step.driver, _timer(step)
     if state.epoch != driver.epoch or state.phase not in {Phase.RUNNING, Phase.PAUSING}:
         return []
-    until = driver.clock() + BACKOFF_S * 2 ** driver.replay.timers[timer]
+    until = driver.clock() + step.tool.backoff * 2 ** driver.replay.timers[timer]
     return [e.TimerSet(epoch=driver.epoch, name=timer, until=until)]
 
 

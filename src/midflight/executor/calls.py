@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 from msgspec import Struct
 
-from midflight.errors import InvalidRequest
+from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
 from midflight.tools.base import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
 from midflight.tools.progress import Sink, listening, stop_listening
@@ -43,9 +43,10 @@ class Returned(Struct, frozen=True):
 
 
 class Raised(Struct, frozen=True):
-    """It failed by itself."""
+    """It failed by itself; or could not even begin."""
 
     error: BaseException
+    began: bool = True
 
 
 Ending = Aborted | Returned | Raised
@@ -102,7 +103,7 @@ class Call:
                 return self._aborted(error)
             if isinstance(error, TimeoutError) and limit.expired():
                 return Raised(TimeoutError(f"no end within {self.tool.timeout:g} s"))
-            return Raised(error)
+            return Raised(error, began=not self._was_refused(error))
         finally:
             stop_listening(listens)
             in_step.reset(mark)
@@ -110,6 +111,12 @@ class Call:
                 self._task.uncancel()
             self._task = None
             self._over.set()
+
+    def _was_refused(self, error: BaseException) -> bool:
+        """Whether its process never ran; from within it the same error has another cause."""
+        if self.tool.runs != "process" or isinstance(error.__cause__, CallFailed):
+            return False
+        return isinstance(error, ProcessNotStarted | CallRefused)
 
     def _aborted(self, error: BaseException) -> Aborted:
         match self.tool.runs:
@@ -148,12 +155,21 @@ class Call:
 
     async def abort(self, why: str) -> None:
         """End it, as gently as it lets us, and wait until it has ended."""
+        if self.begin_abort(why):
+            await self.see_out()
+
+    def begin_abort(self, why: str) -> bool:
+        """Tell it to end, at once and not in a turn of the loop. False where that cannot be."""
         if self._why or not self.running:
-            return
+            return False
         if self.tool.runs == "thread" and not self._door.acquire(blocking=False):
-            return  # a thread cannot be ended: it is in flight until it returns
+            return False  # a thread cannot be ended: it is in flight until it returns
         self._why = why
         self._cancel()
+        return True
+
+    async def see_out(self) -> None:
+        """Wait until what was told to end has ended; tell it again if need be."""
         began = anyio.current_time()
         with anyio.move_on_after(GRACE_S):
             await self._over.wait()

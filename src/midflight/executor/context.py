@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -31,14 +31,13 @@ PATIENCE: Final = 3  # signals raised before a function that catches them all wa
 
 
 class RunContext:
-    """The run of one call of an agent function."""
+    """The run of one call of an agent function; ``course`` is the last one that it has heard of."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._course = driver.course
         self._signals = 0
         self._seed = driver.replay.seed
-        self._chance = random.Random(self._seed)
+        self._chance: random.Random | None = None
         self.restored: Any = driver.restored
 
     def _draw_anew(self, step: str, found: bool) -> None:
@@ -49,8 +48,7 @@ class RunContext:
         replay = self._driver.replay
         seed = replay.new_seeds.get(step) if found else self._driver.run
         if replay.new_seeds and seed is not None and seed != self._seed:
-            self._seed = seed
-            self._chance.seed(seed)
+            self._seed, self._chance = seed, None
 
     @property
     def id(self) -> str:
@@ -61,7 +59,7 @@ class RunContext:
     def brief(self) -> str:
         """See ``Run.brief``."""
         refuse_inside_a_step("run.brief")
-        return self._driver.replay.brief
+        return self._driver.brief
 
     @property
     def input(self) -> Any:
@@ -87,7 +85,7 @@ class RunContext:
         what = self._what(key, f"{name}:{values.digest(bytes(given))}", is_reusable(tool))
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
-        record = driver.replay.claim(identity)
+        record = await self._on_record(identity, name)
         self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
@@ -98,19 +96,35 @@ class RunContext:
             return await self._from_record(name, record, kind)
         step = Step(
             driver,
-            what,
             identity,
             name,
             tool,
             call=(args, kwargs),
             given=given,
-            course=self._course,
+            course=driver.heard,
             refreshing=outdated,
         )
         driver.steps.add(step)
         driver.tasks.start_soon(step.perform)
         driver.log.stir()
         return values.decode(bytes(await self._result(step)), kind)
+
+    async def _on_record(self, identity: str, name: str) -> Record | None:
+        """What is on record for a step, when it is its turn.
+
+        Where the function has given up waiting before, it waits again until it does so again.
+        """
+        driver, replay = self._driver, self._driver.replay
+
+        def its_turn() -> bool:
+            left = identity in replay.left or replay.is_told(identity)
+            return not left and (replay.find(identity) is None or replay.is_next(identity))
+
+        if not its_turn():
+            async with self._waiting(identity, name) as course:
+                await driver.log.until(lambda: its_turn() or driver.is_told(course))
+                driver.raise_if_told(course)
+        return replay.claim(identity)
 
     def _what(self, key: str, unkeyed: str, reusable: bool = True) -> str:
         return f"{KEYED}{key}" if key else self._driver.replay.scoped(unkeyed, reusable=reusable)
@@ -127,17 +141,17 @@ class RunContext:
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
         if record.error:
             raise StepFailed(name, record.error)
-        if record.blob is not None:
-            return values.decode(await self._driver.store.blob(record.blob.hash), kind)
-        return values.decode(bytes(record.result), kind)
+        return values.decode(bytes(await self._driver.raw(record)), kind)
 
     async def _result(self, step: Step) -> Any:
         try:
             return await step.future
-        except Signal as signal:
-            raise self._noted(signal) from None
+        except Signal:
+            self._note()
+            raise
         except asyncio.CancelledError:  # the function's own timeout, or its end
-            step.give_up()
+            if step.future.cancelled():
+                step.give_up()
             raise
 
     async def spawn(
@@ -158,10 +172,9 @@ class RunContext:
         given = values.encode(f"spawn {called}", "its input", input)
         digest = values.digest(brief.encode() + bytes(given))
         what = self._what(key, f"spawn:{called}:{digest}")
-        step = self._driver.replay.identity(what)
-        with self._noting():
+        async with self._turn(what, f"spawn {called}") as (step, course):
             return await children.spawn(
-                self._driver, step, agent, brief, given=given, limits=limits, course=self._course
+                self._driver, step, agent, brief, given=given, limits=limits, course=course
             )
 
     # ── people ───────────────────────────────────────────────────────────────────────────────
@@ -173,7 +186,7 @@ class RunContext:
         await self._driver.log.decide(
             lambda s: (
                 [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
-                if s.plan != steps and self._driver.may_start(self._course)
+                if s.plan != steps and self._driver.may_start(self._driver.heard)
                 else []
             )
         )
@@ -226,9 +239,8 @@ class RunContext:
         driver = self._driver
         about = values.digest(bytes(values.encode(kind, "its schema", schema)))
         what = self._what("", f"{kind}:{message}:{about}")
-        step = driver.replay.identity(what)
         expires_at = None if expires_in is None else driver.clock() + expires_in
-        try:
+        async with self._turn(what, f"the question {message!r}") as (step, course):
             return await driver.ask(
                 step,
                 kind,
@@ -236,31 +248,29 @@ class RunContext:
                 schema=schema,
                 expires_at=expires_at,
                 answerers=tuple(answerers),
+                course=course,
             )
-        except Signal as signal:
-            if isinstance(signal, Redirected):
-                driver.replay.forget_turn(what)
-            raise self._noted(signal) from None
 
     async def inbox(self) -> list[Message]:
         """See ``Run.inbox``."""
         refuse_inside_a_step("run.inbox")
         await self._listen()
-        step = self._driver.replay.identity(self._what("", "inbox", reusable=False))
-        with self._noting():
-            return await talk.take_messages(self._driver, step, self._course)
+        what = self._what("", "inbox", reusable=False)
+        async with self._turn(what, "the inbox") as (step, course):
+            return await talk.take_messages(self._driver, step, course)
 
     async def say(self, text: str) -> None:
         """See ``Run.say``."""
         refuse_inside_a_step("run.say")
         await self._listen()
         what = self._what("", f"say:{values.digest(text.encode())}")
-        with self._noting():
-            await talk.say(self._driver, self._driver.replay.identity(what), text, self._course)
+        async with self._turn(what, "something to say") as (step, course):
+            await talk.say(self._driver, step, text, course)
 
     def notices(self) -> list[str]:
         """See ``Run.notices``."""
-        return [text for _, text in self._driver.log.state.notices]
+        replay = self._driver.replay
+        return [text for at, text in replay.notices if at <= replay.now]
 
     # ── the world, time, chance ──────────────────────────────────────────────────────────────
 
@@ -268,31 +278,30 @@ class RunContext:
         """See ``Run.guard``."""
         refuse_inside_a_step("run.guard")
         await self._listen()
-        with self._noting():
-            await self._driver.guards.take(guard, self._course)
+        async with self._turn(f"guard:{guard.name}", f"a guard: {guard.name}") as (_, course):
+            await self._driver.guards.take(guard, course)
 
     async def snapshot(self, state: Any) -> None:
         """See ``Run.snapshot``."""
         refuse_inside_a_step("run.snapshot")
         await self._listen()
         driver = self._driver
-        if driver.steps:
-            open_ones = ", ".join(sorted(step.name for step in driver.steps))
+        if driver.steps or driver.waiting:
+            names = [*(step.name for step in driver.steps), *driver.waiting.values()]
+            open_ones = ", ".join(sorted(names))
             raise InvalidRequest(f"run.snapshot while steps are open: {open_ones}. Nothing saved.")
         saved = e.StateSaved(
             epoch=driver.epoch, state=values.encode("snapshot", "the state", state)
         )
-        with self._noting():
+        async with self._turn("snapshot", "a snapshot") as (_, course):
             while True:
-                await driver.gate(self._course)
+                await driver.gate(course)
                 if await driver.log.decide(
-                    lambda s: (
-                        [*driver.wait_over(s), saved] if driver.may_start(self._course) else []
-                    )
+                    lambda s: [*driver.wait_over(s), saved] if driver.may_start(course) else []
                 ):
                     break
         self._seed = driver.replay.seed
-        self._chance = random.Random(self._seed)
+        self._chance = None
 
     def now(self) -> float:
         """See ``Run.now``."""
@@ -300,31 +309,57 @@ class RunContext:
 
     def random(self) -> random.Random:
         """See ``Run.random``."""
+        if self._chance is None:  # made when asked for: it weighs 3 kB, and few agents do
+            self._chance = random.Random(self._seed)
         return self._chance
 
     def uuid(self) -> UUID:
         """See ``Run.uuid``."""
-        return UUID(int=self._chance.getrandbits(128), version=4)
+        return UUID(int=self.random().getrandbits(128), version=4)
 
     # ── signals ──────────────────────────────────────────────────────────────────────────────
 
     async def _listen(self) -> None:
         """Raise what has to be told; a function that will not hear it waits for ever."""
-        if self._signals >= PATIENCE and self._driver.told is not None:
+        driver = self._driver
+        if self._signals >= PATIENCE and driver.told is not None:
             await anyio.sleep_forever()
-        with self._noting():
-            self._driver.raise_if_told(self._course)
-
-    @contextmanager
-    def _noting(self) -> Iterator[None]:
+        driver.note_call()
         try:
-            yield
-        except Signal as signal:
-            raise self._noted(signal) from None
+            driver.raise_if_told(driver.heard)
+        except Signal:
+            self._note()
+            raise
 
-    def _noted(self, signal: Signal) -> Signal:
-        if isinstance(signal, Redirected):
-            self._course = self._driver.course
-        else:
-            self._signals += 1
-        return signal
+    @asynccontextmanager
+    async def _turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
+        """One call that may wait and is no step: its identity, and the course it is made on."""
+        driver = self._driver
+        identity = driver.replay.identity(what)
+        async with self._waiting(identity, called) as course:
+            await driver.log.until(
+                lambda: not driver.replay.is_told(identity) or driver.is_told(course)
+            )
+            driver.raise_if_told(course)
+            yield identity, course
+
+    @asynccontextmanager
+    async def _waiting(self, identity: str, called: str) -> AsyncIterator[int]:
+        """While a call waits it can be told things; the course it is made on."""
+        driver = self._driver
+        driver.waiting[identity] = called
+        driver.log.stir()
+        try:
+            yield driver.heard
+        except Signal as signal:
+            if isinstance(signal, Redirected):
+                driver.replay.forget_turn(identity)
+            self._note()
+            raise
+        finally:
+            del driver.waiting[identity]
+            driver.log.stir()
+
+    def _note(self) -> None:
+        """Once more it was told to stop: whether it hears that is up to it, but not for ever."""
+        self._signals += self._driver.told is not None

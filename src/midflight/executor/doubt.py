@@ -22,7 +22,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL
 from midflight.tools.base import Done, NotDone, Performed, Tool, Unclear
-from midflight.tools.secret import from_stored
+from midflight.tools.secret import from_stored, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
@@ -58,14 +58,15 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     A try that has ``failed`` by itself and is proven not done counts as one; what was cut off by a
     crash, an abort or a stop does not, nor does what a person wants done again.
     """
-    recent = step.driver.clock() - begun.at <= step.tool.key_ttl
+    first, *_ = step.driver.replay.attempts_of(step.identity)  # a repeat makes no key younger
+    recent = step.driver.clock() - first.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
         return True  # the same key makes a repeat harmless
     answer, how = await _check(step, begun), "check"
     if isinstance(answer, Unclear):
         answer, how = await _ask_person(step, begun.position, answer.why), "person"
     if isinstance(answer, Done):
-        result = values.encode(step.name, "its result", answer.result)
+        result = values.encode_result(step.name, answer.result)
         await _learn(step, begun.position, Outcome.DONE, result, how)
         return False
     counts = bool(failed) and how == "check"
@@ -92,7 +93,7 @@ async def _check(step: Step, begun: Begun) -> Any:
             case Returned(value=NotDone()) | Raised(error=NotDone()):
                 return NotDone()
             case Raised(error=error):
-                return Unclear(f"its check failed: {type(error).__name__}: {error}")
+                return Unclear(f"its check failed: {values.words(error)}")
             case Returned():
                 return Unclear("its check gave no answer")
             case Aborted():
@@ -106,6 +107,7 @@ def _as_read(check: Any) -> Tool:
 
 
 async def _ask_person(step: Step, attempt: int, why: str) -> Any:
+    why = hide(why)
     message = f"It is not known whether this happened: {step.noun}. {why}".strip()
     answer = await step.ask(f"doubt:{attempt}", "doubt", message, choice_of(CHOICES), about=attempt)
     choice = values.decode(answer.payload) if answer.by else "fail"
@@ -141,37 +143,75 @@ async def wanted_twice(step: Step) -> Raw | None:
 
     As well, or instead of it? Gives the earlier result if that is to stand for this step.
     """
-    earlier = _earlier(step)
+    name = f"again:{step.identity}"
+    earlier = _asked_about(step, name) or _earlier(step)
     if earlier is None:
         return None
     await step.may_start()
     message = f"{step.noun} was done before the redirect, with other arguments. Do this too?"
-    answer = await step.ask(
-        f"again:{step.identity}", "again", message, choice_of(AS_WELL), about=earlier.position
-    )
+    answer = await step.ask(name, "again", message, choice_of(AS_WELL), about=earlier.position)
     match values.decode(answer.payload) if answer.by else "keep":
         case "as well":
-            step.driver.as_well.add(step.name)
+            return None
         case "undo":
-            await step.may_start()
-            effect = step.driver.log.state.effects[earlier.position]
-            await undo_now(step.driver, effect)
-            if not effect.undone:
-                return await step.record(NULL, f"{step.noun}: the earlier one could not be undone")
+            return await _undone(step, earlier)
         case _:
-            record = step.driver.replay.records[earlier.event.step]
-            return await step.record(record.result, record.error)
+            record = step.driver.replay.outcomes[earlier.position]
+            return await step.record(await step.driver.raw(record), record.error)
+
+
+async def _undone(step: Step, earlier: Begun) -> Raw | None:
+    """Undo the earlier one first; a stop in between is waited out."""
+    effect = step.driver.log.state.effects[earlier.position]
+    while effect.can_be_undone and effect.undone is None:
+        await step.may_start()
+        await undo_now(step.driver, effect)
+    if not effect.undone:
+        return await step.record(NULL, f"{step.noun}: the earlier one could not be undone")
     return None
+
+
+def _asked_about(step: Step, name: str) -> Begun | None:
+    """What this step has asked about before a crash: an answer is about that and nothing else."""
+    replay = step.driver.replay
+    if name not in replay.questions or replay.attempts_of(step.identity):
+        return None
+    return replay.begun(replay.asked[replay.questions[name]].about)
 
 
 def _earlier(step: Step) -> Begun | None:
-    """The settled attempt of an earlier brief that this one resembles."""
+    """The settled attempt of an earlier brief that this one resembles.
+
+    Rather one that this brief has not asked for.
+    """
     replay, state = step.driver.replay, step.driver.log.state
-    once = step.tool.effect is Effect.ONCE and step.name not in step.driver.as_well
-    if not replay.redirected_at or not once or replay.attempts_of(step.identity):
+    once = step.tool.effect is Effect.ONCE
+    if not once or replay.attempts_of(step.identity) or _as_well(step):
         return None
-    for effect in reversed(state.effects.values()):
-        stands = effect.outcome is Outcome.DONE and not effect.undone and not effect.child
-        if effect.name == step.name and stands and effect.position < replay.redirected_at:
-            return replay.begun(effect.position)
-    return None
+    alike = [
+        effect
+        for effect in state.effects.values()
+        if effect.name == step.name
+        and effect.course < state.entered_course
+        and effect.outcome is Outcome.DONE
+        and not effect.undone
+        and not effect.child
+    ]
+    if not alike:
+        return None
+    nearest = max(alike, key=lambda effect: (effect.reused < state.entered_course, effect.position))
+    return replay.begun(nearest.position)
+
+
+def _as_well(step: Step) -> bool:
+    """Whether a person has said, of this course and of a step of this name: do it as well."""
+    replay = step.driver.replay
+    return any(
+        asked.kind == "again"
+        and position > replay.redirected_at
+        and replay.begun(asked.about).event.name == step.name
+        and (answer := replay.answers.get(position)) is not None
+        and answer.by
+        and values.decode(answer.payload) == "as well"
+        for position, asked in replay.asked.items()
+    )

@@ -7,7 +7,8 @@ logbook, so the pilot decides on one state and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,7 @@ from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
-from midflight.executor.replay import Answered, Record, Replay
+from midflight.executor.replay import WITHDRAWN, Answered, Record, Replay
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -33,7 +34,7 @@ from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal, Stopped
 from midflight.stores.base import PAGE, Lease, Store, Watch
 
-REPLAY_S: Final = 0.25  # a function that asks for nothing on record for so long has changed
+REPLAY_S: Final = 1.0  # a function that waits for so long without asking for more has changed
 
 
 Move = Callable[["Driver"], Awaitable[None]]
@@ -70,9 +71,14 @@ class Driver:
         self.log = Logbook(store, state, ids)
         self.replay = Replay()
         self.steps: set[Step] = set()
-        self.course = 0
+        self.under_way: set[Step] = set()  # those of them that a cap has let through
+        self.course = 0  # redirects that were told
+        self.heard = 0  # of them the function has heard
+        self.brief = ""  # as the function sees it
+        self.waiting: dict[str, str] = {}  # calls of the function that are no steps, by identity
         self.told: Signal | None = None
         self.asking = 0
+        self._expecting = 0
         self._asked: set[str] = set()  # what is being asked now, by its step
         self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
@@ -82,8 +88,6 @@ class Driver:
         self.guards = Guards(self)
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
-        self.adopted: dict[str, str] = {}  # children of a run that this one was forked from
-        self.as_well: set[str] = set()  # steps of which a person said: do it as well
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
         self.function = AgentCall(self)
         self.over = False  # nothing is left to do here
@@ -124,8 +128,7 @@ class Driver:
 
     def movable(self, course: int, *, replaying: bool = False) -> bool:
         """Whether somebody at a gate has something to do: start, or be told."""
-        told = self.told is not None or course != self.course
-        return told or self.may_start(course, replaying=replaying)
+        return self.is_told(course) or self.may_start(course, replaying=replaying)
 
     async def gate(self, course: int) -> None:
         """Wait until something may begin. Raises what the function has to be told."""
@@ -148,21 +151,64 @@ class Driver:
         if self.told is not None:
             raise self.told
         if course != self.course:
-            raise Redirected(self.replay.brief)
+            self.heard, self.brief = self.course, self.replay.brief
+            raise Redirected(self.brief)
+
+    @property
+    def calls(self) -> set[str]:
+        """The calls of the function that wait for something."""
+        return {step.identity for step in self.steps} | self.waiting.keys()
+
+    def tell_redirect(self) -> None:
+        """The calls that waited raise it, or else the next one; the others are not disturbed."""
+        told = self.replay.redirect()
+        self.function.redirected(told.brief)
+        self.course += 1
+        if told.calls:
+            self.heard = self.course
+            for step in self.steps:
+                if step.identity not in told.calls:  # asked for since
+                    step.course = self.course
+        self.log.stir()
+
+    def note_call(self) -> None:
+        """The function makes a call. At replay it hears of a redirect at the same one."""
+        moves = self.log.state.phase is Phase.RUNNING
+        if moves and self.replay.tells and self.replay.redirect_due(self.calls):
+            self.tell_redirect()
+        self.replay.calls += 1
 
     def wait_over(self, state: RunState) -> list[Event]:
         """What must stand before anything that happens in a run that waits."""
         waits = state.phase is Phase.WAITING and not self.lost
         return [e.WaitEnded(epoch=self.epoch)] if waits else []
 
+    def still_moves(self, state: RunState) -> bool:
+        """For a decision inside the store: whether the run, as it is there, is ours and moves."""
+        moving = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
+        return moving and state.epoch == self.epoch
+
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """While inside, the function waits for something other than a person."""
+        self._expecting += 1
+        try:
+            yield
+        finally:
+            self._expecting -= 1
+            self.log.stir()
+
     def look_again(self) -> None:
         """Take in what was published here already, without an await."""
         self.log.absorb(self._watch.ready())
 
+    async def raw(self, record: Record) -> Raw:
+        """The stored value of a record, from its row or from its blob."""
+        return Raw(await self.store.blob(record.blob.hash)) if record.blob else record.result
+
     async def value(self, record: Record) -> Any:
-        """The value of a record, from its row or from its blob."""
-        raw = bytes(record.result)
-        return values.decode(await self.store.blob(record.blob.hash) if record.blob else raw)
+        """The value of a record."""
+        return values.decode(bytes(await self.raw(record)))
 
     async def ask(
         self,
@@ -175,6 +221,7 @@ class Driver:
         answerers: tuple[str, ...] = (),
         about: int = 0,
         replaces: str = "",
+        course: int | None = None,
     ) -> Answered:
         """Open a question under a step's name, or find it again; wait for its answer.
 
@@ -182,7 +229,7 @@ class Driver:
         """
         if (before := self.replay.given_before.get(step)) is not None:
             return before
-        course = self.course
+        course = self.course if course is None else course
         asked = e.QuestionOpened(
             epoch=self.epoch,
             kind=kind,
@@ -211,11 +258,11 @@ class Driver:
             question = None
             while question is None or self.replay.questions.get(step) != question:  # or withdrawn
                 while step not in self.replay.questions:
-                    await self.log.until(lambda: self._told(course) or self._may_ask(course))
+                    await self.log.until(lambda: self.is_told(course) or self._may_ask(course))
                     self.raise_if_told(course)
                     await self.log.decide(opened)
                 question = self.replay.questions[step]
-                await self.log.until(partial(self._heard, question, course))
+                await self.log.until(partial(self._hears, question, course))
                 self.raise_if_told(course)
         finally:
             self.asking -= 1
@@ -225,8 +272,19 @@ class Driver:
         self.replay.learn(answer.at)
         return answer
 
-    def _heard(self, question: int, course: int) -> bool:
-        return question in self.replay.answers or self._told(course)
+    async def withdraw(self, step: str) -> None:
+        """Nobody waits for the answer any more."""
+        question = self.replay.questions.get(step)
+        why = f"{WITHDRAWN}: not waited for any more"
+
+        def closed(state: RunState) -> list[Event]:
+            asked = question in state.questions and not self.lost
+            return [e.QuestionClosed(question=question, why=why)] if question and asked else []
+
+        await self.log.decide(closed)
+
+    def _hears(self, question: int, course: int) -> bool:
+        return question in self.replay.answers or self.is_told(course)
 
     def unasked(self, state: RunState) -> list[int]:
         """Questions that the function asked before it came back, and does not ask any more."""
@@ -234,7 +292,8 @@ class Driver:
         ours = {position: step for position, step in asked.items() if step}
         return [position for position, step in ours.items() if step not in self._asked]
 
-    def _told(self, course: int) -> bool:
+    def is_told(self, course: int) -> bool:
+        """Whether a call made on this course has something to hear."""
         return self.told is not None or course != self.course
 
     def _may_ask(self, course: int) -> bool:
@@ -251,6 +310,7 @@ class Driver:
             raw = await self.store.blob(saved.blob.hash) if saved.blob else bytes(saved.state)
             self.restored = values.decode(raw)
         self.replay.enter()
+        self.brief, self.heard = self.replay.brief, self.course
         self.guards.enter()
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
@@ -343,16 +403,13 @@ class Driver:
         ended = self.function.ended
         if ended is None:
             return moves.enter
-        if self.steps or not self.quiet:  # begun by it, and not waited for
-            self.abort("the agent's function has ended", effects=False)
-            return None
         if self.replay.redirect_due(()):
             return moves.tell_redirect
         by_itself = not isinstance(ended, Signal)
-        return stale.hold_for_code if by_itself and self.replay.unfinished else moves.finish
+        return stale.hold_for_end if by_itself and self.replay.unfinished else moves.finish
 
     def _while_running(self) -> Move | None:
-        if self.replay.redirect_due(step.identity for step in self.steps):
+        if self.replay.tells and self.replay.redirect_due(self.calls):
             return moves.tell_redirect
         if self._must_look:
             return Driver._check_guards
@@ -394,7 +451,8 @@ class Driver:
     def only_asks(self) -> bool:
         """Everything that goes on here waits for a person."""
         working = [step for step in self.steps if not (step.asking or step.idle)]
-        return self.asking > 0 and bool(self.log.state.questions) and not working and self.quiet
+        asks = self.asking > 0 and not self._expecting and bool(self.log.state.questions)
+        return asks and not working and self.quiet
 
     def _hushed(self, why: str) -> bool:
         """Abort reads and model calls, unless in boundary mode; true when all is quiet."""
@@ -406,10 +464,11 @@ class Driver:
         """End what is inside a tool: reads and model calls, and effects too if it must be."""
         for step in self.steps:
             call = step.call
-            if call is None or not call.running or call.aborting or call.tool.irreversible:
+            if call is None or call.tool.irreversible:
                 continue
-            if effects or call.tool.effect in {Effect.READ, Effect.MODEL}:
-                self.tasks.start_soon(call.abort, why)
+            harmless = call.tool.effect in {Effect.READ, Effect.MODEL}
+            if (effects or harmless) and call.begin_abort(why):
+                self.tasks.start_soon(call.see_out)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""
@@ -426,13 +485,29 @@ class Driver:
         return self._next_move() is not None or self._patience() is not None
 
     def _patience(self) -> float | None:
-        state, now = self.log.state, self.clock()
+        now = self.clock()
         moments = [max(0.0, until - now) for until in self._deadlines()]
         if self.rests and self.agent.evict_after is not None:
             moments.append(self.agent.evict_after)
-        if self.replay.unfinished and state.phase is Phase.RUNNING and self.quiet:
-            moments.append(REPLAY_S)
+        if self._astray:
+            left = [self.replay.left[step].waited for step in self._left_again]
+            moments.append(REPLAY_S + max(left, default=0.0))
         return min(moments, default=None)
+
+    @property
+    def _astray(self) -> bool:
+        """The function waits for what was not on its way, and not for what was.
+
+        As long as it is busy with something of its own it may still come to it.
+        """
+        waits = self.replay.unfinished and bool(self.steps or self.waiting)
+        still = self.log.state.phase is Phase.RUNNING and self.quiet
+        return still and (waits or bool(self._left_again))
+
+    @property
+    def _left_again(self) -> list[str]:
+        """Calls that it gave up at that time, and not yet now."""
+        return [call for call in self.waiting if call in self.replay.left]
 
     def _deadlines(self) -> list[float]:
         """When this task has to do something. Windows and back-offs are their steps' own."""
@@ -448,15 +523,23 @@ class Driver:
         return self.log.state.phase in {Phase.PAUSED, Phase.WAITING} and self.quiet
 
     async def _time_has_passed(self) -> None:
-        state, now = self.log.state, self.clock()
         if self.wakes:
             return
-        if any(until <= now for until in self._deadlines()):
+        if any(until <= self.clock() for until in self._deadlines()):
             await moves.close_expired(self)
-        elif self.replay.unfinished and state.phase is Phase.RUNNING:
-            await stale.hold_for_code(self)
+        elif self._astray:
+            if self.replay.give_in_any_order():
+                self.log.stir()
+            elif await self._is_still():
+                await stale.hold_for_code(self, self._left_again)
         elif self.rests and self.agent.evict_after is not None:
             await moves.evict(self)
+
+    async def _is_still(self) -> bool:
+        """Look again: a loop that was busy gets round to the function only after its timers."""
+        with anyio.move_on_after(REPLAY_S / 5) as waited:
+            await self.log.next_change()
+        return waited.cancelled_caught
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""

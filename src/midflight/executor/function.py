@@ -45,7 +45,7 @@ class AgentCall:
         self._driver.tasks.start_soon(self._call, context)
 
     def redirected(self, brief: str) -> None:
-        """It was told of a new course; one that had come to its end by then has not heard it."""
+        """There is a new course; one that had come to its end by then has not heard of it."""
         if self.ended is not None and not isinstance(self.ended, Signal):
             self.ended = Redirected(brief)
 
@@ -65,7 +65,7 @@ class AgentCall:
                 await settle_with_the_past(driver)
             calling = driver.agent.function(context)
             value = await detachable(calling, lambda: self._abandoned)
-            self.ended = values.encode(driver.agent.name, "its result", value)
+            self.ended = values.encode_result(driver.agent.name, value)
         except asyncio.CancelledError as error:
             if being_ended():
                 raise
@@ -74,6 +74,8 @@ class AgentCall:
             self.ended = _unwrapped(error)
         finally:
             self.running = False
+            if driver.heard != driver.course:
+                self.redirected(driver.replay.brief)
             driver.log.stir()
 
     async def unwind(self) -> None:

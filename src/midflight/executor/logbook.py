@@ -37,6 +37,7 @@ class Logbook:
         self._store = store
         self._ids = ids
         self._turn = anyio.Lock(fast_acquire=True)  # or each append would cost a turn of the loop
+        self._changes = 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def absorb(self, records: Iterable[Recorded]) -> None:
@@ -57,6 +58,11 @@ class Logbook:
         Asked here, and not by each in its own task: a step changes things several times, and
         waking a task only to let it wait again is what a small step would spend its time on.
         """
+        self._changes += 1
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Wake those whose condition holds by now, also by what is in no journal: time, a lease."""
         for waiter, ready in list(self._waiting.items()):
             if ready():
                 del self._waiting[waiter]
@@ -65,7 +71,8 @@ class Logbook:
 
     async def next_change(self) -> None:
         """Wait for the next change, of the journal or of what steps do."""
-        await self._wait(lambda: True)
+        before = self._changes
+        await self._wait(lambda: self._changes != before)
 
     async def until(self, ready: Callable[[], bool]) -> None:
         """Wait until something has changed for good. Bounded by the driver that owns the caller."""

@@ -6,11 +6,13 @@ since: between choosing a move and making it a person may have pressed a button.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
+from midflight.executor import values
 from midflight.executor.backoff import RETRY
+from midflight.executor.children import end
 from midflight.executor.replay import REDIRECTED, WITHDRAWN
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
@@ -22,6 +24,8 @@ from midflight.run import Evicted, Redirected, Signal, Stopped
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
+
+HELD: Final = {"stale", "cap"}  # questions of holds, which another course does not lift
 
 
 async def settle_orphans(driver: Driver) -> None:
@@ -42,7 +46,8 @@ async def enter(driver: Driver) -> None:
     if log.state.phase is Phase.QUEUED or not log.state.entered:
         await log.decide(lambda s: [e.RunEntered(epoch=epoch)] if s.phase is Phase.QUEUED else [])
     elif Cause.DRAIN in log.state.holds:
-        await log.decide(lambda s: [e.HoldLifted(cause=Cause.DRAIN)])
+        lifted = e.HoldLifted(cause=Cause.DRAIN)
+        await log.decide(lambda s: [lifted] if Cause.DRAIN in s.holds else [])
     if log.state.phase is not Phase.RUNNING or driver.lost:
         return
     await driver.restore()
@@ -51,6 +56,7 @@ async def enter(driver: Driver) -> None:
 
 async def deliver(driver: Driver) -> None:
     """Tell the function of the new course; it goes on by itself or is called again."""
+    replay = driver.replay
 
     def delivered(state: RunState) -> list[Event]:
         if "redirect" not in state.pending.values() or state.redirect is None:
@@ -59,15 +65,21 @@ async def deliver(driver: Driver) -> None:
         if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.quiet:
             return []
         given_up = [name for name in state.timers if name.startswith(RETRY)]
+        asked = [question for question, asks in state.questions.items() if asks.kind not in HELD]
         return [
             *(e.TimerCleared(epoch=driver.epoch, name=name) for name in given_up),
+            *(
+                e.QuestionClosed(question=question, why=f"{WITHDRAWN}: redirected")
+                for question in asked
+            ),
             e.RedirectDelivered(
                 epoch=driver.epoch,
                 upto=state.head,
                 brief=text,
                 profile=profile,
                 diff=one_line(state.brief, text),
-                calls=tuple(sorted(step.identity for step in driver.steps)),
+                calls=tuple(sorted(call for call in driver.calls if not replay.is_done(call))),
+                after=replay.calls,
             ),
         ]
 
@@ -75,11 +87,8 @@ async def deliver(driver: Driver) -> None:
 
 
 async def tell_redirect(driver: Driver) -> None:
-    """Every call that waits is told, and from here on the function sees the new brief."""
-    driver.replay.redirect()
-    driver.function.redirected(driver.replay.brief)
-    driver.course += 1
-    driver.log.stir()
+    """The function is told of the new course."""
+    driver.tell_redirect()
 
 
 async def pause(driver: Driver) -> None:
@@ -129,9 +138,12 @@ async def finish(driver: Driver) -> None:
         driver.function.forget()
         driver.told = None
         return
+    await _settle_forgotten(driver)
+    if driver.steps:
+        return
     await compensate(driver)
     failed = isinstance(ended, BaseException)
-    words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
+    words = values.words(ended) if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL
 
     def finished(state: RunState) -> list[Event]:
@@ -143,7 +155,7 @@ async def finish(driver: Driver) -> None:
             e.DriverReleased(epoch=driver.epoch, why=outcome),
         ]
 
-    if await driver.log.decide(finished):
+    if await end(driver, finished):
         driver.over = True
 
 
@@ -156,8 +168,21 @@ async def _enter_again(driver: Driver) -> None:
         return [again] if moves else []
 
     if await driver.log.decide(entered):
+        driver.told = None
         await driver.restore()
         driver.call_function()
+
+
+async def _settle_forgotten(driver: Driver) -> None:
+    """Steps that the function did not wait for: reads are ended, effects come to their end."""
+    driver.tell(Stopped("its function has ended"))
+    driver.abort("its function has ended", effects=False)
+    log = driver.log
+
+    def disturbed() -> bool:
+        return log.state.phase is not Phase.RUNNING or bool(log.state.pending) or driver.lost
+
+    await log.until(lambda: not driver.steps or disturbed())
 
 
 async def undo_on_request(driver: Driver) -> None:

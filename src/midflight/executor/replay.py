@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Collection
+from heapq import heappop
 from typing import Final
 
 import msgspec
@@ -67,17 +68,18 @@ class Begun(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """A redirect that was delivered to the calls that waited."""
+    """A redirect that was delivered to the calls that waited, or else to the next one."""
 
     position: int
     brief: str
-    calls: frozenset[str]
+    calls: frozenset[str] = frozenset()
+    after: int = 0
 
 
 class Replay:
     """Fed with every event of the run, in order; asked by its steps."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - each a thing that the function can ask for
         self.records: dict[str, Record] = {}
         self.outcomes: dict[int, Record] = {}  # of attempts that were done, also before a snapshot
         self.undoing: set[int] = set()  # effects whose undo was begun and may have done something
@@ -89,23 +91,28 @@ class Replay:
         self.asked: dict[int, e.QuestionOpened] = {}
         self.answers: dict[int, Answered] = {}
         self.guards: Counter[str] = Counter()  # how often each was set since the function's start
+        self.left: dict[str, e.StepLeft] = {}  # steps that the function gave up waiting for
         self.guards_inherited = False
         self.guarded_at: dict[str, tuple[str, int]] = {}  # where each was first noted
         self.stale_question: int | None = None
         self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
         self.taken: dict[str, e.MessagesTaken] = {}
         self.spawned: dict[str, e.ChildSpawned] = {}
+        self.children_ended: dict[str, tuple[float, str]] = {}  # when and how
         self.timers: Counter[str] = Counter()  # how often each was set
         self.texts: dict[str, str] = {}  # what steps without a record have said so far
         self.history: deque[Call] = deque(maxlen=HISTORY)
         self.calls_made = 0
         self.nudged_at: int | None = None
+        self.calls = 0  # that the function has made since its start
+        self.notices: list[tuple[float, str]] = []
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
         self.seed = ""  # of the chances that the function begins with
         self.new_seeds: dict[str, str] = {}  # after the last step of another run: the next chances
         self._unlike = 0  # from here on what is not reusable is another step than before
         self._base = 0
+        self._order: list[tuple[int, str]] = []  # records that are still to be given, as they came
         self._began = ("", 0.0)  # brief and time where the function starts
         self._forked = False
         self._latest = ""
@@ -114,13 +121,15 @@ class Replay:
         self._doubts: dict[str, int] = {}
         self._undos: dict[int, int] = {}
         self._reused: set[str] = set()
+        self._excused: set[str] = set()  # a person has said to go on without them
         self._begun: dict[int, Begun] = {}
         self._by_step: dict[str, list[int]] = {}
         self._occurrences: dict[str, int] = {}
+        self._free: dict[str, list[int]] = {}  # turns that were taken and not used
 
     # ── listening ────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, found: Recorded) -> None:  # noqa: C901 - one arm an event
+    def hear(self, found: Recorded) -> None:  # noqa: C901, PLR0915 - one arm an event
         """Note what an event says about the function's way."""
         event, position = found.event, found.position
         match event:
@@ -130,25 +139,37 @@ class Replay:
             case e.AttemptSettled() | e.LateOutcome():
                 self._settled(found, event)
             case e.StepSettled():
+                before = self.records.get(event.step)  # a read that was repeated keeps its place
                 self.records[event.step] = Record(
-                    position, found.at, event.name, event.result, event.blob, event.error
+                    before.position if before else position,
+                    found.at,
+                    event.name,
+                    event.result,
+                    event.blob,
+                    event.error,
                 )
                 self._doubts.pop(event.step, None)
-                self._note_call(event.step, event.result, bool(event.error))
+                self._note_call(event, event.step, bool(event.error))
                 self.texts.pop(event.step, None)
             case e.TextStreamed():
                 text = self.texts.get(event.step, "")
                 self.texts[event.step] = text[: event.offset] + event.text
             case e.StepReused():
                 self._reused.add(event.step)
+            case e.StepLeft():
+                self.left[event.step] = event
             case e.Spoke():
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
                 self.timers[event.name] += 1
             case e.MessagesTaken():
                 self.taken[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
             case e.ChildSpawned():
                 self.spawned[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
+            case e.ChildSettled():
+                self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
                 self.guards[event.name] += 1
                 self.guarded_at.setdefault(event.name, (found.journal, position))
@@ -172,24 +193,27 @@ class Replay:
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
+                self._excused.clear()
+                self.left.clear()
                 self.guards.clear()
                 if event.why == REDIRECTED:
                     self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
                 self._latest = event.brief
-                self._redirects.append(Told(position, event.brief, frozenset(event.calls)))
+                calls = frozenset(event.calls)
+                self._redirects.append(Told(position, event.brief, calls, event.after))
             case e.RecordsDropped():
                 for step in event.steps:
-                    self.records.pop(step, None)
-                    self._doubts.pop(step, None)
+                    self._excused.add(step)
+                    self.left.pop(step, None)
                     self.unclaimed.discard(step)
-                self._redirects = [Told(t.position, t.brief, frozenset()) for t in self._redirects]
+                self._redirects = [Told(told.position, told.brief) for told in self._redirects]
             case e.StateSaved():
                 self._start_from(event, found)
             case e.UndoStarted() | e.UndoSettled():
                 self._hear_undo(event, position)
             case _:
-                self._hear_circles(event)
+                self._hear_notices(event, found.at)
 
     def _created(self, event: e.RunCreated, found: Recorded) -> None:
         if event.fork_of:
@@ -206,9 +230,11 @@ class Replay:
         elif event.undone or event.final:
             self.undoing.discard(self._undos[event.undo])
 
-    def _hear_circles(self, event: Event) -> None:
-        if isinstance(event, e.NoticeGiven) and event.kind.startswith("stuck"):
-            self.nudged_at = self.calls_made
+    def _hear_notices(self, event: Event, at: float) -> None:
+        if isinstance(event, e.NoticeGiven):
+            self.notices.append((at, event.text))
+            if event.kind.startswith("stuck"):
+                self.nudged_at = self.calls_made
         if isinstance(event, e.LimitsRaised):
             self.nudged_at = None
             self.history.clear()
@@ -216,15 +242,19 @@ class Replay:
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
+        self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self._redirects.clear()
         self._told = 0
+        self._reused.clear()
+        self._excused.clear()
+        self.left.clear()
         self.questions.clear()
         self.timers.clear()
         self.guards.clear()
-        self._occurrences.clear()
+        self._begin_counting()
 
     def _hear_question(
         self,
@@ -246,10 +276,12 @@ class Replay:
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
 
-    def _note_call(self, step: str, result: Raw, failed: bool) -> None:
+    def _note_call(
+        self, event: e.StepSettled | e.AttemptSettled | e.LateOutcome, step: str, failed: bool
+    ) -> None:
         """Remember what came of a call, to see a run that goes in circles."""
-        call = step.rpartition("#")[0] or step
-        self.history.append(Call(call, values.digest(bytes(result)), failed))
+        result = event.blob.hash if event.blob else values.digest(bytes(event.result))
+        self.history.append(Call(_turn(step)[0], result, failed))
         self.calls_made += 1
 
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
@@ -266,7 +298,7 @@ class Replay:
             return
         self._doubts.pop(step, None)
         if event.outcome is not Outcome.NOT_STARTED:
-            self._note_call(step, event.result, not done)
+            self._note_call(event, step, not done)
         if done:
             self.records[step] = record
             self.texts.pop(step, None)
@@ -297,6 +329,7 @@ class Replay:
             forgotten.clear()
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
+        self.notices.clear()
         self.timers.clear()
         self.undoing.clear()
         self._undos.clear()
@@ -309,15 +342,29 @@ class Replay:
 
     def enter(self) -> None:
         """The function is called (again): it must ask for everything since its start."""
-        self._occurrences.clear()
+        self._begin_counting()
         self._told = 0
         self.brief, self.now = self._began
         on_record = {step: record.position for step, record in self.records.items()}
-        self.unclaimed = {
-            step
-            for step, position in (on_record | self._doubts).items()
-            if position > self._base or step in self._reused
-        }
+        self.unclaimed = (
+            {
+                step
+                for step, position in (on_record | self._doubts).items()
+                if position > self._base or step in self._reused
+            }
+            - self._excused
+            - self.left.keys()
+        )
+        self._order = sorted(
+            (record.position, step)
+            for step, record in self.records.items()
+            if record.position > self._base and step in self.unclaimed
+        )
+
+    def _begin_counting(self) -> None:
+        self.calls = 0
+        self._occurrences.clear()
+        self._free.clear()
 
     @property
     def unfinished(self) -> bool:
@@ -330,18 +377,54 @@ class Replay:
         untold = self._redirects[self._told :]
         return untold[0].position if untold else math.inf
 
-    def redirect_due(self, waiting: Iterable[str]) -> bool:
+    def is_next(self, step: str) -> bool:
+        """Whether everything that the function had learnt before this was given to it again.
+
+        So what it does in parallel comes to its ends in the order of that time.
+        """
+        while self._order and self._order[0][1] not in self.unclaimed:
+            heappop(self._order)
+        return not self._order or self.records[step].position <= self._order[0][0]
+
+    def give_in_any_order(self) -> bool:
+        """The function asks in another order; what is on record may be given all the same."""
+        kept, self._order = self._order, []
+        return bool(kept)
+
+    def is_answered(self, question: int) -> bool:
+        """Whether a question has ended; where one was withdrawn a redirect is about to be told."""
+        answer = self.answers.get(question)
+        return answer is not None and not answer.closed.startswith(WITHDRAWN)
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is a redirect that the function has still to be told."""
+        return self._told < len(self._redirects)
+
+    def redirect_due(self, waiting: Collection[str]) -> bool:
         """Whether the function has come to where the next redirect was told."""
         if self._told == len(self._redirects):
             return False
         told = self._redirects[self._told]
         missing = (self.position_of(step) < told.position for step in self.unclaimed)
-        return told.calls <= set(waiting) and not any(missing)
+        there = told.calls <= set(waiting) and (bool(told.calls) or self.calls >= told.after)
+        return there and not any(missing)
 
-    def redirect(self) -> None:
+    def redirect(self) -> Told:
         """Tell the next redirect."""
-        self.brief = self._redirects[self._told].brief
+        told = self._redirects[self._told]
+        self.brief = told.brief
         self._told += 1
+        return told
+
+    def is_told(self, step: str) -> bool:
+        """Whether a call is one of those that the next redirect is told to."""
+        untold = self._redirects[self._told :]
+        return bool(untold) and step in untold[0].calls
+
+    def is_done(self, step: str) -> bool:
+        """Whether a call has what it waited for, and only has to give it to the function."""
+        return step in self.records or step in self.spawned or step in self.taken
 
     def missing(self) -> list[str]:
         """What the function should have asked for and has not, in the order of its doing."""
@@ -349,28 +432,48 @@ class Replay:
 
     def position_of(self, step: str) -> int:
         """Where a step was recorded, or begun if nobody knows how it ended."""
-        return self.records[step].position if step in self.records else self._doubts[step]
+        if step in self.records:
+            return self.records[step].position
+        return self._doubts.get(step, self._base + 1)
+
+    def began_at(self, step: str) -> int:
+        """Where a step was begun; a plain read is where it was recorded."""
+        attempts = self._by_step.get(step)
+        return attempts[0] if attempts else self.position_of(step)
 
     def name_of(self, step: str) -> str:
         """What a person calls a step."""
+        if step in self.left:
+            return f"giving up {self.left[step].name}"
         record = self.records.get(step)
+        if step in self.spawned:
+            return f"background run: {self.spawned[step].brief}"
         if record is not None:
-            return record.name or "something said"
+            return record.name or ("messages read" if step in self.taken else "something said")
         return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:
-        """The n-th time that this is asked for since the function was entered."""
-        self._occurrences[what] = number = self._occurrences.get(what, 0) + 1
-        return what if number == 1 else f"{what}#{number}"
+        """The n-th time that this is asked for since the function was entered.
+
+        Once needs no number, unless what follows a ``#`` of its own could be taken for one.
+        """
+        free = self._free.get(what)
+        if free:
+            number = min(free)
+            free.remove(number)
+        else:
+            self._occurrences[what] = number = self._occurrences.get(what, 0) + 1
+        return what if number == 1 and "#" not in what else f"{what}#{number}"
 
     def scoped(self, what: str, *, reusable: bool = True) -> str:
         """An unkeyed identity: new after a snapshot, and after a redirect unless reusable."""
         since = self.scope if reusable else max(self.scope, self._unlike)
         return f"{what}@{since}" if since else what
 
-    def forget_turn(self, what: str) -> None:
+    def forget_turn(self, step: str) -> None:
         """A call that was told of a redirect has not used up its turn."""
-        self._occurrences[what] -= 1
+        what, number = _turn(step)
+        self._free.setdefault(what, []).append(number)
 
     def find(self, step: str) -> Record | None:
         """The record of a step, if there is one and it is its turn."""
@@ -382,7 +485,7 @@ class Replay:
         record = self.find(step)
         if record is not None:
             self.learn(record.at)
-        if record is not None or step in self._doubts:
+        if record is not None or self._doubts.get(step, math.inf) < self._horizon:
             self.unclaimed.discard(step)
         return record
 
@@ -405,3 +508,9 @@ class Replay:
     def begun(self, position: int) -> Begun:
         """What was begun at a position."""
         return self._begun[position]
+
+
+def _turn(step: str) -> tuple[str, int]:
+    """What an identity stands for, and for which time: the inverse of ``Replay.identity``."""
+    what, mark, number = step.rpartition("#")
+    return (what, int(number)) if mark else (step, 1)

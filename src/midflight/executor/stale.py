@@ -7,7 +7,7 @@ run by then can act on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -48,18 +48,25 @@ async def hold_for_guards(
     await _hold(driver, text, {"guards": dict(looks), "fork_of": run, "fork_at": at})
 
 
-async def hold_for_code(driver: Driver) -> None:
+async def hold_for_end(driver: Driver) -> None:
+    """The function has ended before it has asked for all that it asked for before."""
+    await hold_for_code(driver)
+
+
+async def hold_for_code(driver: Driver, left: Collection[str] = ()) -> None:
     """The function asks for other things than before: it must not go on by itself.
 
-    If what it relies on has changed it may be for that: then this is what is asked about first.
+    ``left`` are steps that it gave up waiting for, and now does not. If what it relies on has
+    changed it may be for that: then this is what is asked about first.
     """
     if await driver.guards.hold_if_changed():
         return
-    missing = driver.replay.missing()
+    missing = [*driver.replay.missing(), *left]
     names = ", ".join(driver.replay.name_of(step) for step in missing[:3]) or "a redirect"
-    found = ", ".join(sorted(step.name for step in driver.steps)) or "its end"
+    waits = [*(step.name for step in driver.steps), *driver.waiting.values()]
+    found = ", ".join(sorted(waits)) or "its end"
     text = f"The agent's code has changed: expected {names}, found {found}. Go on as new?"
-    at = min((driver.replay.position_of(step) for step in missing), default=driver.log.state.head)
+    at = min((driver.replay.began_at(step) for step in missing), default=driver.log.state.head)
     await _hold(driver, text, {"steps": missing, "fork_at": at})
 
 

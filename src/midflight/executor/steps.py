@@ -32,9 +32,14 @@ from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
 from midflight.tools.base import NotDone, Tool
+from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
+
+
+class NotWaitedFor(Exception):
+    """The function has given the step up before it began; nobody hears this."""
 
 
 class Step:
@@ -43,7 +48,6 @@ class Step:
     def __init__(
         self,
         driver: Driver,
-        what: str,
         identity: str,
         name: str,
         tool: Tool,
@@ -65,13 +69,14 @@ class Step:
         self.attempt = 0  # where the attempt under way is on record
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self.speech = Speech(self)
-        self._what = what
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self._unwanted = False
         self._intact: dict[str, str] = {}
         self._resting = True
         self._asking = False
         self._idle = False
+        self._questions = anyio.CancelScope()
+        self._since = asyncio.get_running_loop().time()
 
     @property
     def noun(self) -> str:
@@ -128,21 +133,36 @@ class Step:
                 self.future.set_result(result)
         finally:
             self.driver.steps.discard(self)
+            self.driver.under_way.discard(self)
             self.driver.log.stir()
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
-            self.driver.replay.forget_turn(self._what)
+            self.driver.replay.forget_turn(self.identity)
         if not self.future.done():
             self.future.set_exception(error)
 
     def give_up(self) -> None:
-        """The function does not wait any more: a read is ended, an effect finishes and settles."""
+        """The function does not wait any more: a read is ended, an effect finishes and settles.
+
+        What has not begun does not begin.
+        """
         self._unwanted = True
+        self._questions.cancel()
+        self.driver.tasks.start_soon(self._leave)
         harmless = self.tool.effect is Effect.READ
         if harmless and self.call is not None and self.call.running and not self.call.aborting:
             self.driver.tasks.start_soon(self.call.abort, "not waited for any more")
         self.driver.log.stir()
+
+    async def _leave(self) -> None:
+        """Note that the function has not learnt how this ended."""
+        waited = asyncio.get_running_loop().time() - self._since
+        left = e.StepLeft(
+            epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
+        )
+        if self.driver.told is None:
+            await self.driver.log.settle(left)
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────
 
@@ -160,7 +180,8 @@ class Step:
                 case Returned(value=value):
                     return await self.record(*self._encoded(value))
                 case Raised(error=error) if tries_left(self) <= 0:
-                    return await self.record(NULL, words(error))
+                    await self.speech.keep()
+                    return await self.record(NULL, values.words(error))
                 case Raised():
                     await self.driver.log.decide(partial(back_off, self))
                 case Aborted():
@@ -188,7 +209,7 @@ class Step:
     def _encoded(self, value: Any) -> tuple[Raw, str]:
         """What it returned; or, if that cannot be stored, why. It happened all the same."""
         try:
-            return values.encode(self.name, "its result", value), ""
+            return values.encode_result(self.name, value), ""
         except NotPlainData as error:
             return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
@@ -291,9 +312,11 @@ class Step:
             case Returned(value=value):
                 return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error) if touches:
-                return Outcome.NOT_DONE, NULL, str(error) or "not done"
+                return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
+            case Raised(error=error, began=False) if touches:
+                return Outcome.NOT_DONE, NULL, values.words(error)
             case Raised(error=error):
-                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, words(error)
+                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
             case Aborted(began=False):
                 return Outcome.NOT_STARTED, NULL, ""
             case Aborted(why=why):
@@ -329,9 +352,7 @@ class Step:
         self.driver.replay.learn(record.at)
         if record.error:
             raise StepFailed(self.name, record.error)
-        if record.blob is not None:
-            return Raw(await self.driver.store.blob(record.blob.hash))
-        return record.result
+        return await self.driver.raw(record)
 
     # ── gates ────────────────────────────────────────────────────────────────────────────────
 
@@ -339,11 +360,14 @@ class Step:
         """Wait until the run may move. Raises what the function has to be told."""
         driver = self.driver
         self.resting = True
+        driver.under_way.discard(self)
         wait = driver.log.until if self._refreshing else driver.at_gate
         while True:
             await wait(self._has_something_to_do)
             driver.raise_if_told(self.course)
-            if await within_caps(driver):
+            if self._unwanted:
+                raise NotWaitedFor
+            if await within_caps(driver, self):
                 return
 
     def _has_something_to_do(self) -> bool:
@@ -362,11 +386,21 @@ class Step:
         """Open a question of this step, or find it again, and wait for its answer."""
         self.asking = True
         try:
-            return await self.driver.ask(
-                step, kind, message, schema=schema, about=about, replaces=replaces
-            )
+            with self._questions:
+                return await self.driver.ask(
+                    step,
+                    kind,
+                    message,
+                    schema=schema,
+                    about=about,
+                    replaces=replaces,
+                    course=self.course,
+                )
+            await self.driver.withdraw(step)
+            raise NotWaitedFor
         finally:
             self.asking = False
+            self._questions = anyio.CancelScope()
 
     async def _held_back(self) -> None:
         """The window in which a cancel still wins; starts again in full after a pause."""
@@ -406,8 +440,3 @@ class Step:
             return await call.run()
         finally:
             self.speech.end()
-
-
-def words(error: BaseException) -> str:
-    """An error as it is recorded."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

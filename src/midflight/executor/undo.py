@@ -23,6 +23,7 @@ from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
 from midflight.tools.base import REGISTRY, ChangedSince, Done, NotDone, Performed, Tool
+from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -48,11 +49,12 @@ def next_undo(state: RunState) -> Attempt | None:
 
 
 def _wanted(state: RunState, effect: Attempt) -> bool:
-    if not effect.can_be_undone or (effect.child and not state.cancel_tree):
+    if not effect.can_be_undone or state.repeated(effect):
         return False
     if state.phase in ENDS:
         return effect.position in state.undo_wanted
-    return effect.undone is None and not _skipped(state, effect)
+    left_alone = effect.child and not state.cancel_tree
+    return effect.undone is None and not left_alone and not _skipped(state, effect)
 
 
 def _skipped(state: RunState, effect: Attempt) -> bool:
@@ -79,7 +81,7 @@ async def _look_into_doubts(driver: Driver) -> None:
                 epoch=driver.epoch,
                 attempt=effect.position,
                 outcome=outcome,
-                result=values.encode(effect.name, "its result", result),
+                result=values.encode_result(effect.name, result),
                 how="check",
             )
             await driver.log.settle(learned)
@@ -205,9 +207,10 @@ async def _call(driver: Driver, effect: Attempt) -> Undoing:
         case Returned():
             return Undoing(True)
         case Raised(error=ChangedSince() as error):
-            return Undoing(False, f"changed by others since{f': {error}' if str(error) else ''}")
+            why = hide(str(error))
+            return Undoing(False, f"changed by others since{f': {why}' if why else ''}")
         case Raised(error=error):
-            return Undoing(False, f"{type(error).__name__}: {error}", over=False)
+            return Undoing(False, values.words(error), over=False)
         case Aborted():
             return Undoing(False, "it was stopped half-way")
 

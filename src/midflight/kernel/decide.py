@@ -70,8 +70,12 @@ def decide(
     *,
     expect: int | None = None,
     switches: Iterable[Switch] = (),
+    thread: t.ThreadState | None = None,
 ) -> Verdict:
-    """Answer one request of a person, a front door or another run."""
+    """Answer one request of a person, a front door or another run.
+
+    A resume that is given the run's ``thread`` also tells what was written there meanwhile.
+    """
     _may(request)
     if (known := _known(state, request)) is not None:
         return known
@@ -80,7 +84,7 @@ def decide(
     if isinstance(state, RunState):
         if expect is not None and state.relevant > expect and not isinstance(request, STOPS):
             raise Outdated(state.journal, expect, state.relevant)
-        verdict = _decide_run(state, request)
+        verdict = _decide_run(state, request, thread)
     else:
         verdict = _decide_thread(state, request)
     if not isinstance(verdict, Known):
@@ -129,11 +133,11 @@ def _refuse_if_stopped(switches: Iterable[Switch]) -> None:
         raise ScopeStopped(switch.scope, switch.by)
 
 
-def _decide_run(state: RunState, request: Request) -> Verdict:
+def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None) -> Verdict:
     match request:
         case e.ResumeRequested():
             _resumable(state, request)
-            return (msgspec.structs.replace(request, diff=meanwhile(state, request.diff)),)
+            return (msgspec.structs.replace(request, diff=meanwhile(state, thread)),)
         case e.RedirectRequested():
             return _redirect(state, request)
         case e.CancelRequested():
@@ -142,8 +146,12 @@ def _decide_run(state: RunState, request: Request) -> Verdict:
             return (msgspec.structs.replace(request, in_flight=tuple(state.open)),)
         case e.QuestionAnswered():
             _answerable(state, request)
-        case e.LimitsRaised() | e.RunCreated():
+        case e.RunCreated():
             validate(request.limits)
+        case e.LimitsRaised():
+            validate(request.limits)
+            asked = (q.position for q in state.questions.values() if q.kind == "cap")
+            return (request, *(e.QuestionClosed(question=q, why="raised") for q in asked))
         case e.UndoRequested():
             _undoable(state, request)
         case _:
@@ -160,14 +168,19 @@ def _resumable(state: RunState, request: e.ResumeRequested) -> None:
         )
 
 
-def meanwhile(state: RunState, more: str = "") -> str:
+def meanwhile(state: RunState, thread: t.ThreadState | None = None) -> str:
     """The one line that says what a person has changed since they held the run."""
     if state.held_since is None:
-        return more
+        return ""
     brief, limits = state.held_since
     wanted = state.redirect[0] if state.redirect else state.brief
-    line = changed_meanwhile((brief, wanted), (limits, state.limits), answers=state.answers)
-    return "; ".join(part for part in (line, more) if part)
+    unread = thread.unread.values() if thread is not None else ()
+    return changed_meanwhile(
+        (brief, wanted),
+        (limits, state.limits),
+        answers=state.answers,
+        messages=sum(message.at >= state.held_at for message in unread),
+    )
 
 
 def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
@@ -188,6 +201,11 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
             f"question {request.question} of run {state.journal} was answered by "
             f"{state.answered[request.question]}. The run was not changed."
         )
+    if question is not None and question.kind == "cap":
+        raise InvalidRequest(
+            f"run {state.journal} is held at a cap: raise it instead of answering. The run was "
+            "not changed."
+        )
     named = question.answerers if question is not None else ()
     if named and not _may_answer(request.who, named):
         needs = " or ".join(named)
@@ -201,7 +219,7 @@ def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
 
 
 def _undoable(state: RunState, request: e.UndoRequested) -> None:
-    able = [p for p, effect in state.effects.items() if effect.can_be_undone]
+    able = [p for p, a in state.effects.items() if a.can_be_undone and not state.repeated(a)]
     wrong = [p for p in request.effects if p not in able]
     if state.phase in ENDS and (wrong or not able):
         what = f"effects {wrong} cannot" if wrong else "nothing can"
@@ -253,6 +271,9 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
             return (fact,) if fresh else (_late(fact),)
         case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()
+        case e.StepLeft():
+            awake = state.alive and state.entered and state.phase is not Phase.CANCELLING
+            return (fact,) if awake and fact.epoch == state.epoch else ()
         case e.UndoSettled():
             return (fact,) if fact.undo in state.undos else ()
         case e.ChildSettled():

@@ -94,8 +94,22 @@ class StepReused(Fact, frozen=True, kw_only=True, tag="step.reused"):
     step: str
 
 
+class StepLeft(Fact, frozen=True, kw_only=True, tag="step.left"):
+    """The function has given up waiting for a step, by a timeout of its own.
+
+    Whatever became of the step, the function has not learnt it: at replay it waits there again.
+    """
+
+    step: str
+    name: str
+    waited: float = 0.0
+
+
 class RecordsDropped(Decision, frozen=True, kw_only=True, tag="records.dropped"):
-    """The function as it is now does not ask for these; a person said to go on without them."""
+    """The function as it is now does not ask for these; a person said to go on without them.
+
+    Should it ask for one after all, it is still on record: nothing is done twice for it.
+    """
 
     steps: tuple[str, ...]
 
@@ -322,13 +336,17 @@ class Paused(Decision, frozen=True, kw_only=True, tag="run.paused"):
 
 
 class RedirectDelivered(Decision, frozen=True, kw_only=True, tag="redirect.delivered"):
-    """The calls waiting inside ``step()`` have been told; the brief changes here."""
+    """The calls that waited are told; the brief changes there.
+
+    If none did, the next one is: ``after`` says how many the function had made by then.
+    """
 
     upto: int
     brief: str
     profile: str = ""
     diff: str = ""
     calls: tuple[str, ...] = ()
+    after: int = 0
 
 
 class Killed(Request, frozen=True, kw_only=True, tag="run.killed"):
@@ -387,10 +405,15 @@ class ChildSpawned(Decision, frozen=True, kw_only=True, tag="child.spawned"):
 
 
 class ChildSettled(Fact, frozen=True, kw_only=True, tag="child.settled"):
-    """The child has ended, and spent this much of its allotment."""
+    """The child has ended, and spent this much of its allotment.
+
+    What its own children that still work may spend counts as spent. ``unpriced`` are tokens of
+    ``usage`` whose price is not known.
+    """
 
     child: str
     outcome: str
     usage: Usage = Usage()
     steps: int = 0
     tool_calls: int = 0
+    unpriced: int = 0

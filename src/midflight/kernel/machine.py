@@ -42,7 +42,6 @@ ASKING: Final = (e.QuestionOpened, e.QuestionAnswered, e.QuestionClosed)
 TIMERS: Final = (e.TimerSet, e.TimerCleared)
 STEERING: Final = (e.RedirectRequested, e.RedirectDelivered, e.LimitsRaised, e.HoldLifted)
 STARTS: Final = (e.AttemptStarted, e.ChildSpawned, e.UndoStarted, e.WindowOpened, e.RunEntered)
-EPOCHAL: Final = (Decision, Fact)
 NOTES: Final = (e.PlanSet, e.StateSaved, e.MessagesTaken, e.WorkSaved, e.NoticeGiven, e.Spoke)
 WORLD: Final = (e.GuardSet, e.RecordsDropped)  # a person has said that the changed world is fine
 
@@ -62,6 +61,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.RunFinished: Phase.FAILED,  # nobody here knows the agent
     },
     R: _stay(R, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *STEERING, *STARTS, *NOTES, *WORLD)
+    | _stay(R, e.StepLeft)
     | {
         e.WaitBegan: W,
         e.PauseRequested: PG,
@@ -74,7 +74,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
     PG: _stay(
         PG, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *NOTES, *WORLD, e.RedirectDelivered
     )
-    | _stay(PG, e.PauseRequested, e.HoldPlaced, e.EffectStopRequested)
+    | _stay(PG, e.PauseRequested, e.HoldPlaced, e.EffectStopRequested, e.StepLeft)
     | {
         e.Paused: PD,
         e.ResumeRequested: (R, PG),
@@ -86,7 +86,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.RunFinished: (Phase.DONE, Phase.FAILED),  # the last effect finished, and was the last
     },
     PD: _stay(PD, *DRIVERS, *FACTS, *ASKING, *TIMERS, *WORLD, e.RedirectDelivered, e.DriverRevoked)
-    | _stay(PD, e.PauseRequested, e.HoldPlaced)
+    | _stay(PD, e.PauseRequested, e.HoldPlaced, e.StepLeft)
     | {
         e.ResumeRequested: (Q, R, W, PD),
         e.HoldLifted: (Q, R, W, PD),
@@ -94,7 +94,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.LimitsRaised: (Q, R, W, PD),
         e.CancelRequested: C,  # nothing in flight, but effects to undo
     },
-    W: _stay(W, *DRIVERS, *FACTS, *TIMERS, *STEERING, e.QuestionOpened, e.DriverRevoked)
+    W: _stay(W, *DRIVERS, *FACTS, *TIMERS, *STEERING, e.QuestionOpened, e.DriverRevoked, e.StepLeft)
     | {
         e.QuestionAnswered: (R, W),
         e.QuestionClosed: (R, W),
@@ -111,6 +111,11 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
     Phase.CANCELLED: _end[Phase.CANCELLED],
     Phase.KILLED: _end[Phase.KILLED] | {e.Recovered: PD},
 }
+
+_KINDS: Final = {kind for row in TRANSITIONS.values() for kind in row}
+DECISIONS: Final = {kind for kind in _KINDS if issubclass(kind, Decision)}
+EPOCHAL: Final = DECISIONS | {kind for kind in _KINDS if issubclass(kind, Fact)}
+"""Sets: every append is asked, and ``isinstance`` has to ask a struct's metaclass first."""
 
 VERBS: Final[Mapping[str, type[Event]]] = {
     "pause": e.PauseRequested,
@@ -161,21 +166,23 @@ def check(state: State, event: Event) -> None:
     Every append of every store passes here, so that a driver with a bug, or one that has lost its
     run, is stopped before the disk and not after.
     """
-    first = e.RunCreated if isinstance(state, RunState) else ThreadCreated
-    if (state.head == 0) != isinstance(event, first):
+    kind = type(event)
+    first = e.RunCreated if type(state) is RunState else ThreadCreated
+    if (state.head == 0) != (kind is first):
         once = f"a journal begins once, with {first.stored_name()}"
         raise IllegalEvent(state.journal, event.stored_name(), once)
     if state.head == 0:
         return
-    if isinstance(state, ThreadState):
+    if type(state) is ThreadState:
         check_thread(state, event)
         return
-    kind = type(event)
+    assert type(state) is RunState
     if kind not in TRANSITIONS[state.phase]:
         raise _illegal(state, event)
-    if isinstance(event, EPOCHAL):
+    if kind in EPOCHAL:
         _check_epoch(state, event)
-    why = _RULES[kind](state, event) if kind in _RULES else None
+    rule = _RULES.get(kind)
+    why = rule(state, event) if rule is not None else None
     if why:
         raise IllegalEvent(state.journal, event.stored_name(), why)
 
@@ -187,19 +194,20 @@ def _illegal(state: RunState, event: Event) -> IllegalSignal | IllegalEvent:
     return IllegalSignal(state.journal, state.phase, signal(event), accepts(state.phase))
 
 
-def _check_epoch(state: RunState, event: Decision | Fact) -> None:
-    if state.opaque and isinstance(event, Decision) and not isinstance(event, e.DriverReleased):
+def _check_epoch(state: RunState, event: Any) -> None:  # a Decision or a Fact
+    kind = type(event)
+    if state.opaque and kind in DECISIONS and kind is not e.DriverReleased:
         raise IllegalEvent(
             state.journal,
             event.stored_name(),
             "it holds an event of a newer version; only a newer Midflight may drive it",
         )
     expected = state.epoch
-    if isinstance(event, e.DriverClaimed):
+    if kind is e.DriverClaimed:
         expected += 1
-    elif isinstance(event, FACTS):
+    elif kind in FACTS:
         return  # knowledge is welcome from whoever has it
-    elif isinstance(event, Decision) and not state.driver:
+    elif kind in DECISIONS and not state.driver:
         raise IllegalEvent(state.journal, event.stored_name(), "nobody drives it: claim it first")
     if event.epoch != expected:
         why = f"epoch {event.epoch} is over, the run is at epoch {state.epoch}"

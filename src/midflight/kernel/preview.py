@@ -106,13 +106,13 @@ def _to_undo(state: RunState) -> list[Attempt]:
     return [
         a
         for a in state.effects.values()
-        if a.undoable and a.undone is None and a.outcome in in_doubt
+        if a.undoable and a.undone is None and a.outcome in in_doubt and not state.repeated(a)
     ]
 
 
 def _undoable(state: RunState) -> list[Attempt]:
     """What can be asked for once it has ended, also a second time where undoing failed."""
-    return [a for a in state.effects.values() if a.can_be_undone]
+    return [a for a in state.effects.values() if a.can_be_undone and not state.repeated(a)]
 
 
 def _stoppable(state: RunState) -> list[Attempt]:
@@ -121,7 +121,8 @@ def _stoppable(state: RunState) -> list[Attempt]:
 
 def _staying(state: RunState) -> list[Attempt]:
     gone = {Outcome.NOT_DONE, Outcome.NOT_STARTED}
-    return [a for a in state.effects.values() if not a.undoable and a.outcome not in gone]
+    staying = [a for a in state.effects.values() if not a.undoable and a.outcome not in gone]
+    return [a for a in staying if not state.repeated(a)]
 
 
 def _listed(attempts: Iterable[Attempt]) -> str:

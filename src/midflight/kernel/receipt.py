@@ -39,7 +39,8 @@ class Receipt(Struct, frozen=True):
 
 def receipt(state: RunState) -> Receipt:
     """Account for every effect of the run as it stands now."""
-    lines = tuple(_line(state, effect) for effect in reversed(state.effects.values()))
+    effects = (effect for effect in reversed(state.effects.values()) if not state.repeated(effect))
+    lines = tuple(_line(state, effect) for effect in effects)
     return Receipt(state.journal, state.phase, lines, tuple(state.saved), state.inherited)
 
 

@@ -51,7 +51,8 @@ def encode(journal: str, event: Event) -> Encoded:
     """Make a row of an event; large values become blobs, too large ones an error."""
     blob = None
     field = _LARGE_FIELDS.get(type(event))
-    if field is not None and len(value := bytes(getattr(event, field))) > INLINE_MAX:
+    if field is not None and len(getattr(event, field)) > INLINE_MAX:
+        value = bytes(getattr(event, field))
         if len(value) > BLOB_MAX:
             raise PayloadTooLarge(journal, event.stored_name(), len(value), BLOB_MAX)
         digest = blake2b(value, digest_size=20).hexdigest()

@@ -94,6 +94,7 @@ class SqliteStore:
         async with AsyncExitStack() as stack:
             stack.callback(store._reader.shutdown)
             await store._set_up(stack, wait_max_s, busy_s)
+            stack.callback(store._reader.shutdown)  # first of all: it may be reading what we close
             async with owned_tasks(store._listen, lambda: store._mind_the_queue(wait_max_s)):
                 try:
                     yield store
@@ -146,35 +147,25 @@ class SqliteStore:
 
     async def append(self, decision: Append) -> Committed:
         """See ``Store.append``."""
-        committed: Committed = await self._writer.do(
-            lambda ledger: ledger.append(decision), lambda ledger: _is_light(decision, ledger)
-        )
-        return committed
+        return await self._writer.do(Ledger.append, decision, light=_is_light)
 
     async def submit(self, request: Submit) -> Committed:
         """See ``Store.submit``."""
-        committed: Committed = await self._writer.do(lambda ledger: ledger.submit(request))
-        return committed
+        return await self._writer.do(Ledger.submit, request)
 
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
         require_operator(who, "kill")
-        append_id = self._ids()
-        killing: Killing = await self._writer.do(
-            lambda ledger: ledger.kill(scope, who, reason, append_id)
-        )
-        return killing
+        return await self._writer.do(Ledger.kill, scope, who, reason, self._ids())
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
         require_operator(who, "release")
-        released: bool = await self._writer.do(lambda ledger: ledger.release(scope))
-        return released
+        return await self._writer.do(Ledger.release, scope)
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
-        purged: Purged = await self._writer.do(lambda ledger: ledger.purge(ended_before, limit))
-        return purged
+        return await self._writer.do(Ledger.purge, ended_before, limit)
 
     def _announce(self, jobs: list[Job]) -> None:
         """Nudge the other processes as soon as it is on the disk. Only a hint: it may fail."""
@@ -328,7 +319,7 @@ class SqliteStore:
             self._writer.give_up_on_old_jobs()
 
 
-def _is_light(decision: Append, ledger: Ledger) -> bool:
+def _is_light(ledger: Ledger, decision: Append) -> bool:
     """Whether it can be written in a moment: nothing to read first, and nothing for the blobs."""
     if len(decision.entries) != 1 or not ledger.has_folded(decision.entries[0].journal):
         return False

@@ -24,6 +24,7 @@ MIGRATIONS: Final = (script("sqlite_001.sql"),)
 """From each layout to the next, since the first; only ever added to."""
 
 APPLICATION_ID: Final = 0x4D49_4446  # "MIDF", so that another program's file is not taken for ours
+LOG_PAGES: Final = 4000  # the write-ahead log is copied back at 16 MB: see decision 4
 
 
 def connect(path: Path, *, writes: bool, busy_s: float) -> sqlite3.Connection:
@@ -32,7 +33,9 @@ def connect(path: Path, *, writes: bool, busy_s: float) -> sqlite3.Connection:
     db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
     db.execute("PRAGMA synchronous = FULL")  # an acknowledged append survives a power cut
     db.execute("PRAGMA fullfsync = ON")  # the same on macOS, where fsync alone does not reach disk
-    if not writes:
+    if writes:
+        db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+    else:
         db.execute("PRAGMA query_only = ON")
     return db
 

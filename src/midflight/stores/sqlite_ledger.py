@@ -132,29 +132,32 @@ class Ledger:
         return journal in self._states
 
     def _stage(self, planned: Planned, *, requested: bool) -> tuple[Recorded, ...]:
-        first = set()
+        """Keep its rows for ``_flush``.
+
+        Flags as numbers: sqlite3 looks for an adapter for each bool, at half a microsecond a time.
+        """
+        begun: set[str] = set()
         for record, encoded in zip(planned.records, planned.encoded, strict=True):
             journal, event = record.journal, encoded.event
             if type(event) not in BULK:
                 self._reshaped.add(journal)
-            append_id = None if journal in first else planned.append_id
-            first.add(journal)
             self._events.append(
                 (
                     journal,
                     record.position,
                     record.at,
                     event.VERSION,
-                    event.MUST_UNDERSTAND,
+                    1 if event.MUST_UNDERSTAND else 0,
                     encoded.checksum,
-                    append_id,
-                    requested,
+                    None if journal in begun else planned.append_id,
+                    1 if requested else 0,
                     encoded.body.decode(),
                 )
             )
+            begun.add(journal)
             if encoded.blob is not None:
                 self._blobs.append((journal, *encoded.blob))
-        self._unflushed |= first
+        self._unflushed |= begun
         self._staged.add(planned.append_id)
         return tuple(planned.records)
 

@@ -19,7 +19,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+from msgspec import Struct
 
 from midflight.errors import MidflightError, StoreBusy, StoreUnavailable
 from midflight.stores.bell import Bell
@@ -33,27 +35,25 @@ UNKNOWN: Final = "Whether it was appended is not known; it may be repeated under
 BATCH_MAX: Final = 256  # bounds how long one transaction keeps the others out
 
 
-Light = Callable[[Ledger], bool]
+T = TypeVar("T")
+About = TypeVarTuple("About")
 
 
-class Job:
-    """Something to be done in a write transaction, and who waits for it."""
+class Job(Struct, eq=False):
+    """Something to be done in a write transaction, and who waits for it.
 
-    __slots__ = ("error", "future", "light", "queued_at", "result", "taken", "work")
+    A function and what it is called with, not a closure: there is one of these for every append,
+    and each object more is work for the collector too.
+    """
 
-    def __init__(
-        self,
-        work: Callable[[Ledger], Any],
-        future: asyncio.Future[Any],
-        light: Light | None,
-    ) -> None:
-        self.work = work
-        self.light = light
-        self.future = future
-        self.queued_at = time.monotonic()
-        self.taken = False
-        self.result: Any = None
-        self.error: BaseException | None = None
+    work: Callable[..., Any]
+    about: tuple[Any, ...]
+    light: Callable[..., bool] | None
+    future: asyncio.Future[Any]
+    queued_at: float
+    taken: bool = False
+    result: Any = None
+    error: BaseException | None = None
 
 
 class Writer:
@@ -96,19 +96,25 @@ class Writer:
         """Whether the thread still runs."""
         return self._thread.is_alive()
 
-    async def do(self, work: Callable[[Ledger], Any], light: Light | None = None) -> Any:
-        """Run ``work`` in a transaction; return when it is on the disk.
+    def do(
+        self,
+        work: Callable[[Ledger, *About], T],
+        *about: *About,
+        light: Callable[[Ledger, *About], bool] | None = None,
+    ) -> asyncio.Future[T]:
+        """Run ``work`` in a transaction; its result is there when it is on the disk.
 
         ``light`` says whether it is little enough to be written on the loop.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed. Nothing was appended.")
-        job = Job(work, self._loop.create_future(), light)
+        future: asyncio.Future[T] = self._loop.create_future()
+        job = Job(work, about, light, future, time.monotonic())
         self._waiting[id(job)] = job
         self._gathered.append(job)
         if len(self._gathered) == 1:
             self._loop.call_soon(self._dispatch)
-        return await job.future
+        return future
 
     def _dispatch(self) -> None:
         """At the end of a turn of the loop: hand over what has come, or write it here and now."""
@@ -130,7 +136,7 @@ class Writer:
         if not self._desk.acquire(blocking=False):
             return False
         try:
-            light = job.light is not None and job.light(self._ledger)
+            light = job.light is not None and job.light(self._ledger, *job.about)
             if not light or not self._enter_at_once():
                 return False
             began = time.monotonic()
@@ -197,6 +203,7 @@ class Writer:
             with self._desk:
                 last, batch = self._write(jobs)
                 self._announce([job for job in batch if job.error is None])
+            del jobs, batch  # or the callers of the last batch are kept until the next one
 
     def _write(self, first: list[Job]) -> tuple[bool, list[Job]]:
         try:
@@ -241,7 +248,7 @@ class Writer:
             self._ledger.begin()
             for job in batch:
                 try:
-                    job.result = job.work(self._ledger)
+                    job.result = job.work(self._ledger, *job.about)
                 except sqlite3.Error:
                     raise
                 except Exception as error:  # noqa: BLE001 - a refusal belongs to its caller alone

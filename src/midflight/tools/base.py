@@ -9,18 +9,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, Unpack
 
 from msgspec import Struct
 
 from midflight.errors import InvalidTool
 from midflight.kernel.phases import Effect
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 TIMEOUT_S: Final = 600.0
 KEY_TTL_S: Final = 24 * 3600.0  # how long a provider usually honours an idempotency key
 STALL_S: Final = 60.0
+BACKOFF_S: Final = 0.5  # before the second try, and twice as long before each one after it
 RUNS: Final = ("async", "thread", "process")
 
 
@@ -74,6 +73,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     runs: str = "async"
     timeout: float = TIMEOUT_S
     retry: int = 0
+    backoff: float = BACKOFF_S
     fresh: float | None = None
     relies_on: tuple[str, ...] = ()
     key_ttl: float = KEY_TTL_S
@@ -88,67 +88,64 @@ class Tool(Struct, frozen=True, kw_only=True):
 REGISTRY: Final[dict[str, Tool]] = {}
 
 
-def tool(
-    *,
-    effect: str | Effect = Effect.ONCE,
-    name: str = "",
-    noun: str = "",
-    undo: Callable[[Performed], Any] | None = None,
-    check: Callable[[Performed], Any] | None = None,
-    leaves: Callable[[Performed], Any] | None = None,
-    irreversible: bool = False,
-    approval: bool | str | None = None,
-    hold: float = 0.0,
-    release_always: bool = False,
-    runs: str = "",
-    timeout: float = TIMEOUT_S,
-    retry: int = 0,
-    fresh: float | None = None,
-    relies_on: Sequence[str] = (),
-    key_ttl: float = KEY_TTL_S,
-    stall: float = STALL_S,
-) -> Callable[[Callable[..., Any]], Tool]:
+class Options(TypedDict, total=False):
+    """What ``@tool`` takes; see there."""
+
+    effect: str | Effect
+    name: str
+    noun: str
+    undo: Callable[[Performed], Any] | None
+    check: Callable[[Performed], Any] | None
+    leaves: Callable[[Performed], Any] | None
+    irreversible: bool
+    approval: bool | str
+    hold: float
+    release_always: bool
+    runs: str
+    timeout: float
+    retry: int
+    backoff: float
+    fresh: float | None
+    relies_on: Sequence[str]
+    key_ttl: float
+    stall: float
+
+
+def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     """Declare a tool.
 
     ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key) or ``once``.
     ``undo`` and ``check`` are called with a ``Performed``; so is ``leaves``, right after the effect
     and again before its undo: if what it returns has changed, others were there and nothing is
-    touched. ``irreversible`` asks for approval
-    unless ``approval=False``; ``approval="the rule"`` shows the rule, and asks again when it has
-    changed. ``hold`` waits that many seconds first, while a cancel still wins. ``release_always``
-    undoes it at every end: locks, sessions. A parameter called ``idempotency_key`` gets the
-    attempt's key, which the provider honours for ``key_ttl`` seconds. A ``read`` older than
-    ``fresh`` seconds is repeated when the function is entered again. ``relies_on`` names guards
-    that are checked just before. After ``stall`` seconds without a word the step is shown as
-    stalled.
+    touched. ``irreversible`` asks for approval unless ``approval=False``; ``approval="the rule"``
+    shows the rule, and asks again when it has changed. ``hold`` waits that many seconds first,
+    while a cancel still wins. ``release_always`` undoes it at every end: locks, sessions. ``runs``
+    is ``"async"``, ``"thread"`` or ``"process"``. A parameter called ``idempotency_key`` gets the
+    attempt's key, which the provider honours for ``key_ttl`` seconds.
+
+    What failed is tried again ``retry`` times, after ``backoff`` seconds and then twice as many
+    each time. A ``read`` older than ``fresh`` seconds is repeated when the function is entered
+    again. ``relies_on`` names guards that are checked just before. After ``stall`` seconds without
+    a word the step is shown as stalled.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
-        declared = Tool(
-            name=name or _name(function),
-            function=function,
-            effect=Effect(effect),
-            noun=noun,
-            undo=undo,
-            check=check,
-            leaves=leaves,
-            irreversible=irreversible,
-            approval=irreversible if approval is None else approval,
-            hold=hold,
-            release_always=release_always,
-            runs=runs or ("async" if inspect.iscoroutinefunction(function) else "thread"),
-            timeout=timeout,
-            retry=retry,
-            fresh=fresh,
-            relies_on=tuple(relies_on),
-            key_ttl=key_ttl,
-            stall=stall,
-            wants_key="idempotency_key" in inspect.signature(function).parameters,
-        )
+        given: dict[str, Any] = {**options}
+        given["name"] = given.get("name") or _name(function)
+        given["effect"] = Effect(given.get("effect", Effect.ONCE))
+        given["relies_on"] = tuple(given.get("relies_on", ()))
+        given["runs"] = given.get("runs") or _runs(function)
+        given.setdefault("approval", given.get("irreversible", False))
+        wants_key = "idempotency_key" in inspect.signature(function).parameters
+        declared = Tool(function=function, wants_key=wants_key, **given)
         _validate(declared)
         return register(declared)
 
     return declare
+
+
+def _runs(function: Callable[..., Any]) -> str:
+    return "async" if inspect.iscoroutinefunction(function) else "thread"
 
 
 def register(declared: Tool) -> Tool:
@@ -169,8 +166,7 @@ def as_tool(function: Callable[..., Any]) -> Tool:
 
 @functools.lru_cache(maxsize=1024)
 def _undeclared(function: Callable[..., Any]) -> Tool:
-    is_async = inspect.iscoroutinefunction(function)
-    return Tool(name=_name(function), function=function, runs="async" if is_async else "thread")
+    return Tool(name=_name(function), function=function, runs=_runs(function))
 
 
 def is_reusable(declared: Tool) -> bool:
@@ -201,8 +197,8 @@ def _validate(declared: Tool) -> None:
         "what is irreversible has no undo": declared.irreversible and declared.undo is not None,
         "fresh= is for reads only": declared.fresh is not None
         and declared.effect is not Effect.READ,
-        "fresh=, key_ttl= and stall= must not be negative": min(
-            declared.fresh or 0, declared.key_ttl, declared.stall
+        "fresh=, key_ttl=, stall= and backoff= must not be negative": min(
+            declared.fresh or 0, declared.key_ttl, declared.stall, declared.backoff
         )
         < 0,
         "leaves= is for undo=, which is missing": declared.leaves is not None

@@ -1,0 +1,55 @@
+"""What the benchmarks share: percentiles, rates, and how results are shown and kept."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench/results"
+
+shown: set[str] = set()
+
+
+def percentile(values: list[float], percent: int) -> float:
+    return sorted(values)[min(len(values) - 1, round(len(values) * percent / 100))]
+
+
+async def rate(work: Callable[[], Awaitable[None]], count: int) -> float:
+    began = time.perf_counter()
+    await work()
+    return count / (time.perf_counter() - began)
+
+
+def show(results: dict[str, Any]) -> None:
+    """Print what is new among the results."""
+    for name in results.keys() - shown:
+        shown.add(name)
+        print(f"{name:28} {results[name]:10.3f}", flush=True)
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def save(name: str, results: dict[str, Any]) -> None:
+    encoded = msgspec.json.format(msgspec.json.encode(results))
+    (RESULTS / f"{name}.json").write_bytes(encoded + b"\n")
+
+
+def load(name: str) -> dict[str, Any]:
+    results: dict[str, Any] = msgspec.json.decode((RESULTS / f"{name}.json").read_bytes())
+    return results
+
+
+def table(results: dict[str, Any], rows: dict[str, tuple[str, str]]) -> str:
+    """Markdown rows: what was measured, the figure, and what is wanted of it."""
+    return "\n".join(
+        f"| {what} | {results[name]:.2f} | {goal} |" for name, (what, goal) in rows.items()
+    )

@@ -1,0 +1,177 @@
+"""SIGTERM: the process leaves in good order, and the next one goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.state import RunState
+from midflight.stores.sqlite import SqliteStore
+from scenarios.stories import environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+
+PROGRAM = Path(__file__).parent / "leaver.py"
+RUN = "r-library-one"
+
+
+class Program:
+    """A program that drives one run, as somebody would write it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lives: list[subprocess.Popen[bytes]] = []
+
+    def starts(self, what: str, *, drain_s: float = 10.0) -> subprocess.Popen[bytes]:
+        life = subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(self.folder), what, str(drain_s)],
+            env=environment(),
+        )
+        self.lives.append(life)
+        return life
+
+    def until(self, name: str) -> None:
+        """Wait for a file that the program writes when it gets somewhere."""
+        deadline = time.monotonic() + 20
+        while not (self.folder / name).exists():
+            assert time.monotonic() < deadline, f"{name} did not come"
+            time.sleep(0.005)
+
+    async def until_draining(self) -> None:
+        with anyio.fail_after(20):
+            while Cause.DRAIN not in (await self.state()).holds:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.01)
+
+    def lets_go(self) -> None:
+        (self.folder / "go").touch()
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+    async def state(self) -> RunState:
+        async with SqliteStore.open(self.folder / "journals.db") as store:
+            state = await store.load(RUN)
+        assert isinstance(state, RunState)
+        return state
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    running = Program(tmp_path)
+    yield running
+    for life in running.lives:
+        life.kill()
+        life.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_read_is_ended_the_run_held_and_the_program_ends_with_zero(
+    program: Program, number: signal.Signals
+) -> None:
+    life = program.starts("read")
+    program.until("begun")
+    life.send_signal(number)
+
+    assert life.wait(5) == 0
+    assert program.has("behind the block"), "the program went on and ended by itself"
+    state = await program.state()
+    assert (state.phase, state.holds, state.driver) == (Phase.PAUSED, {Cause.DRAIN}, "")
+
+    program.lets_go()
+    assert program.starts("read").wait(20) == 0
+    state = await program.state()
+    assert (state.phase, state.holds) == (Phase.DONE, set())
+
+
+async def test_an_effect_in_flight_has_its_time_and_nothing_begins_after_it(
+    program: Program,
+) -> None:
+    life = program.starts("effect")
+    program.until("begun")
+    life.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        life.wait(0.5)
+    program.lets_go()
+
+    assert life.wait(5) == 0
+    state = await program.state()
+    assert (state.phase, len(state.effects), state.driver) == (Phase.PAUSED, 1, "")
+    assert program.starts("effect").wait(20) == 0
+    state = await program.state()
+    assert (state.phase, len(state.effects)) == (Phase.DONE, 2)
+
+
+async def test_what_does_not_end_in_time_is_left_and_asked_about(program: Program) -> None:
+    life = program.starts("effect", drain_s=0.3)
+    program.until("begun")
+    life.send_signal(signal.SIGTERM)
+
+    assert life.wait(5) == 0
+    state = await program.state()
+    assert (state.phase, len(state.open)) == (Phase.PAUSING, 1)
+    program.lets_go()
+    program.starts("effect")
+    program.until("asked")
+
+
+async def test_a_thread_that_does_not_end_does_not_keep_the_process(program: Program) -> None:
+    """Its lease goes only with the process, so nobody takes over what may still act."""
+    life = program.starts("thread", drain_s=0.2)
+    program.until("begun")
+    life.send_signal(signal.SIGTERM)
+
+    assert life.wait(8) == -signal.SIGTERM
+    assert len((await program.state()).open) == 1
+
+
+@pytest.mark.parametrize("what", ["effect", "thread"])
+async def test_a_second_signal_ends_it_at_once(program: Program, what: str) -> None:
+    life = program.starts(what)
+    program.until("begun")
+    life.send_signal(signal.SIGTERM)
+    await program.until_draining()
+    assert life.poll() is None
+    life.send_signal(signal.SIGTERM)
+
+    assert life.wait(1) == -signal.SIGTERM
+    state = await program.state()
+    assert (state.phase, len(state.open)) == (Phase.PAUSING, 1)
+    program.lets_go()
+    program.starts(what)
+    program.until("asked")
+
+
+async def test_killed_in_the_middle_of_a_drain_the_run_is_taken_up_all_the_same(
+    program: Program,
+) -> None:
+    life = program.starts("effect")
+    program.until("begun")
+    life.send_signal(signal.SIGTERM)
+    await program.until_draining()
+    life.kill()
+    life.wait(5)
+    assert (await program.state()).holds == {Cause.DRAIN}
+
+    program.lets_go()
+    program.starts("effect")
+    program.until("asked")
+    state = await program.state()
+    assert state.holds == set()
+
+
+async def test_a_program_that_did_not_ask_for_it_dies_of_the_signal_as_ever(
+    program: Program,
+) -> None:
+    life = program.starts("unasked")
+    program.until("begun")
+    life.send_signal(signal.SIGTERM)
+
+    assert life.wait(5) == -signal.SIGTERM

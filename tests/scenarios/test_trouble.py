@@ -1,0 +1,62 @@
+"""When a driver fails: its run is taken up again, and its neighbours do not notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from typing_extensions import override
+
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.errors import StoreFull
+from midflight.kernel.phases import Phase
+from midflight.run import Run, agent
+from midflight.stores.base import Append, Committed
+from midflight.stores.memory import MemoryStore
+from scenarios.stage import Stage
+
+pytestmark = pytest.mark.anyio
+
+
+class Full(MemoryStore):
+    """Has no space for some runs, a few times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: dict[str, int] = {}
+
+    @override
+    async def append(self, decision: Append) -> Committed:
+        for entry in decision.entries:
+            if self.refuses.get(entry.journal, 0) > 0:
+                self.refuses[entry.journal] -= 1
+                raise StoreFull("no space left. Nothing was appended.")
+        return await super().append(decision)
+
+
+async def test_the_trouble_of_one_run_is_not_that_of_its_neighbours(tmp_path: Path) -> None:
+    stage, store = Stage("trouble"), Full()
+    make, look = stage.writer(), stage.reader()
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        await run.step("Make", make, run.brief)
+        return await run.step("Read", look, "slow")
+
+    async with LocalEngine.open(store, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        unlucky, neighbour = [await control.start(clerk, name) for name in ("a", "b")]
+        for run in (unlucky, neighbour):
+            await control.until(run, lambda state: len(state.effects) > len(state.open))
+        store.refuses[unlucky] = 2
+        await control.pause(unlucky)
+        with anyio.fail_after(5):
+            await control.until(unlucky, lambda state: state.phase is Phase.PAUSED)
+            await control.cancel(unlucky)
+            assert (await control.ended(unlucky)).phase is Phase.CANCELLED
+            stage.gate("slow").set()
+            assert await control.result(neighbour) == "SLOW"
+    assert sorted(stage.done) == ["a", "b", "slow", "undone a"]

@@ -1,0 +1,142 @@
+"""Compares what a cancelled run says of itself with what the witness has seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from midflight.kernel import events as e
+from midflight.kernel.phases import Outcome, Phase
+from midflight.kernel.receipt import Line, Receipt
+from midflight.kernel.record import Recorded
+from scenarios.ledger import Told
+from scenarios.torture_world import KINDS, Kind
+
+ACTS = {"begin", "acted", "undone"}
+
+
+def kind_of(key: str) -> Kind:
+    return KINDS[key.split(":")[1].split(" ")[0]]
+
+
+class Case:
+    """One run: its journal, its receipt, and what the witness was told about it."""
+
+    def __init__(self, journal: Sequence[Recorded], receipt: Receipt, told: Sequence[Told]) -> None:
+        self.receipt = receipt
+        self.told = told
+        self.started: dict[int, e.AttemptStarted] = {}
+        self.not_started: set[int] = set()
+        self.cancels: list[e.CancelRequested] = []
+        for record in journal:
+            match record.event:
+                case e.AttemptStarted() as event:
+                    self.started[record.position] = event
+                case e.AttemptSettled(attempt=attempt, outcome=Outcome.NOT_STARTED):
+                    self.not_started.add(attempt)
+                case e.CancelRequested() as event:
+                    self.cancels.append(event)
+                case _:
+                    pass
+        self.skipped = any(cancel.now for cancel in self.cancels)
+        self.seen: defaultdict[str, list[Told]] = defaultdict(list)
+        for one in told:
+            if one.what in ACTS:
+                self.seen[one.about].append(one)
+
+    def number(self, what: str) -> int:
+        return next(one.number for one in self.told if one.what == what)
+
+    def begun(self) -> Iterator[tuple[int, Told]]:
+        """Which attempt each *begin* belongs to: the n-th of its key to the n-th that began."""
+        for key, seen in self.seen.items():
+            positions = [
+                position
+                for position, started in self.started.items()
+                if started.idempotency_key == key and position not in self.not_started
+            ]
+            begins = [one for one in seen if one.what == "begin"]
+            yield from zip(positions, begins, strict=kind_of(key).process is False)
+
+    # ── the promises ─────────────────────────────────────────────────────────────────────────
+
+    def begun_after_the_answer(self) -> list[str]:
+        """Effects that began after the acknowledgement although it does not list them."""
+        listed, answered = set(self.cancels[0].in_flight), self.number("acked")
+        return [
+            f"{one.about} (attempt {position})"
+            for position, one in self.begun()
+            if one.number > answered and position not in listed
+        ]
+
+    def acted_after_the_end(self) -> list[str]:
+        end = self.number("ended")
+        return [
+            f"{one.what} {one.about}"
+            for seen in self.seen.values()
+            for one in seen
+            if one.number > end
+        ]
+
+    def reads_after_the_answer(self, by: str) -> list[str]:
+        """A read is harmless, and told to the driver's own process a stop is heard by it too."""
+        answered = self.number("acked") if self.cancels[0].who.by == by else 0
+        return [one.about for one in self.told if one.what == "read" and 0 < answered < one.number]
+
+    def untrue(self) -> list[str]:
+        """Lines of the receipt that the witness contradicts, and effects without a line."""
+        if self.receipt.phase is not Phase.CANCELLED:
+            return [f"it is {self.receipt.phase}"]
+        lines = {line.position: line for line in self.receipt.lines}
+        told = {self.started[position].idempotency_key for position in lines}
+        missing = [
+            f"no line for {started.name}"
+            for started in self.started.values()
+            if started.idempotency_key not in told
+        ]
+        begun = {started.idempotency_key for started in self.started.values()}
+        missing += [f"nothing on record of {key}" for key in self.seen.keys() - begun]
+        wrong = [
+            f"{self.started[position].name}: {line.text!r} but {why}"
+            for position, line in lines.items()
+            if (why := self._contradiction(position, line))
+        ]
+        return missing + wrong
+
+    def _contradiction(self, position: int, line: Line) -> str:
+        key = self.started[position].idempotency_key
+        deeds = [one.what for one in self.seen[key]]
+        acted, last = "acted" in deeds, next((d for d in deeds[::-1] if d != "begin"), "")
+        declared, kind = kind_of(key).tool, kind_of(key)
+        alone = sum(started.idempotency_key == key for started in self.started.values()) == 1
+        undoable = declared.undo is not None
+        truths = {
+            "not started": not (alone and deeds),
+            "aborted": not (alone and acted),
+            "undone": acted and last == "undone",
+            "could not be undone": acted and last == "acted" and self._may_fail(declared, line),
+            "kept": acted and last == "acted" and (not undoable or self._may_skip(declared)),
+            "final": acted and declared.irreversible,
+            "unknown": self._doubtful(kind) and self._cleaned_up(declared, line, last),
+        }
+        if truths.get(line.word, False):
+            return ""
+        return f"the ledger has {deeds} (kind {declared.name.rpartition('.')[2]})"
+
+    def _doubtful(self, kind: Kind) -> bool:
+        """Nobody could know; or nobody was asked, because the person was in a hurry."""
+        return kind.doubt or (self.skipped and kind.tool.check is not None)
+
+    def _may_fail(self, declared: object, line: Line) -> bool:
+        stopped = self.skipped and line.why == "it was stopped half-way"
+        return stopped or declared is KINDS["glue"].tool
+
+    def _may_skip(self, declared: object) -> bool:
+        return self.skipped and declared is not KINDS["lock"].tool
+
+    def _cleaned_up(self, declared: object, line: Line, last: str) -> bool:
+        """Where it may have happened and can be undone, the undo was made, unless told to skip."""
+        undo = getattr(declared, "undo", None)
+        if undo is None or declared is KINDS["glue"].tool or self._may_skip(declared):
+            return True
+        return line.why == "undo attempted" and last == "undone"

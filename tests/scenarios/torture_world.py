@@ -1,0 +1,194 @@
+"""The world of the cancel torture: tools of every kind, which tell the ledger what they do.
+
+The first line of each tool tells *begin*; where it touches the world it tells *acted*, and its undo
+tells *undone*. How long it takes depends on its key, so that cancels fall into every part of it.
+A new kind of work (a child run, say) is a tool or a case in ``clerk`` and an entry in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import zlib
+from functools import cache
+
+import anyio
+from msgspec import Struct
+
+from midflight.run import Run, agent
+from midflight.tools.base import Done, NotDone, Performed, Tool, tool
+from scenarios.ledger import SOCKET, Ledger
+
+
+@cache
+def ledger() -> Ledger:
+    return Ledger(os.environ[SOCKET])
+
+
+_applied: set[str] = set()
+"""What a provider that honours keys knows."""
+
+
+def act(key: str) -> None:
+    if key not in _applied:
+        _applied.add(key)
+        ledger().tell("acted", key)
+
+
+def seconds(key: str, part: int) -> float:
+    return zlib.crc32(f"{part} {key}".encode()) % 40 / 10_000
+
+
+async def take_back(about: Performed) -> None:
+    await asyncio.sleep(seconds(about.key, 3) / 4)
+    _applied.discard(about.key)
+    ledger().tell("undone", about.key)
+
+
+async def cannot_take_back(about: Performed) -> None:
+    raise OSError("the provider is down")
+
+
+async def ask_the_provider(about: Performed) -> object:
+    return Done("found") if about.key in _applied else NotDone()
+
+
+async def work(key: str) -> str:
+    ledger().tell("begin", key)
+    await asyncio.sleep(seconds(key, 1))
+    act(key)
+    await asyncio.sleep(seconds(key, 2))
+    return key
+
+
+@tool(effect="read")
+async def look(idempotency_key: str) -> str:
+    ledger().tell("read", idempotency_key)
+    await asyncio.sleep(seconds(idempotency_key, 1))
+    return "seen"
+
+
+@tool(effect="read")
+async def linger(idempotency_key: str) -> None:
+    ledger().tell("read", idempotency_key)
+    await anyio.sleep_forever()
+
+
+@tool(effect="once", undo=take_back)
+async def create(idempotency_key: str) -> str:
+    return await work(idempotency_key)
+
+
+@tool(effect="once")
+async def order(idempotency_key: str) -> str:
+    return await work(idempotency_key)
+
+
+@tool(effect="once", undo=take_back, check=ask_the_provider)
+async def book(idempotency_key: str) -> str:
+    return await work(idempotency_key)
+
+
+@tool(effect="once", undo=cannot_take_back)
+async def glue(idempotency_key: str) -> str:
+    return await work(idempotency_key)
+
+
+@tool(effect="once", undo=take_back, release_always=True)
+async def lock(idempotency_key: str) -> str:
+    return await work(idempotency_key)
+
+
+@tool(effect="once", irreversible=True, approval=False)
+async def pay(idempotency_key: str) -> str:
+    return await work(idempotency_key)
+
+
+@tool(effect="once", irreversible=True, approval=False, hold=0.004)
+async def send(idempotency_key: str) -> str:
+    return await work(idempotency_key)
+
+
+@tool(effect="once", undo=take_back)
+async def careful(idempotency_key: str) -> str:
+    """Knows that nothing has happened when it is ended before it acted."""
+    ledger().tell("begin", idempotency_key)
+    try:
+        await asyncio.sleep(seconds(idempotency_key, 1) * 2)
+    except asyncio.CancelledError:
+        raise NotDone from None
+    act(idempotency_key)
+    return idempotency_key
+
+
+_tries: dict[str, int] = {}
+
+
+@tool(effect="write", undo=take_back, retry=3)
+async def upsert(idempotency_key: str) -> str:
+    """Fails at first, before or after it has done it, and is tried again under its key."""
+    ledger().tell("begin", idempotency_key)
+    _tries[idempotency_key] = _tries.get(idempotency_key, 0) + 1
+    await asyncio.sleep(seconds(idempotency_key, 1) / 2)
+    chance = zlib.crc32(idempotency_key.encode()) % 8
+    if _tries[idempotency_key] == 1 and chance == 0:
+        raise ConnectionError("reset by peer")
+    act(idempotency_key)
+    await asyncio.sleep(seconds(idempotency_key, 2) / 2)
+    if _tries[idempotency_key] == 1 and chance == 1:
+        raise ConnectionError("reset by peer")
+    return idempotency_key
+
+
+@tool(effect="once", undo=take_back)
+def engrave(idempotency_key: str) -> str:
+    """In a thread: cannot be ended, and is waited for."""
+    ledger().tell("begin", idempotency_key)
+    time.sleep(seconds(idempotency_key, 1) * 2)
+    act(idempotency_key)
+    time.sleep(seconds(idempotency_key, 2))
+    return idempotency_key
+
+
+@tool(effect="once", undo=take_back, runs="process")
+def convert(idempotency_key: str) -> str:
+    ledger().tell("begin", idempotency_key)
+    time.sleep(seconds(idempotency_key, 1) * 2)
+    act(idempotency_key)
+    time.sleep(seconds(idempotency_key, 2) * 5)
+    return idempotency_key
+
+
+class Kind(Struct, frozen=True):
+    """What may truthfully be said of a tool's effects when a cancel has ended it."""
+
+    tool: Tool
+    doubt: bool = True  # ended half-way, nobody knows how far it came
+    process: bool = False
+
+
+KINDS = {
+    "create": Kind(create),
+    "order": Kind(order),
+    "book": Kind(book, doubt=False),
+    "glue": Kind(glue),
+    "lock": Kind(lock),
+    "pay": Kind(pay, doubt=False),
+    "send": Kind(send, doubt=False),
+    "careful": Kind(careful, doubt=False),
+    "upsert": Kind(upsert),
+    "engrave": Kind(engrave, doubt=False),
+    "convert": Kind(convert, process=True),
+}
+
+
+@agent()
+async def clerk(run: Run) -> None:
+    """Does what its input lists: one after the other, each entry's parts side by side."""
+    for number, entry in enumerate(run.input):
+        async with anyio.create_task_group() as together:
+            for part, kind in enumerate(entry.split("+")):
+                chosen = look if kind == "look" else KINDS[kind].tool
+                together.start_soon(run.step, f"{kind} {number}.{part}", chosen)
+    await run.step("linger", linger)
