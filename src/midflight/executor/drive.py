@@ -244,12 +244,7 @@ class Driver:
         def opened(state: RunState) -> list[Event]:
             if step in self.replay.questions or not self._may_ask(course):
                 return []
-            closed = [
-                e.QuestionClosed(question=position, why="what it asked about has changed")
-                for old, position in self.replay.questions.items()
-                if replaces and old.startswith(replaces) and position in state.questions
-            ]
-            return [*closed, asked]
+            return [*self._replaced(replaces, state), asked]
 
         self.asking += 1
         self._asked.add(step)
@@ -271,6 +266,14 @@ class Driver:
         answer = self.replay.answers[question]
         self.replay.learn(answer.at)
         return answer
+
+    def _replaced(self, step: str, state: RunState) -> list[Event]:
+        """Close what was asked under a step that begins so."""
+        return [
+            e.QuestionClosed(question=position, why="what it asked about has changed")
+            for old, position in self.replay.questions.items()
+            if step and old.startswith(step) and position in state.questions
+        ]
 
     async def withdraw(self, step: str) -> None:
         """Nobody waits for the answer any more."""
