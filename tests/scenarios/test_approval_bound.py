@@ -67,6 +67,11 @@ async def test_another_rule_or_other_arguments_are_asked_about_anew(
         if not approved_before:
             with pytest.raises(InvalidRequest):
                 await control.answer(run, first.position, "approve")
+            (closed,) = await events_of(control, run, e.QuestionClosed)
+            other_step = changes == "arguments"
+            assert closed.why == (
+                "withdrawn: not asked any more" if other_step else "what it asked about has changed"
+            )
         if changes == "rule":
             await control.answer(run, second.position, "approve")
             assert await control.result(run) == "made letter"
@@ -191,6 +196,34 @@ async def test_a_question_of_the_function_is_withdrawn_by_a_redirect_and_asked_a
         await control.answer(run, second.position, "red")
 
         assert await control.result(run) == ["paint the door", "red", True]
+
+
+async def test_a_redirect_beside_an_open_question_leaves_no_question_that_nobody_asks(
+    driving: Open,
+) -> None:
+    stage = Stage("approval-beside")
+    send, look = stage.writer(irreversible=True, undo=None), stage.reader()
+    stage.gate("slow")
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        async with anyio.create_task_group() as both:
+            both.start_soon(run.step, "Send", send, run.brief)
+            both.start_soon(run.step, "Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "letter")
+        first = await asked(control, run)
+        await stage.until_begun("slow")
+        await control.redirect(run, "parcel")
+        second = await asked(control, run, after=first.position)
+        stage.gate("slow").set()
+        state = await control.until(run, lambda state: state.phase is Phase.WAITING)
+        assert list(state.questions) == [second.position]
+        await control.answer(run, second.position, "approve")
+
+        assert (await control.ended(run)).phase is Phase.DONE
+        assert stage.done == ["slow", "parcel"]
 
 
 # ── the window in which a cancel still wins ──────────────────────────────────────────────────

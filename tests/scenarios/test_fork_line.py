@@ -186,11 +186,18 @@ async def test_a_fork_of_a_redirected_run_begins_with_its_last_brief(
 ) -> None:
     stage = Stage("fork-redirected")
     make, look = stage.writer(), stage.reader()
+
+    @tool(effect="read", name="fork-redirected.peek")
+    async def peek(number: int) -> int:
+        return number
+
     stage.gate("all")
 
     @agent()
     async def clerk(run: Run) -> object:
         await run.step("Make", make, "list")
+        for number in range(12):  # so that the redirect comes late, and late is early in the fork
+            await run.step(f"Look {number}", peek, number)
         try:
             found = await run.step("Read", look, run.brief)
         except Redirected:

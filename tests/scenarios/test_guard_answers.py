@@ -370,3 +370,32 @@ async def test_a_fork_relies_on_what_the_run_before_it_relied_on(
         assert await control.result(new) == ["A", "B"]
         assert await never_asked(control, new) is not changed
         assert stage.done == ["a", "b", "b"]
+
+
+async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
+    driving: Open, crashing: Open, prices: Path
+) -> None:
+    stage = Stage("guard-branches")
+    look = stage.reader()
+    guarded = anyio.Event()
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        async def beside() -> None:
+            await anyio.sleep(0.1)
+            await run.guard(FileContent(prices, "prices"))
+            guarded.set()
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(beside)
+            both.start_soon(run.step, "Read", look, "slow")
+
+    stage.gate("slow")
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        await guarded.wait()
+    stage.gate("slow").set()
+    async with driving(clerk) as control:
+        assert (await control.ended(run)).phase is Phase.DONE
+        assert await never_asked(control, run)

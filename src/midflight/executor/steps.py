@@ -27,7 +27,7 @@ from midflight.executor.logbook import Choose
 from midflight.executor.replay import Answered
 from midflight.executor.speech import Speech
 from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome
+from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
