@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from midflight.control import Control
+from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Redirected, Run, agent
@@ -109,9 +110,9 @@ def between_calls(stage: Stage) -> Agent:
     @agent(name="caught-between")
     async def clerk(run: Run) -> list[object]:
         found: list[object] = [await run.step("Make", make, "list"), await run.inbox()]
-        await run.plan("think", "read")
         stage.note(stage.begun, "thinking")
-        await stage.gate("thought").wait()
+        if not stage.gate("thought").is_set():
+            await stage.gate("thought").wait()
         for call in (run.inbox, run.inbox, lambda: run.step("Make", make, "end")):
             try:
                 found.append(await call())
@@ -253,6 +254,70 @@ async def test_a_large_result_that_is_still_being_fetched_is_not_a_call_that_wai
     async with driving(clerk) as control:
         with anyio.fail_after(5):
             assert await control.result(run) == [100_000, "b", "END"]
+
+
+async def test_what_a_parallel_task_did_after_the_redirect_is_not_done_again(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("beside")
+    make, look = stage.writer(), stage.reader()
+    for what in ("a", "later", "end"):
+        stage.gate(what)
+
+    @agent()
+    async def clerk(run: Run) -> list[object]:
+        async def reading() -> object:
+            if stage.gate("later").is_set():
+                await anyio.sleep(0.1)  # after the crash it is the other one that comes first
+            try:
+                return await run.step("Read", look, "a")
+            except Redirected as redirected:
+                return redirected.brief
+
+        async def making() -> object:
+            await stage.gate("later").wait()
+            return await run.step("Make", make, "list")
+
+        return [*await gathered(reading(), making()), await run.step("Read", look, "end")]
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "a")
+        await stage.until_begun("a")
+        await control.applied(await control.redirect(run, "b"))
+        stage.gate("later").set()
+        await stage.until_begun("end")
+    stage.gate("end").set()
+    async with driving(clerk) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == ["b", "made list", "END"]
+    assert stage.done == ["list", "end"]
+
+
+async def test_a_rejection_that_comes_with_the_redirect_does_not_drown_it(driving: Open) -> None:
+    stage = Stage("rejected")
+    send = stage.writer(irreversible=True, undo=None)
+
+    @agent()
+    async def clerk(run: Run) -> list[object]:
+        found: list[object] = []
+        while len(found) < 2:
+            try:
+                found.append(await run.step("Send", send, "letter"))
+            except Redirected as redirected:
+                found.append(redirected.brief)
+            except StepFailed as failed:
+                found.append(failed.error)
+        return [*found, run.brief]
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "a")
+        question = await the_question(control, run)
+        await control.answer(run, question, "reject")
+        await control.redirect(run, "b")
+        with anyio.fail_after(5):
+            result = await control.result(run)
+        assert result[2] == "b"
+        assert sorted(result[:2]) == ["b", "rejected by library"]
 
 
 async def test_a_child_that_is_waited_for_is_waited_for_again_after_the_redirect(

@@ -344,7 +344,7 @@ async def test_a_redirect_during_the_last_step_is_not_lost(driving: Open) -> Non
 
     @agent()
     async def clerk(run: Run) -> object:
-        return await run.step("Make", make, run.brief)
+        return await run.step(f"Make {run.brief}", make, run.brief)
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "all")

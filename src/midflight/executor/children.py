@@ -16,6 +16,7 @@ from msgspec import Raw
 from midflight.errors import JournalNotFound, Refused, StepFailed
 from midflight.executor import values
 from midflight.executor.caps import within_caps
+from midflight.executor.replay import Waiting
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, claim, decide, scopes
 from midflight.kernel.fold import advance
@@ -54,7 +55,8 @@ class Child:
         driver, call = self._driver, f"result:{self.id}"
         ends = driver.replay.children_ended
         await driver.note_call()
-        course, driver.waiting[call] = driver.heard, f"the result of {self.id}"
+        course = driver.heard
+        driver.waiting[call] = Waiting(call, f"the result of {self.id}", course)
         try:
             with driver.expecting():
                 await driver.log.until(

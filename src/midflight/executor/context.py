@@ -16,7 +16,7 @@ from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import approval, children, talk, values
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
-from midflight.executor.replay import KEYED, Answered, Record
+from midflight.executor.replay import KEYED, Answered, Record, Waiting
 from midflight.executor.steps import Step
 from midflight.guards import Guard
 from midflight.kernel import events as e
@@ -117,13 +117,15 @@ class RunContext:
         driver, replay = self._driver, self._driver.replay
 
         def its_turn() -> bool:
-            left = identity in replay.left or replay.is_told(identity)
-            return not left and (replay.find(identity) is None or replay.is_next(identity))
+            if identity in replay.left or replay.is_told(identity):
+                return False
+            known = replay.find(identity) is not None and replay.is_next(identity)
+            return known or identity not in replay.records
 
         if not its_turn():
-            async with self._waiting(identity, name) as course:
-                await driver.log.until(lambda: its_turn() or driver.is_told(course))
-                driver.raise_if_told(course)
+            async with self._waiting(identity, name) as call:
+                await driver.log.until(lambda: its_turn() or driver.is_told(call.course))
+                driver.raise_if_told(call.course)
         return replay.claim(identity)
 
     def _what(self, key: str, unkeyed: str, reusable: bool = True) -> str:
@@ -286,9 +288,8 @@ class RunContext:
         refuse_inside_a_step("run.snapshot")
         await self._listen()
         driver = self._driver
-        if driver.steps or driver.waiting:
-            names = [*(step.name for step in driver.steps), *driver.waiting.values()]
-            open_ones = ", ".join(sorted(names))
+        if driver.open_calls:
+            open_ones = ", ".join(driver.open_calls)
             raise InvalidRequest(f"run.snapshot while steps are open: {open_ones}. Nothing saved.")
         saved = e.StateSaved(
             epoch=driver.epoch, state=values.encode("snapshot", "the state", state)
@@ -336,21 +337,23 @@ class RunContext:
         """One call that may wait and is no step: its identity, and the course it is made on."""
         driver = self._driver
         identity = driver.replay.identity(what)
-        async with self._waiting(identity, called) as course:
+        async with self._waiting(identity, called) as call:
             await driver.log.until(
-                lambda: not driver.replay.is_told(identity) or driver.is_told(course)
+                lambda: not driver.replay.is_told(identity) or driver.is_told(call.course)
             )
-            driver.raise_if_told(course)
-            yield identity, course
+            driver.raise_if_told(call.course)
+            yield identity, call.course
+            if not driver.replay.is_done(identity):  # told of a redirect it has not looked for
+                driver.raise_if_told(call.course)
 
     @asynccontextmanager
-    async def _waiting(self, identity: str, called: str) -> AsyncIterator[int]:
-        """While a call waits it can be told things; the course it is made on."""
+    async def _waiting(self, identity: str, called: str) -> AsyncIterator[Waiting]:
+        """While a call waits it can be told things."""
         driver = self._driver
-        driver.waiting[identity] = called
+        driver.waiting[identity] = call = Waiting(identity, called, driver.heard)
         driver.log.stir()
         try:
-            yield driver.heard
+            yield call
         except Signal as signal:
             if isinstance(signal, Redirected):
                 driver.replay.forget_turn(identity)

@@ -23,7 +23,7 @@ from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
-from midflight.executor.replay import Record, Replay
+from midflight.executor.replay import Record, Replay, Waiting
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -76,7 +76,7 @@ class Driver:
         self.heard = 0  # of them the function has heard
         self.brief = ""  # as the function sees it
         self.delivering = False  # a redirect is being written down
-        self.waiting: dict[str, str] = {}  # calls of the function that are no steps, by identity
+        self.waiting: dict[str, Waiting] = {}  # calls of the function that are no steps
         self.told: Signal | None = None
         self._expecting = 0
         self.gated = 0  # who wants to begin something and may not yet
@@ -159,6 +159,12 @@ class Driver:
         """The calls of the function that wait for something."""
         return {step.identity for step in self.steps} | self.waiting.keys()
 
+    @property
+    def open_calls(self) -> list[str]:
+        """What a person calls them."""
+        others = (call.called for call in self.waiting.values())
+        return sorted([*(step.name for step in self.steps), *others])
+
     def tell_redirect(self) -> None:
         """The calls that waited raise it, or else the next one; the others are not disturbed."""
         told = self.replay.redirect()
@@ -166,9 +172,11 @@ class Driver:
         self.course += 1
         if told.calls:
             self.heard = self.course
-            for step in self.steps:
-                if step.identity not in told.calls:  # asked for since
-                    step.course = self.course
+        waiting: list[Step | Waiting] = [*self.steps, *self.waiting.values()]
+        for call in waiting:
+            waited = not self.replay.is_done(call.identity)
+            if not (call.identity in told.calls if told.calls else waited):
+                call.course = self.course
         self.log.stir()
 
     async def note_call(self) -> None:

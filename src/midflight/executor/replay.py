@@ -76,6 +76,15 @@ class Told(Struct, frozen=True):
     after: int = 0
 
 
+class Waiting:
+    """A call of the function that waits and is no step; ``course`` is the one it is made on."""
+
+    def __init__(self, identity: str, called: str, course: int) -> None:
+        self.identity = identity
+        self.called = called
+        self.course = course
+
+
 class Replay:
     """Fed with every event of the run, in order; asked by its steps."""
 

@@ -124,8 +124,16 @@ class Step:
         """Do it, and tell the function that waits for it."""
         try:
             result = await (self._read() if self.tool.effect is Effect.READ else self._effect())
+            self._hear()
         except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
             raise  # the driver's own affair: the function cannot do anything about it
+        except StepFailed as error:
+            try:
+                self._hear()
+            except Redirected as redirected:
+                self._tell(redirected)
+            else:
+                self._tell(error)
         except BaseException as error:  # noqa: BLE001 - a signal or a failure goes to who waits
             self._tell(error)
         else:
@@ -135,6 +143,11 @@ class Step:
             self.driver.steps.discard(self)
             self.driver.under_way.discard(self)
             self.driver.log.stir()
+
+    def _hear(self) -> None:
+        """It was told of a redirect while its end was being written down: that it gives later."""
+        if self.driver.told is None:
+            self.driver.raise_if_told(self.course)
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
