@@ -89,7 +89,8 @@ class RunContext:
         self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
-            driver.log.stir()
+            if driver.steps or driver.waiting or not driver.replay.unfinished:
+                driver.log.stir()  # somebody may wait for its turn, or for the end of the replay
             if len(driver.replay.unclaimed) % BREATH == 0:
                 await anyio.lowlevel.checkpoint()
             await self._note_reuse(identity, tool)
@@ -106,7 +107,8 @@ class RunContext:
         )
         driver.steps.add(step)
         driver.tasks.start_soon(step.perform)
-        driver.log.stir()
+        if not driver.may_start(driver.heard):
+            driver.log.stir()  # it waits, and that may be what somebody looks for
         return values.decode(bytes(await self._result(step)), kind)
 
     async def _on_record(self, identity: str, name: str) -> Record | None:
@@ -115,16 +117,11 @@ class RunContext:
         Where the function has given up waiting before, it waits again until it does so again.
         """
         driver, replay = self._driver, self._driver.replay
-
-        def its_turn() -> bool:
-            if identity in replay.left or replay.is_told(identity):
-                return False
-            known = replay.find(identity) is not None and replay.is_next(identity)
-            return known or identity not in replay.records
-
-        if not its_turn():
+        if not replay.is_turn_of(identity):
             async with self._waiting(identity, name) as call:
-                await driver.log.until(lambda: its_turn() or driver.is_told(call.course))
+                await driver.log.until(
+                    lambda: replay.is_turn_of(identity) or driver.is_told(call.course)
+                )
                 driver.raise_if_told(call.course)
         return replay.claim(identity)
 

@@ -414,7 +414,18 @@ class Driver:
 
     def _calls_for_a_move(self) -> bool:
         """Asked at every change, where it happens: most are a step's own affair."""
+        if self._just_works:
+            return False
         return self._next_move() is not None or self._patience() is not None
+
+    @property
+    def _just_works(self) -> bool:
+        """Nobody wants anything, nothing is asked, and the function goes on: no move is to make."""
+        state, replay = self.log.state, self.replay
+        plain = state.phase is Phase.RUNNING and self.function.running and not self.lost
+        heard = not (state.pending or state.holds or state.questions or state.timers)
+        there = not (replay.unfinished or replay.left or self.draining) and self.guards.fresh
+        return plain and heard and there
 
     def _patience(self) -> float | None:
         now = self.clock()

@@ -383,8 +383,15 @@ class Replay:
     @property
     def _horizon(self) -> float:
         """Nothing beyond the next redirect is given out before it is told."""
-        untold = self._redirects[self._told :]
-        return untold[0].position if untold else math.inf
+        untold = self._told < len(self._redirects)
+        return self._redirects[self._told].position if untold else math.inf
+
+    def is_turn_of(self, step: str) -> bool:
+        """Whether a call need not wait: what is on record for it can be given, or nothing is."""
+        if step in self.left or (self.tells and self.is_told(step)):
+            return False
+        record = self.records.get(step)
+        return record is None or (record.position < self._horizon and self.is_next(step))
 
     def is_next(self, step: str) -> bool:
         """Whether everything that the function had learnt before this was given to it again.

@@ -215,8 +215,9 @@ class Step:
         )
         await self._end_wait()  # or the run would not take it
         written = await self.driver.log.settle(settled)
-        self.resting = True
+        self._resting = True  # heard of at once, by who waits for the step's end
         if not written:
+            self.driver.log.stir()
             await self.may_start()  # the run is not ours any more, or at rest: says which
         else:
             self.driver.replay.learn(written[-1].at)
