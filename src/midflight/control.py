@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.local import DRAIN_S, LocalEngine
@@ -28,7 +29,8 @@ from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Limits, Recorded, Request, Who
 from midflight.kernel.state import Attempt, Delivery, RunState
-from midflight.kernel.thread import MessageSent, ThreadCreated
+from midflight.kernel.status import status
+from midflight.kernel.thread import MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
 from midflight.schemas import check_answer
 from midflight.stores.base import (
@@ -51,12 +53,16 @@ LIBRARY: Final = Who(by="library")
 
 
 class Accepted(Struct, frozen=True):
-    """A verb is on record: at which position, and what was in flight at that moment."""
+    """A verb is on record: at which position, and what was in flight at that moment.
+
+    A message is answered with ``status``: how the run it goes to stands, in one line.
+    """
 
     run: str
     verb: str
     position: int
     in_flight: tuple[str, ...] = ()
+    status: str = ""
 
 
 class Control:
@@ -137,14 +143,11 @@ class Control:
     async def result(self, run: str) -> Any:
         """Wait for the end of a run and give what its function returned."""
         state = await self._until(run, lambda state: not state.alive)
-        finished = (await self.store.read(run, after=state.head - 3))[::-1]
-        for record in finished:
-            if isinstance(record.event, e.RunFinished):
-                event = record.event
-                if event.blob is not None:
-                    return msgspec.json.decode(await self.store.blob(event.blob.hash))
-                return msgspec.json.decode(event.result)
-        return None
+        if not state.finished:
+            return None
+        (record,) = await self.store.read(run, after=state.finished - 1, limit=1)
+        blob, result = record.event.blob, record.event.result
+        return msgspec.json.decode(await self.store.blob(blob.hash) if blob else result)
 
     async def ended(self, run: str) -> RunState:
         """Wait for the end of a run."""
@@ -183,7 +186,8 @@ class Control:
 
     async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
         """Write a message into a thread, or into that of a run. When accepted it is stored."""
-        thread = to if to.startswith(THREAD_PREFIX) else (await self.store.row(to)).thread
+        run = "" if to.startswith(THREAD_PREFIX) else to
+        thread = (await self.store.row(run)).thread if run else to
         message = MessageSent(who=who or self._who, key=key, text=text)
 
         def decided(view: View) -> Draft:
@@ -195,7 +199,19 @@ class Control:
 
         done = await self.store.submit(Submit(self._ids(), (thread,), decided))
         accepted: Accepted = done.note
-        return accepted
+        return replace(accepted, status=await self._status(run or await self._front(thread)))
+
+    async def _front(self, thread: str) -> str:
+        """The run that a thread is about; the newest that nobody has spawned, if none is named."""
+        talk = await self.store.load(thread)
+        assert isinstance(talk, ThreadState)
+        if talk.front:
+            return talk.front
+        runs = await self.store.rows(Query(thread=thread))
+        return next((row.journal for row in runs if not row.parent), "")
+
+    async def _status(self, run: str) -> str:
+        return status(await self.state(run), await self.store.now()) if run else ""
 
     async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
@@ -235,7 +251,11 @@ class Control:
         new = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
 
         def decided(view: View) -> Draft:
-            verdict = decide(view.states[new], created, switches=view.switches)
+            there = view.states[new]
+            assert isinstance(there, RunState)
+            if there.fork_of == run and there.fork_at == place:
+                return Draft()  # asked before; what the old run has undone since does not matter
+            verdict = decide(there, created, switches=view.switches)
             return Draft() if isinstance(verdict, Known) else Draft({new: verdict})
 
         await self.store.submit(
@@ -277,8 +297,9 @@ class Control:
     async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
         """Answer a question of the run. The first answer wins."""
         raw = Raw(_encode("the answer", payload))
-        asked = await self._question(run, question)
-        if asked is not None:
+        is_open = question in (await self.state(run)).questions
+        asked = await self._question(run, question) if is_open else None
+        if asked is not None:  # or it is refused for what it is
             check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
         return await self._ask(
             run,
@@ -360,27 +381,36 @@ class Control:
 
         def decided(view: View) -> Draft:
             covered = _tree(run, view) if tree else [run]
+            talk = view.states.get(row.thread)
             events: dict[str, Any] = {}
             flying: list[Attempt] = []
             for journal in covered:
                 state = view.states[journal]
                 assert isinstance(state, RunState)
-                if journal != run and not _concerns(state, verb):
+                flying += state.open.values() if state.alive else ()
+                if journal != run and not _concerns(state, request):
                     continue
                 expected = expect if journal == run else None
-                verdict = decide(state, request, expect=expected, switches=view.switches)
+                verdict = decide(
+                    state,
+                    request,
+                    expect=expected,
+                    switches=view.switches,
+                    thread=talk if journal == run and isinstance(talk, ThreadState) else None,
+                )
                 if isinstance(verdict, Known):
                     if journal == run:
                         return Draft(note=Accepted(run, verb, verdict.position))
                     continue
                 events[journal] = verdict
-                flying += state.open.values()
             nouns = tuple(attempt.noun for attempt in flying)
             head = view.states[run].head
             return Draft(events, Accepted(run, verb, head + 1, nouns))
 
+        reads = (row.thread,) if isinstance(request, e.ResumeRequested) else ()
+        covered = scopes(row.agent, row.thread)
         done = await self.store.submit(
-            Submit(self._ids(), (run,), decided, scopes=scopes(row.agent, row.thread))
+            Submit(self._ids(), (run, *reads), decided, scopes=covered, new=reads)
         )
         for journal in dict.fromkeys([run, *(record.journal for record in done.records)]):
             await self._engine.ensure(journal)
@@ -397,11 +427,15 @@ class Control:
         return msgspec.structs.replace(known, in_flight=nouns)
 
 
-def _concerns(child: RunState, verb: str) -> bool:
+def _concerns(child: RunState, request: Request) -> bool:
     """Whether what is asked of a parent is to be asked of this child."""
-    if verb == "resume":
-        return child.alive and Cause.USER in child.holds
-    return child.alive and child.phase is not Phase.CANCELLING
+    match request:
+        case e.ResumeRequested():
+            return child.alive and Cause.USER in child.holds
+        case e.CancelRequested(now=True):
+            return child.alive and not child.cancel_now
+        case _:
+            return child.alive and child.phase is not Phase.CANCELLING
 
 
 def _encode(what: str, value: Any) -> bytes:
@@ -412,17 +446,21 @@ def _encode(what: str, value: Any) -> bytes:
 
 
 def _tree(run: str, view: View) -> list[str]:
-    """A run and its descendants; asks the store for those it has not locked yet."""
+    """A run and its descendants; asks the store for those it has not locked yet.
+
+    Also below a child that has ended: those whom it has left may still be at work.
+    """
     found, unseen = [run], [run]
     while unseen:
         state = view.states[unseen.pop()]
         assert isinstance(state, RunState)
-        children = [child for child, outcome in state.children.items() if not outcome]
+        children = list(state.children)
         missing = [child for child in children if child not in view.states]
         if missing:
             raise Widen(*missing)
-        found += children
-        unseen += children
+        there = [child for child in children if view.states[child].head]  # the rest are purged
+        found += there
+        unseen += there
     return found
 
 

@@ -110,7 +110,8 @@ class Fingerprint:
         """See ``Guard.look``."""
         if inspect.iscoroutinefunction(self._function):
             return _short(await self._function())
-        return _short(await anyio.to_thread.run_sync(self._function, abandon_on_cancel=True))
+        found = await anyio.to_thread.run_sync(self._function, abandon_on_cancel=True)
+        return _short(await found if inspect.isawaitable(found) else found)
 
     async def changed(self, before: str, now: float) -> str:
         """See ``Guard.changed``."""

@@ -99,7 +99,10 @@ class Child(Protocol):
 
     @property
     def outcome(self) -> str:
-        """How it has ended: done, failed, cancelled or killed; empty while it lives."""
+        """How it has ended: done, failed, cancelled or killed; empty while it lives.
+
+        As of the end of the last step, so that a replay sees the same.
+        """
 
     async def result(self) -> Any:
         """Wait for its end and give what its function returned; ``StepFailed`` if it failed."""
@@ -177,7 +180,10 @@ class Run(Protocol):
         """Note how something outside looks; if it has changed when the run comes back, it asks."""
 
     def notices(self) -> list[str]:
-        """What the run was told so far: a cap is near, it goes in circles. For a model to read."""
+        """What the run was told so far: a cap is near, it goes in circles. For a model to read.
+
+        As of the end of the last step, so that a replay reads the same.
+        """
 
     async def snapshot(self, state: Any) -> None:
         """Replay from here: what was recorded before is not needed any more."""

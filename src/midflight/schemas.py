@@ -29,6 +29,7 @@ def check_schema(schema: Any) -> None:
             )
     try:
         Draft202012Validator.check_schema(schema)
+        _resolve(schema)
     except SchemaError as error:
         where = error.json_path
         raise InvalidRequest(
@@ -43,12 +44,37 @@ def check_answer(payload: Any, schema: Any) -> None:
 
     if schema is None:
         return
-    error = best_match(Draft202012Validator(schema).iter_errors(payload))
+    try:
+        error = best_match(Draft202012Validator(schema).iter_errors(payload))
+    except RecursionError:
+        raise InvalidRequest(
+            "the schema of the question leads in a circle, so no answer can be checked. "
+            "The question is still open."
+        ) from None
     if error is not None:
         raise InvalidRequest(
             f"the answer does not fit the question at {error.json_path}: {error.message}. "
             "The question is still open."
         )
+
+
+def _resolve(schema: Any) -> None:
+    """Follow every reference once; a schema with parts that have names of their own is trusted."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    root: Any = DRAFT202012.create_resource(schema)
+    resolver = Registry().with_resource("", root).resolver()
+    if b'"$id"' not in msgspec.json.encode(schema):
+        for ref in _refs(schema):
+            try:
+                resolver.lookup(ref)
+            except Unresolvable:
+                raise InvalidRequest(
+                    f"the schema of a question refers to {ref!r}, which it does not have. "
+                    "Nothing was asked."
+                ) from None
 
 
 def _refs(schema: Any) -> Iterator[str]:

@@ -215,12 +215,12 @@ def test_what_a_child_may_spend_is_reserved_and_then_what_it_spent_counts() -> N
     run.append(
         e.ChildSpawned(epoch=1, child="r-2", agent="scout", brief="Look", allotment=allotted)
     )
-    assert [m.used for m in meters(run.state, now(run))] == [4, 60]
+    assert [m.used for m in meters(run.state, now(run))] == [1 + 4, 60]
 
     spending = Usage(tokens=20, usd=0.1)
     run.append(e.ChildSettled(epoch=1, child="r-2", outcome="done", usage=spending, steps=3))
 
-    assert [m.used for m in meters(run.state, now(run))] == [3, 20]
+    assert [m.used for m in meters(run.state, now(run))] == [1 + 3, 20]
 
 
 def test_a_parent_that_has_overspent_has_nothing_to_give() -> None:

@@ -63,3 +63,11 @@ def crashing(store: Store, tmp_path: Path) -> Open:
 def living(store: Store, tmp_path: Path) -> Live:
     """As ``crashing``, for a story that says after how many appends the crash comes."""
     return lambda *agents: life(store, *agents, workdir=tmp_path / "work")
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    """A file that runs rely on."""
+    path = tmp_path / "prices.csv"
+    path.write_bytes(b"tea 3\n")
+    return path

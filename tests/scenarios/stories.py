@@ -14,13 +14,19 @@ KILLED = -9
 Life = dict[str, Any]
 
 
+def environment() -> dict[str, str]:
+    """Where a process of a story finds its modules, and those of the code under test."""
+    places = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+
 def told(stories: dict[Path, list[Life]]) -> dict[Path, list[int]]:
     """Tell stories, some at a time; how each life of each of them ended."""
     lines = [json.dumps({"folder": str(at), "lives": lives}) for at, lives in stories.items()]
     done = subprocess.run(
         [sys.executable, str(TESTS / "scenarios" / "worker.py")],
         input="\n".join(lines).encode(),
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env=environment(),
         stdout=subprocess.PIPE,
         check=True,
         timeout=280,

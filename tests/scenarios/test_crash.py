@@ -71,6 +71,25 @@ Ends = dict[str, dict[str, Any]]
 WHEN = pytest.mark.parametrize("when", ["before", "after"])
 
 
+def test_undisturbed_everything_happens_once_and_nobody_is_asked_in_vain(
+    undisturbed: Ends,
+) -> None:
+    """What the others are compared with; or all of them could be wrong together."""
+    whole, cancelled = undisturbed["plain"], undisturbed["cancel"]
+    acts = ["lock", "upsert", "send", "order", "wire", "mail", "compress", "index", "upload"]
+    assert [line.split()[0] for line in whole["applied"]] == [*acts, "undo-lock"]
+    assert set(whole["applied"].values()) == {1}
+    assert (whole["phase"], len(whole["result"])) == ("done", 11)
+    assert whole["positions"].count("QuestionOpened") == 1
+    built = ["lock", "upsert", "order", "index", "compress", "send"]
+    undone = [f"undo-{act}" for act in ("compress", "index", "order", "upsert", "lock")]
+    assert [line.split()[0] for line in cancelled["applied"]] == [*built, *undone]
+    assert (cancelled["phase"], set(cancelled["applied"].values())) == ("cancelled", {1})
+    assert "draft of EU only" in str(undisturbed["redirect"]["result"])
+    for script in ("pause", "drain"):
+        assert len(undisturbed[script]["applied"]) == len(whole["applied"]) + 1
+
+
 @WHEN
 def test_killed_at_every_position_of_its_journal(
     tmp_path: Path, undisturbed: Ends, when: str

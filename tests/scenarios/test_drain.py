@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,10 +15,10 @@ import pytest
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.state import RunState
 from midflight.stores.sqlite import SqliteStore
+from scenarios.stories import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
-TESTS = Path(__file__).parent.parent
 PROGRAM = Path(__file__).parent / "leaver.py"
 RUN = "r-library-one"
 
@@ -34,7 +33,7 @@ class Program:
     def starts(self, what: str, *, drain_s: float = 10.0) -> subprocess.Popen[bytes]:
         life = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(self.folder), what, str(drain_s)],
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            env=environment(),
         )
         self.lives.append(life)
         return life

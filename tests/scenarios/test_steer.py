@@ -292,3 +292,65 @@ def test_a_retry_of_once_without_a_check_is_refused_where_it_is_declared() -> No
 
         @tool(effect="once", retry=3)
         async def pay() -> None: ...
+
+
+async def test_a_redirect_while_waiting_withdraws_the_question_and_is_told(driving: Open) -> None:
+    @agent()
+    async def asker(run: Run) -> list[object]:
+        return [run.brief, (await run.ask("Which?")).payload]
+
+    async with driving(asker) as control:
+        run = await control.start(asker, "all")
+        first = await the_question(control, run)
+        await control.until(run, lambda state: state.phase is Phase.WAITING)
+        await control.redirect(run, "some")
+        state = await control.until(run, lambda s: bool(s.questions) and first not in s.questions)
+        await control.answer(run, next(iter(state.questions)), "this")
+
+        assert await control.result(run) == ["some", "this"]
+
+
+async def test_a_redirect_while_waiting_can_be_caught_and_is_told_again_after_a_crash(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("ask-caught")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("wait")
+
+    @agent()
+    async def asker(run: Run) -> list[object]:
+        try:
+            return [(await run.ask("Which?")).payload]
+        except Redirected as redirected:
+            made = await run.step("Make", make, redirected.brief)
+            return [made, await run.step("Read", look, "wait")]
+
+    async with crashing(asker) as control:
+        run = await control.start(asker, "all")
+        await control.until(run, lambda state: state.phase is Phase.WAITING)
+        await control.redirect(run, "some")
+        await stage.until_begun("wait")
+
+    stage.gate("wait").set()
+    async with driving(asker) as control:
+        with anyio.fail_after(5):
+            assert await control.result(run) == ["made some", "WAIT"]
+
+
+async def test_a_redirect_during_the_last_step_is_not_lost(driving: Open) -> None:
+    stage = Stage("redirect-last")
+    make = stage.writer()
+    stage.gate("all")
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        return await run.step(f"Make {run.brief}", make, run.brief)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "all")
+        await stage.until_begun("all")
+        accepted = await control.redirect(run, "some")
+        stage.gate("all").set()
+
+        assert await control.result(run) == "made some"
+        assert (await control.applied(accepted)).status == "applied"

@@ -219,7 +219,6 @@ class Person:
             return
         await appears("lingering")
         await getattr(self, f"_{script}")()
-        (book.folder() / "go").touch()
 
     async def _pause(self) -> None:
         self.keep(await self.control.pause(RUN, key="pause"))
@@ -236,6 +235,7 @@ class Person:
     async def _drain(self) -> None:
         """The first process is told to end; whoever comes after it lets the run go on."""
         if (book.folder() / "drained").exists():
+            (book.folder() / "go").touch()
             return
         (book.folder() / "drained").touch()
         os.kill(os.getpid(), signal.SIGTERM)

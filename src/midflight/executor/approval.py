@@ -6,10 +6,12 @@ them has changed since, an approval that was given says nothing any more, and it
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
 from midflight.kernel.record import NULL
+from midflight.tools.secret import from_stored
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
@@ -61,7 +63,7 @@ async def approved(step: Step) -> None:
         case "approve":
             pass
         case {"edit": dict(edited)}:
-            _edit(step, edited)
+            await _edit(step, edited, answer.by)
         case {"respond": str(text)}:
             await step.record(NULL, f"not done; {answer.by} says: {text}")
         case _:
@@ -70,11 +72,16 @@ async def approved(step: Step) -> None:
     await step.may_start()
 
 
-def _edit(step: Step, edited: dict[str, Any]) -> None:
-    """The person's arguments replace those given, wholly."""
-    step.args = tuple(edited.get("args", step.args))
-    step.kwargs = edited.get("kwargs", step.kwargs)
-    plain = {"args": list(step.args), "kwargs": step.kwargs}
+async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:
+    """The person's arguments replace those given, wholly. Nothing begins with ones that misfit."""
+    plain = {"args": list(step.args), "kwargs": dict(step.kwargs)} | edited
+    given = from_stored(plain)
+    key = {"idempotency_key": ""} if step.tool.wants_key else {}
+    try:
+        inspect.signature(step.tool.function).bind(*given["args"], **given["kwargs"] | key)
+    except TypeError as error:
+        await step.record(NULL, f"not done; the arguments given by {by} do not fit: {error}")
+    step.args, step.kwargs = tuple(given["args"]), given["kwargs"]
     step.given = values.encode(step.name, "its arguments", plain)
 
 

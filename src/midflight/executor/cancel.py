@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from midflight.executor.children import await_all, await_turn, end
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Event
+from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
 from midflight.run import Stopped
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 FEW: Final = 8  # names in a line that a person reads
+RESULTS_MAX: Final = 20  # results that are shown in the thread
+RESULT_MAX: Final = 500  # characters of each
 TEXT_MAX: Final = 32 * 1024  # characters of a step's text that go into the thread
 
 
@@ -28,7 +31,9 @@ async def cancel(driver: Driver) -> None:
     if driver.lost:
         return
     await driver.function.unwind()
+    await await_turn(driver)
     await compensate(driver)
+    await await_all(driver)
     await _save(driver)
 
     def cancelled(state: RunState) -> list[Event]:
@@ -39,7 +44,7 @@ async def cancel(driver: Driver) -> None:
             e.DriverReleased(epoch=driver.epoch, why="cancelled"),
         ]
 
-    if await driver.log.decide(cancelled):
+    if await end(driver, cancelled):
         driver.over = True
 
 
@@ -96,13 +101,26 @@ def _partial_work(driver: Driver) -> Iterator[str]:
 
 
 def _told(driver: Driver, what: tuple[str, ...]) -> str:
-    """The message in the thread: what was kept, and the texts themselves."""
+    """The message in the thread: what was kept, the results and the texts themselves."""
     parts = [f"Cancelled. Kept: {'; '.join(what)}."]
+    if driver.workdir.is_dir() and any(driver.workdir.glob("*")):
+        parts.append(f"The folder is {driver.workdir}.")
+    parts += list(_results(driver))[:RESULTS_MAX]
     parts += [
         f"{step.partition(':')[0]}, so far:\n{text[-TEXT_MAX:]}"
         for step, text in driver.replay.texts.items()
     ]
     return "\n\n".join(parts)
+
+
+def _results(driver: Driver) -> Iterator[str]:
+    """Newest first, short: the whole of each is in the run's journal."""
+    for record in reversed(driver.replay.records.values()):
+        if not record.name or record.error or bytes(record.result) == bytes(NULL):
+            continue
+        result = bytes(record.result).decode()
+        short = result if len(result) <= RESULT_MAX else f"{result[:RESULT_MAX]}…"
+        yield f"{record.name}: {short}"
 
 
 def _few(names: list[str]) -> str:

@@ -12,23 +12,54 @@ from midflight.kernel.state import RunState
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
+    from midflight.executor.steps import Step
 
 NOTED_IN: Final = {Phase.RUNNING, Phase.PAUSING}
 
 
-async def within_caps(driver: Driver) -> bool:
-    """False when the run was held at a cap instead; warns before."""
+async def within_caps(driver: Driver, step: Step | None = None) -> bool:
+    """Whether one more call may begin; if so ``step`` counts as under way from here on.
+
+    False when the run was held at a cap instead, or had to wait for calls under way: what they
+    will have cost counts as spent, so that calls at once do not pass a cap together.
+    """
     state, now = driver.log.state, driver.clock()
-    if at_cap(state, now, steps=1, tool_calls=1) is not None:
-        await driver.log.decide(lambda s: _at_cap(driver, s))
-        return False
-    repeats = state.limits.repeats
-    if repeats and (circle := stuck(tuple(driver.replay.history), repeats)) is not None:
-        return await _in_circles(driver, circle, repeats)
-    for meter in warnings(state, now):
+    for meter in (m for m in warnings(state, now) if m.share < 1.0):  # then it asks
         words = f"{meter.name}: {meter.share:.0%} of {meter.cap:g} is used"
         await give_notice(driver, f"cap:{meter.name}:{meter.cap:g}", words)
+    repeats = state.limits.repeats
+    circle = stuck(list(driver.replay.history), repeats) if repeats else None
+    if repeats and circle is not None and not await _in_circles(driver, circle, repeats):
+        return False
+    if at_cap(state, driver.clock(), steps=1, tool_calls=1) is not None:
+        await driver.log.decide(lambda s: _at_cap(driver, s))
+        return False
+    flying = _under_way(driver, step)
+    if _full(driver, flying):
+        await driver.log.until(lambda: _under_way(driver, step) != flying or not _moves(driver))
+        return False
+    if step is not None:
+        driver.under_way.add(step)
     return True
+
+
+def _under_way(driver: Driver, step: Step | None) -> set[Step]:
+    """Others that have begun, or are just about to, and have no result on record yet."""
+    known = driver.replay.records
+    busy = (s for s in driver.under_way if s is not step and not (s.asking or s.idle))
+    return {s for s in busy if s.identity not in known}
+
+
+def _full(driver: Driver, flying: set[Step]) -> bool:
+    state = driver.log.state
+    uncounted = sum(s.attempt not in state.open for s in flying)  # an effect counts as it begins
+    wants = {"steps": 1 + len(flying), "tool_calls": 1 + uncounted}
+    return bool(flying) and at_cap(state, driver.clock(), **wants) is not None
+
+
+def _moves(driver: Driver) -> bool:
+    state = driver.log.state
+    return driver.told is None and not driver.lost and not state.pending and not state.holds
 
 
 def _at_cap(driver: Driver, state: RunState) -> list[Event]:

@@ -6,29 +6,35 @@ that lives is cancelled and compensated to its end, one that has ended is undone
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from msgspec import Raw
 
-from midflight.errors import Refused, StepFailed
+from midflight.errors import JournalNotFound, Refused, StepFailed
 from midflight.executor import values
+from midflight.executor.caps import within_caps
 from midflight.executor.replay import Waiting
 from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide, scopes
+from midflight.kernel.decide import Known, claim, decide, scopes
 from midflight.kernel.fold import advance
-from midflight.kernel.limits import allotment
+from midflight.kernel.limits import allotment, at_cap, committed
 from midflight.kernel.phases import ENDS, Mode, Phase
 from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Limits, Recorded, Usage, Who
+from midflight.kernel.record import Event, Limits, Usage, Who
 from midflight.kernel.state import RunState
+from midflight.kernel.thread import Said
 from midflight.run import Agent
-from midflight.stores.base import RUN_PREFIX, Draft, Submit, View
+from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
+from midflight.stores.hub import owned_tasks
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
-UNDO_S = 600.0  # what a child has to end and to undo its effects, before that is given up
+UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
+REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
 
 
 class Child:
@@ -40,39 +46,35 @@ class Child:
 
     @property
     def outcome(self) -> str:
-        """How it has ended: done, failed, cancelled, killed; empty while it lives."""
-        return self._driver.log.state.children[self.id]
+        """How it had ended when the function last learnt anything, so that replay sees the same."""
+        at, outcome = self._driver.replay.children_ended.get(self.id, (math.inf, ""))
+        return outcome if at <= self._driver.replay.now else ""
 
     async def result(self) -> Any:
         """Wait for its end and give what its function returned."""
         driver, call = self._driver, f"result:{self.id}"
+        ends = driver.replay.children_ended
         await driver.note_call()
         course = driver.heard
         driver.waiting[call] = Waiting(call, f"the result of {self.id}", course)
         try:
-            await driver.log.until(
-                lambda: (
-                    (bool(self.outcome) and not driver.replay.is_told(call))
-                    or driver.is_told(course)
+            with driver.expecting():
+                await driver.log.until(
+                    lambda: (
+                        (self.id in ends and not driver.replay.is_told(call))
+                        or driver.is_told(course)
+                    )
                 )
-            )
         finally:
             driver.waiting.pop(call, None)
         driver.raise_if_told(course)
-        for record in reversed(await _last(driver, self.id)):
-            event = record.event
-            if isinstance(event, e.RunFinished) and self.outcome == "done":
-                blob = event.blob
-                return values.decode(
-                    await driver.store.blob(blob.hash) if blob else bytes(event.result)
-                )
+        driver.replay.learn(ends[self.id][0])
         state = await _load(driver, self.id)
-        raise StepFailed(f"background run {self.id}", state.error or self.outcome)
-
-
-async def _last(driver: Driver, run: str) -> list[Recorded]:
-    row = await driver.store.row(run)
-    return await driver.store.read(run, after=max(0, row.head - 50))
+        if self.outcome != "done":
+            raise StepFailed(f"background run {self.id}", state.error or self.outcome)
+        (record,) = await driver.store.read(self.id, after=state.finished - 1, limit=1)
+        blob, result = record.event.blob, record.event.result
+        return values.decode(await driver.store.blob(blob.hash) if blob else bytes(result))
 
 
 async def _load(driver: Driver, run: str) -> RunState:
@@ -92,8 +94,6 @@ async def spawn(
     course: int,
 ) -> Child:
     """Begin a background run, or find the one that this step has begun before."""
-    if (before := driver.replay.spawned.get(step)) is not None:
-        return Child(driver, before.child)
     child = f"{RUN_PREFIX}{values.digest(f'{driver.run}:{step}'.encode())}"
     wanted = limits or (agent.limits if isinstance(agent, Agent) else Limits())
     name = agent.name if isinstance(agent, Agent) else agent
@@ -102,8 +102,8 @@ async def spawn(
     def decided(view: View) -> Draft:
         mine = view.states[run]
         assert isinstance(mine, RunState)
-        stopped = mine.phase is not Phase.RUNNING or mine.pending or mine.epoch != driver.epoch
-        if stopped:
+        full = at_cap(mine, view.now, steps=1, tool_calls=1) is not None
+        if full or not driver.still_moves(mine):
             return Draft()
         granted = allotment(mine, view.now, wanted)
         created = e.RunCreated(
@@ -121,19 +121,33 @@ async def spawn(
         spawned = e.ChildSpawned(
             epoch=driver.epoch, child=child, agent=name, brief=brief, allotment=granted, step=step
         )
-        return Draft({run: (spawned,), child: verdict})
+        return Draft({run: (*driver.wait_over(mine), spawned), child: verdict})
 
-    while step not in driver.replay.spawned:
-        await driver.log.until(lambda: driver.movable(course))
-        driver.raise_if_told(course)
-        covered = scopes(name, driver.log.state.thread)
-        await driver.store.submit(
-            Submit(driver.ids(), (run, child), decided, scopes=covered, new=(child,))
-        )
-        await driver.log.catch_up()
-    driver.watch_child(child, 0)
-    await driver.ensure(child)
+    known = driver.replay.claim(step) is not None
+    while not known and driver.replay.claim(step) is None:
+        await driver.gate(course)
+        if await within_caps(driver):
+            covered = scopes(name, driver.log.state.thread)
+            await driver.store.submit(
+                Submit(driver.ids(), (run, child), decided, scopes=covered, new=(child,))
+            )
+            await driver.log.catch_up()
+    child = driver.replay.spawned[step].child
+    if not known:
+        driver.watch_child(child, 0)
+        await driver.ensure(child)
+    elif child not in driver.log.state.children:
+        await _adopt(driver, child)
     return Child(driver, child)
+
+
+async def _adopt(driver: Driver, child: str) -> None:
+    """A fork waits for a child of the run before it, and answers for nothing that it does."""
+    if child not in driver.replay.children_ended:
+        row = await driver.store.row(child)
+        driver.watch_child(child, row.head)
+        if row.phase in ENDS:
+            await settle(driver, child)
 
 
 async def look_after(driver: Driver) -> None:
@@ -149,17 +163,58 @@ async def look_after(driver: Driver) -> None:
 async def settle(driver: Driver, child: str) -> None:
     """Write down that a child has ended, and what it spent."""
     state = await _load(driver, child)
-    spent = state.spent
+    if child not in driver.log.state.children:  # of the run that this one was forked from
+        driver.replay.children_ended[child] = (state.at, str(state.phase))
+        driver.log.stir()
+        return
+    spent = committed(state)
     await driver.log.settle(
         e.ChildSettled(
             epoch=driver.epoch,
             child=child,
             outcome=str(state.phase),
-            usage=Usage(tokens=spent.tokens, usd=None if spent.unpriced else spent.usd),
+            usage=Usage(tokens=spent.tokens, usd=spent.usd),
             steps=spent.steps,
             tool_calls=spent.tool_calls,
+            unpriced=spent.unpriced,
         )
     )
+
+
+# ── its end ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool:
+    """End a run; a background run says so in its thread, in one transaction with its end."""
+    if not driver.log.state.parent:
+        return bool(await driver.log.decide(ending))
+    run, thread = driver.run, driver.log.state.thread
+
+    def decided(view: View) -> Draft:
+        mine = view.states[run]
+        assert isinstance(mine, RunState)
+        events = ending(mine) if mine.epoch == driver.epoch else []
+        if not events or not view.states[thread].head:
+            return Draft({run: events})
+        said = [
+            Said(run=run, text=_words(mine.brief, event), kind="report")
+            for event in events
+            if isinstance(event, e.RunFinished)
+        ]
+        return Draft({run: events, thread: said})
+
+    await driver.store.submit(Submit(driver.ids(), (run, thread), decided, new=(thread,)))
+    await driver.log.catch_up()
+    return not driver.log.state.alive
+
+
+def _words(brief: str, ended: e.RunFinished) -> str:
+    """What a person reads of it, in a line or two; the whole of it is in its journal."""
+    result = values.decode(bytes(ended.result))
+    shown = result if isinstance(result, str) else bytes(ended.result).decode()
+    told = ended.error or ("" if result is None else shown)
+    short = told if len(told) <= REPORT_MAX else f"{told[:REPORT_MAX]}…"
+    return f"{ended.outcome.capitalize()}: {brief}." + (f" {short}" if short else "")
 
 
 # ── undoing a child ──────────────────────────────────────────────────────────────────────────
@@ -174,8 +229,8 @@ async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
             state = await _load(driver, child)
             if state.alive:
                 state = await _ask(driver, child, e.CancelRequested(who=who, key=key))
-                state = await _until(driver, state, ended=True)
-            if any(effect.can_be_undone for effect in state.effects.values()):
+                state = await _until(driver, await _end_unborn(driver, state), ended=True)
+            elif any(effect.can_be_undone for effect in state.effects.values()):
                 state = await _ask(
                     driver, child, e.UndoRequested(who=who, key=f"{key}:{state.head}")
                 )
@@ -188,6 +243,73 @@ async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
         if line.word not in {"undone", "not started", "aborted"}
     ]
     return not left, "; ".join(left[:3])
+
+
+async def _end_unborn(driver: Driver, child: RunState) -> RunState:
+    """A child whose function was never called has nothing to undo, so anybody may end it."""
+
+    def decided(view: View) -> Draft:
+        state = view.states[child.journal]
+        assert isinstance(state, RunState)
+        if state.phase is not Phase.CANCELLING or state.entered or state.driver:
+            return Draft()
+        claimed = claim(state, driver.lease.driver, lease_gone=True)
+        epoch = state.epoch + 1
+        ended = e.RunFinished(epoch=epoch, outcome="cancelled")
+        left = e.DriverReleased(epoch=epoch, why="never begun")
+        return Draft({child.journal: (*claimed, ended, left)})
+
+    await driver.store.submit(Submit(driver.ids(), (child.journal,), decided))
+    return await _load(driver, child.journal)
+
+
+async def await_turn(driver: Driver) -> None:
+    """A cancelled child undoes nothing before what its parent did after the spawn is undone."""
+    child, state = await _above(driver)
+    if state is None:
+        return
+
+    def goes_first() -> bool:
+        mine = next((x for x in state.effects.values() if x.child == child), None)
+        covers = state.phase is Phase.CANCELLING and state.cancel_tree and not state.cancel_now
+        return covers and mine is not None and not mine.undo and mine.undone is None
+
+    def its_turn() -> bool:
+        return driver.lost or driver.log.state.cancel_now or not goes_first()
+
+    async def listen(news: Watch) -> None:
+        async for record in news:
+            advance(state, record)
+            driver.log.stir()
+
+    async with driver.store.watch({state.journal: state.head}) as news, owned_tasks() as tasks:
+        tasks.start_soon(listen, news)
+        await driver.log.until(its_turn)
+
+
+async def _above(driver: Driver) -> tuple[str, RunState | None]:
+    """The nearest run above that lives, and which of its children leads to this one."""
+    child, parent = driver.run, driver.log.state.parent
+    try:
+        while parent:
+            state = await _load(driver, parent)
+            if state.alive:
+                return child, state
+            child, parent = parent, state.parent
+    except JournalNotFound:
+        pass  # it has ended long ago, and was purged
+    return child, None
+
+
+async def await_all(driver: Driver) -> None:
+    """Nobody below acts any more. Those who were cancelled in a hurry end by themselves."""
+    if not driver.log.state.cancel_tree:
+        return
+    for effect in list(driver.log.state.effects.values()):
+        if effect.child and effect.undone is None and not driver.lost:
+            with anyio.move_on_after(UNDO_S):
+                state = await _end_unborn(driver, await _load(driver, effect.child))
+                await _until(driver, state, ended=True)
 
 
 async def _ask(

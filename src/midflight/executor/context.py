@@ -36,13 +36,19 @@ class RunContext:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._signals = 0
+        self._seed = driver.replay.seed
         self._chance: random.Random | None = None
         self.restored: Any = driver.restored
 
-    def _seed(self) -> str:
-        """A snapshot begins a new row of chances, or replay from it would see other ones."""
-        scope = self._driver.replay.scope
-        return f"{self._driver.run}@{scope}" if scope else self._driver.run
+    def _draw_anew(self, step: str, found: bool) -> None:
+        """Chances are those of the run that was forked until its last step, and then our own.
+
+        Or steps that are taken over would have other arguments, and new ones the same as before.
+        """
+        replay = self._driver.replay
+        seed = replay.new_seeds.get(step) if found else self._driver.run
+        if replay.new_seeds and seed is not None and seed != self._seed:
+            self._seed, self._chance = seed, None
 
     @property
     def id(self) -> str:
@@ -80,9 +86,11 @@ class RunContext:
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
         record = await self._on_record(identity, name)
+        self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
-            driver.log.stir()
+            if driver.steps or driver.waiting or not driver.replay.unfinished:
+                driver.log.stir()  # somebody may wait for its turn, or for the end of the replay
             if len(driver.replay.unclaimed) % BREATH == 0:
                 await anyio.lowlevel.checkpoint()
             await self._note_reuse(identity, tool)
@@ -99,7 +107,8 @@ class RunContext:
         )
         driver.steps.add(step)
         driver.tasks.start_soon(step.perform)
-        driver.log.stir()
+        if not driver.may_start(driver.heard):
+            driver.log.stir()  # it waits, and that may be what somebody looks for
         return values.decode(bytes(await self._result(step)), kind)
 
     async def _on_record(self, identity: str, name: str) -> Record | None:
@@ -108,16 +117,11 @@ class RunContext:
         Where the function has given up waiting before, it waits again until it does so again.
         """
         driver, replay = self._driver, self._driver.replay
-
-        def its_turn() -> bool:
-            if identity in replay.left or replay.is_told(identity):
-                return False
-            known = replay.find(identity) is not None and replay.is_next(identity)
-            return known or identity not in replay.records
-
-        if not its_turn():
+        if not replay.is_turn_of(identity):
             async with self._waiting(identity, name) as call:
-                await driver.log.until(lambda: its_turn() or driver.is_told(call.course))
+                await driver.log.until(
+                    lambda: replay.is_turn_of(identity) or driver.is_told(call.course)
+                )
                 driver.raise_if_told(call.course)
         return replay.claim(identity)
 
@@ -236,7 +240,7 @@ class RunContext:
         what = self._what("", f"{kind}:{message}:{about}")
         expires_at = None if expires_in is None else driver.clock() + expires_in
         async with self._turn(what, f"the question {message!r}") as (step, course):
-            return await driver.ask(
+            return await driver.questions.ask(
                 step,
                 kind,
                 message,
@@ -264,7 +268,8 @@ class RunContext:
 
     def notices(self) -> list[str]:
         """See ``Run.notices``."""
-        return [text for _, text in self._driver.log.state.notices]
+        replay = self._driver.replay
+        return [text for at, text in replay.notices if at <= replay.now]
 
     # ── the world, time, chance ──────────────────────────────────────────────────────────────
 
@@ -272,7 +277,8 @@ class RunContext:
         """See ``Run.guard``."""
         refuse_inside_a_step("run.guard")
         await self._listen()
-        await self._driver.guards.take(guard)
+        async with self._turn(f"guard:{guard.name}", f"a guard: {guard.name}") as (_, course):
+            await self._driver.guards.take(guard, course)
 
     async def snapshot(self, state: Any) -> None:
         """See ``Run.snapshot``."""
@@ -287,12 +293,12 @@ class RunContext:
         )
         async with self._turn("snapshot", "a snapshot") as (_, course):
             while True:
-                await driver.log.until(lambda: driver.movable(course))
-                driver.raise_if_told(course)
+                await driver.gate(course)
                 if await driver.log.decide(
                     lambda s: [*driver.wait_over(s), saved] if driver.may_start(course) else []
                 ):
                     break
+        self._seed = driver.replay.seed
         self._chance = None
 
     def now(self) -> float:
@@ -302,7 +308,7 @@ class RunContext:
     def random(self) -> random.Random:
         """See ``Run.random``."""
         if self._chance is None:  # made when asked for: it weighs 3 kB, and few agents do
-            self._chance = random.Random(self._seed())
+            self._chance = random.Random(self._seed)
         return self._chance
 
     def uuid(self) -> UUID:

@@ -22,6 +22,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL
 from midflight.tools.base import Done, NotDone, Performed, Tool, Unclear
+from midflight.tools.secret import from_stored, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
@@ -61,11 +62,11 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     recent = step.driver.clock() - first.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
         return True  # the same key makes a repeat harmless
-    answer, how = await _check(step), "check"
+    answer, how = await _check(step, begun), "check"
     if isinstance(answer, Unclear):
         answer, how = await _ask_person(step, begun.position, answer.why), "person"
     if isinstance(answer, Done):
-        result = values.encode(step.name, "its result", answer.result)
+        result = values.encode_result(step.name, answer.result)
         await _learn(step, begun.position, Outcome.DONE, result, how)
         return False
     counts = bool(failed) and how == "check"
@@ -77,8 +78,9 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     return True
 
 
-async def _check(step: Step) -> Any:
-    asked = Performed(step.key, list(step.args), dict(step.kwargs))
+async def _check(step: Step, begun: Begun) -> Any:
+    given = from_stored(values.decode(begun.event.input))  # a person may have edited it
+    asked = Performed(step.key, given["args"], given["kwargs"])
     while True:
         await step.may_start()
         if step.tool.check is None:
@@ -91,7 +93,7 @@ async def _check(step: Step) -> Any:
             case Returned(value=NotDone()) | Raised(error=NotDone()):
                 return NotDone()
             case Raised(error=error):
-                return Unclear(f"its check failed: {type(error).__name__}: {error}")
+                return Unclear(f"its check failed: {values.words(error)}")
             case Returned():
                 return Unclear("its check gave no answer")
             case Aborted():
@@ -105,6 +107,7 @@ def _as_read(check: Any) -> Tool:
 
 
 async def _ask_person(step: Step, attempt: int, why: str) -> Any:
+    why = hide(why)
     message = f"It is not known whether this happened: {step.noun}. {why}".strip()
     answer = await step.ask(f"doubt:{attempt}", "doubt", message, choice_of(CHOICES), about=attempt)
     choice = values.decode(answer.payload) if answer.by else "fail"

@@ -7,7 +7,8 @@ logbook, so the pilot decides on one state and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +17,13 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from midflight.executor import children, moves, stale, values
+from midflight.executor.asking import Questions
 from midflight.executor.cancel import cancel
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
-from midflight.executor.replay import WITHDRAWN, Answered, Record, Replay, Waiting
+from midflight.executor.replay import Record, Replay, Waiting
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -69,18 +71,21 @@ class Driver:
         self.log = Logbook(store, state, ids)
         self.replay = Replay()
         self.steps: set[Step] = set()
+        self.under_way: set[Step] = set()  # those of them that a cap has let through
         self.course = 0  # redirects that were told
         self.heard = 0  # of them the function has heard
         self.brief = ""  # as the function sees it
         self.delivering = False  # a redirect is being written down
         self.waiting: dict[str, Waiting] = {}  # calls of the function that are no steps
         self.told: Signal | None = None
-        self.asking = 0
+        self._expecting = 0
+        self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
         self.ensure = ensure
         self.guards = Guards(self)
+        self.questions = Questions(self)
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
@@ -124,6 +129,22 @@ class Driver:
     def movable(self, course: int, *, replaying: bool = False) -> bool:
         """Whether somebody at a gate has something to do: start, or be told."""
         return self.is_told(course) or self.may_start(course, replaying=replaying)
+
+    async def gate(self, course: int) -> None:
+        """Wait until something may begin. Raises what the function has to be told."""
+        await self.at_gate(lambda: self.movable(course))
+        self.raise_if_told(course)
+
+    async def at_gate(self, ready: Callable[[], bool]) -> None:
+        """Wait at a gate, where the pilot sees that somebody wants to go on."""
+        if ready():
+            return
+        self.gated += 1
+        self.log.stir()
+        try:
+            await self.log.until(ready)
+        finally:
+            self.gated -= 1
 
     def raise_if_told(self, course: int) -> None:
         """Raise what the function has to know."""
@@ -175,6 +196,21 @@ class Driver:
         waits = state.phase is Phase.WAITING and not self.lost
         return [e.WaitEnded(epoch=self.epoch)] if waits else []
 
+    def still_moves(self, state: RunState) -> bool:
+        """For a decision inside the store: whether the run, as it is there, is ours and moves."""
+        moving = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
+        return moving and state.epoch == self.epoch
+
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """While inside, the function waits for something other than a person."""
+        self._expecting += 1
+        try:
+            yield
+        finally:
+            self._expecting -= 1
+            self.log.stir()
+
     def look_again(self) -> None:
         """Take in what was published here already, without an await."""
         self.log.absorb(self._watch.ready())
@@ -187,80 +223,12 @@ class Driver:
         """The value of a record."""
         return values.decode(bytes(await self.raw(record)))
 
-    async def ask(
-        self,
-        step: str,
-        kind: str,
-        message: str,
-        *,
-        schema: dict[str, Any] | None = None,
-        expires_at: float | None = None,
-        answerers: tuple[str, ...] = (),
-        about: int = 0,
-        replaces: str = "",
-        course: int | None = None,
-    ) -> Answered:
-        """Open a question under a step's name, or find it again; wait for its answer.
-
-        Questions whose step begins with ``replaces`` were about something else, and are closed.
-        """
-        if (before := self.replay.given_before.get(step)) is not None:
-            return before
-        course = self.course if course is None else course
-        asked = e.QuestionOpened(
-            epoch=self.epoch,
-            kind=kind,
-            message=message,
-            schema=values.encode(step, "its schema", schema),
-            step=step,
-            about=about,
-            expires_at=expires_at,
-            answerers=answerers,
-        )
-
-        def opened(state: RunState) -> list[Event]:
-            if step in self.replay.questions or not self._may_ask(course):
-                return []
-            closed = [
-                e.QuestionClosed(question=position, why="what it asked about has changed")
-                for old, position in self.replay.questions.items()
-                if replaces and old.startswith(replaces) and position in state.questions
-            ]
-            return [*closed, asked]
-
-        self.asking += 1
-        self.log.stir()
-        try:
-            while step not in self.replay.questions:
-                await self.log.until(lambda: self.is_told(course) or self._may_ask(course))
-                self.raise_if_told(course)
-                await self.log.decide(opened)
-            question = self.replay.questions[step]
-            await self.log.until(lambda: self.replay.is_answered(question) or self.is_told(course))
-        finally:
-            self.asking -= 1
-            self.log.stir()
-        self.raise_if_told(course)
-        answer = self.replay.answers[question]
-        self.replay.learn(answer.at)
-        return answer
-
-    async def withdraw(self, step: str) -> None:
-        """Nobody waits for the answer any more."""
-        question = self.replay.questions.get(step)
-        why = f"{WITHDRAWN}: not waited for any more"
-
-        def closed(state: RunState) -> list[Event]:
-            asked = question in state.questions and not self.lost
-            return [e.QuestionClosed(question=question, why=why)] if question and asked else []
-
-        await self.log.decide(closed)
-
     def is_told(self, course: int) -> bool:
         """Whether a call made on this course has something to hear."""
         return self.told is not None or course != self.course
 
-    def _may_ask(self, course: int) -> bool:
+    def may_ask(self, course: int) -> bool:
+        """Whether a new question may be asked: the function is where it was, and moves."""
         return self._moves(course) and not self.replay.unfinished
 
     def watch_child(self, child: str, after: int) -> None:
@@ -360,9 +328,7 @@ class Driver:
             return moves.pause if self._hushed("paused") else None
         if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
             return self._after_function()
-        if state.phase is Phase.RUNNING:
-            return self._while_running()
-        return moves.wake if self.wakes else None
+        return self._while_running() if state.phase is Phase.RUNNING else self._while_resting()
 
     def _after_function(self) -> Move | None:
         """It is not being called: it has still to be, or has ended."""
@@ -377,12 +343,22 @@ class Driver:
     def _while_running(self) -> Move | None:
         if self.replay.tells and self.replay.redirect_due(self.calls):
             return moves.tell_redirect
-        if self.steps and not self.guards.fresh and not self.replay.unfinished:
+        if self._must_look:
             return Driver._check_guards
         return moves.wait if self.only_asks else None
 
+    def _while_resting(self) -> Move | None:
+        if self.log.state.phase is Phase.WAITING and self._must_look:
+            return Driver._check_guards
+        return moves.wake if self.wakes else None
+
+    @property
+    def _must_look(self) -> bool:
+        """Whether something would begin now, if only the world were known to be as it was."""
+        return self.gated > 0 and self.guards.due and not self.replay.unfinished
+
     async def _check_guards(self) -> None:
-        await self.guards.check()
+        self.guards.start_check()
 
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
@@ -407,7 +383,8 @@ class Driver:
     def only_asks(self) -> bool:
         """Everything that goes on here waits for a person."""
         working = [step for step in self.steps if not (step.asking or step.idle)]
-        return self.asking > 0 and bool(self.log.state.questions) and not working and self.quiet
+        asks = self.questions.any and not self._expecting and bool(self.log.state.questions)
+        return asks and not working and self.quiet
 
     def _hushed(self, why: str) -> bool:
         """Abort reads and model calls, unless in boundary mode; true when all is quiet."""
@@ -437,7 +414,18 @@ class Driver:
 
     def _calls_for_a_move(self) -> bool:
         """Asked at every change, where it happens: most are a step's own affair."""
+        if self._just_works:
+            return False
         return self._next_move() is not None or self._patience() is not None
+
+    @property
+    def _just_works(self) -> bool:
+        """Nobody wants anything, nothing is asked, and the function goes on: no move is to make."""
+        state, replay = self.log.state, self.replay
+        plain = state.phase is Phase.RUNNING and self.function.running and not self.lost
+        heard = not (state.pending or state.holds or state.questions or state.timers)
+        there = not (replay.unfinished or replay.left or self.draining) and self.guards.fresh
+        return plain and heard and there
 
     def _patience(self) -> float | None:
         now = self.clock()

@@ -6,7 +6,7 @@ did after that place is asked about, one by one: undo it, or keep it?
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -14,6 +14,7 @@ import msgspec
 
 from midflight.errors import InvalidRequest
 from midflight.executor import values
+from midflight.executor.caps import give_notice
 from midflight.executor.doubt import choice_of
 from midflight.executor.replay import Answered
 from midflight.kernel import events as e
@@ -27,6 +28,7 @@ from midflight.stores.base import RUN_PREFIX, Draft, Store, Submit, View, empty_
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
+FEW: Final = 8  # names in a line that a person reads
 CHOICES: Final = {"undo": "Undo it", "keep": "Keep it"}
 
 
@@ -41,7 +43,8 @@ async def created_by_fork(
         )
     first = (await store.read(old.journal, limit=1))[0].event
     assert isinstance(first, e.RunCreated)
-    made = [effect.noun for effect in _settled(old) if effect.position < at]
+    taken = _taken_over(await _state_at(store, old.journal, at))
+    made = [old.effects[position].noun for position in taken if not old.effects[position].undone]
     return msgspec.structs.replace(
         first,
         who=who,
@@ -52,8 +55,22 @@ async def created_by_fork(
         parent="",
         fork_of=old.journal,
         fork_at=at,
-        inherited=tuple(made),
+        inherited=(*old.inherited, *made),
     )
+
+
+def _taken_over(then: RunState) -> list[int]:
+    """Effects whose results a fork from there has; all others it would do anew."""
+    return [p for p, effect in then.effects.items() if effect.outcome is Outcome.DONE]
+
+
+async def _state_at(store: Store, run: str, at: int) -> RunState:
+    """A run as it was before a position."""
+    then = empty_state(run)
+    assert isinstance(then, RunState)
+    async for record in _before(store, run, at):
+        advance(then, record)
+    return then
 
 
 def place_of(records: list[Recorded], step: str) -> int:
@@ -62,16 +79,25 @@ def place_of(records: list[Recorded], step: str) -> int:
         event = record.event
         if isinstance(event, e.AttemptStarted | e.StepSettled) and step in (event.name, event.step):
             return record.position
-    raise InvalidRequest(f"no step {step!r} is on record. Nothing was changed.")
+    events = (record.event for record in records)
+    names = {found.name for found in events if isinstance(found, e.AttemptStarted | e.StepSettled)}
+    known = ", ".join(sorted(names)[:FEW]) or "none"
+    raise InvalidRequest(f"no step {step!r} is on record, but {known}. Nothing was changed.")
 
 
-async def fork_and_stop(driver: Driver, answer: Answered, question: int, at: int) -> None:
+async def fork_and_stop(
+    driver: Driver, answer: Answered, question: int, place: tuple[str, int]
+) -> None:
     """The answer to a stale question: the new run begins, and this one ends without undoing."""
     assert answer.who is not None
     run, key = driver.run, f"answer:{question}"
-    state = driver.log.state
+    state, (source, at) = driver.log.state, place
+    old = state if source == run else await driver.store.load(source)
+    assert isinstance(old, RunState)
     new = f"{RUN_PREFIX}{values.digest(f'{run}:{question}'.encode())}"
-    created = await created_by_fork(driver.store, state, max(at, 2), who=answer.who, key=key)
+    created = await created_by_fork(
+        driver.store, old, max(at, 2), who=answer.who, key=key, brief=state.brief
+    )
     stop = e.CancelRequested(who=answer.who, key=key, now=True, scope="this")
 
     def decided(view: View) -> Draft:
@@ -88,7 +114,18 @@ async def fork_and_stop(driver: Driver, answer: Answered, question: int, at: int
 
 
 async def inherited(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
-    """What a fork takes over: everything before its place."""
+    """What a fork takes over: everything before its place, from the first run of its line on."""
+    if not run:
+        return
+    first = (await store.read(run, limit=1))[0].event
+    if isinstance(first, e.RunCreated):
+        async for record in inherited(store, first.fork_of, first.fork_at):
+            yield record
+    async for record in _before(store, run, at):
+        yield record
+
+
+async def _before(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
     after = 0
     while after < at - 1:
         page = await store.read(run, after=after)
@@ -100,74 +137,86 @@ async def inherited(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
         after = page[-1].position
 
 
+# ── what the other run did after the place ───────────────────────────────────────────────────
+
+
 async def settle_with_the_past(driver: Driver) -> None:
     """Before a fork's function is called: guards are taken over, later effects are asked about."""
     state = driver.log.state
+    then = await _state_at(driver.store, state.fork_of, state.fork_at)
+    await _take_guards(driver, then)
     old = await driver.store.load(state.fork_of)
     assert isinstance(old, RunState)
-    await _take_guards(driver)
-    later = [effect for effect in _settled(old) if effect.position >= state.fork_at]
+    taken = set(_taken_over(then))
+    later = [a for p, a in old.effects.items() if a.can_be_undone and p not in taken]
+    unwanted: dict[int, Who] = {}
     async with anyio.create_task_group() as asking:
-        for effect in [effect for effect in later if effect.can_be_undone and not effect.child]:
-            asking.start_soon(_undo_or_keep, driver, effect)
+        for effect in later:
+            if not effect.child:
+                asking.start_soon(_undo_or_keep, driver, effect, unwanted)
+    if unwanted:
+        await _undo(driver, unwanted)
 
 
-def _settled(state: RunState) -> list[Attempt]:
-    happened = {Outcome.DONE, Outcome.UNKNOWN}
-    return [a for a in state.effects.values() if a.outcome in happened and not a.undone]
-
-
-async def _take_guards(driver: Driver) -> None:
-    """What the other run relied on by then, this one relies on too."""
-    state = driver.log.state
-    then = empty_state(state.fork_of)
-    assert isinstance(then, RunState)
-    async for record in inherited(driver.store, state.fork_of, state.fork_at):
-        advance(then, record)
+async def _take_guards(driver: Driver, then: RunState) -> None:
+    """What the other run relied on by then, this one relies on too, as it looked at that time."""
 
     def taken(state: RunState) -> list[Event]:
         missing = {k: v for k, v in then.guards.items() if k not in state.guards}
-        if driver.lost or state.phase is not Phase.RUNNING:
+        if driver.lost or state.phase not in {Phase.RUNNING, Phase.PAUSING, Phase.PAUSED}:
             return []
         return [
             e.GuardSet(epoch=driver.epoch, name=name, kind=kind, fingerprint=look, why="inherited")
             for name, (kind, look) in missing.items()
         ]
 
-    if not driver.replay.guards_inherited:
-        await driver.log.decide(taken)
+    if not driver.replay.guards_inherited and await driver.log.decide(taken):
+        driver.guards.look_again()
 
 
-async def _undo_or_keep(driver: Driver, effect: Attempt) -> None:
-    old = driver.log.state.fork_of
+async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Who]) -> None:
     step = f"inherited:{effect.position}"
     text = f"{effect.noun} was done after the place where this run begins. Undo it or keep it?"
-    answer = await driver.ask(step, "inherited", text, schema=choice_of(CHOICES))
-    if answer.who is None or values.decode(answer.payload) != "undo":
-        return
-    await _when_ended(driver, old)
-    request = e.UndoRequested(who=answer.who, key=f"fork:{step}", effects=(effect.position,))
+    answer = await driver.questions.ask(step, "inherited", text, schema=choice_of(CHOICES))
+    if answer.who is not None and values.decode(answer.payload) == "undo":
+        unwanted[effect.position] = answer.who
+
+
+async def _undo(driver: Driver, unwanted: dict[int, Who]) -> None:
+    """Have it undone where it was done, newest first, before anything is done anew."""
+    old = driver.log.state.fork_of
+    await _until(driver, old, lambda state: state.phase in ENDS)
 
     def decided(view: View) -> Draft:
         state = view.states[old]
         assert isinstance(state, RunState)
-        if not state.effects[effect.position].can_be_undone:
+        able = [p for p in sorted(unwanted) if state.effects[p].undone is None]
+        able = [p for p in able if p not in state.undo_wanted]
+        if not able:
             return Draft()
+        key = f"fork:{driver.run}:{able[0]}"
+        request = e.UndoRequested(who=unwanted[able[-1]], key=key, effects=tuple(able))
         verdict = decide(state, request)
         return Draft() if isinstance(verdict, Known) else Draft({old: verdict})
 
     await driver.store.submit(Submit(driver.ids(), (old,), decided))
     await driver.ensure(old)
+    state = await _until(driver, old, lambda state: not state.undo_wanted & unwanted.keys())
+    for effect in (state.effects[position] for position in sorted(unwanted)):
+        if effect.undone is False:
+            words = f"{effect.noun} of run {old} could not be undone: {effect.undo_why}"
+            await give_notice(driver, f"inherited:{effect.position}", words)
 
 
-async def _when_ended(driver: Driver, run: str) -> None:
-    """The run that was forked is on its way to its end; only then can it be undone."""
+async def _until(driver: Driver, run: str, ready: Callable[[RunState], bool]) -> RunState:
+    """Wait for something in the run that was forked."""
     state = await driver.store.load(run)
     assert isinstance(state, RunState)
-    if state.phase in ENDS:
-        return
+    if ready(state):
+        return state
     async with driver.store.watch({run: state.head}) as news:
         async for record in news:
             advance(state, record)
-            if state.phase in ENDS:
-                return
+            if ready(state):
+                break
+    return state

@@ -65,7 +65,7 @@ class AgentCall:
                 await settle_with_the_past(driver)
             calling = driver.agent.function(context)
             value = await detachable(calling, lambda: self._abandoned)
-            self.ended = values.encode(driver.agent.name, "its result", value)
+            self.ended = values.encode_result(driver.agent.name, value)
         except asyncio.CancelledError as error:
             if being_ended():
                 raise

@@ -8,25 +8,32 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from midflight.errors import InvalidRequest
 from midflight.executor import stale
-from midflight.guards import Guard
+from midflight.guards import Age, Guard
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
+from midflight.kernel.record import Event
+from midflight.kernel.state import RunState
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 LOOK_S: Final = 10.0  # what takes longer to look at cannot be checked here
+NAMED_S: Final = 0.25  # what a function has to name its guards again, once it wants to go on
+NOTED_IN: Final = {Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.PAUSED}
 
 
 class Guards:
     """What the function has said it relies on."""
 
     def __init__(self, driver: Driver) -> None:
-        self._fresh = False
         self._driver = driver
         self._live: dict[str, Guard] = {}
         self._calls: Counter[str] = Counter()
+        self._fresh = False
+        self._checking = False
+        self._returns = 0  # how often the run has come back
 
     @property
     def any(self) -> bool:
@@ -38,97 +45,149 @@ class Guards:
         """Whether everything was looked at since the run has come back."""
         return self._fresh or not self.any
 
+    @property
+    def due(self) -> bool:
+        """Whether somebody must look at them before anything begins."""
+        return not self.fresh and not self._checking
+
     def look_again(self) -> None:
         """The run comes back: nothing is known of the world outside."""
         self._fresh = False
+        self._returns += 1
 
     def enter(self) -> None:
         """The function is called (again), and names its guards again."""
+        self.look_again()
         self._fresh = not self.any
         self._calls.clear()
 
-    async def take(self, guard: Guard) -> None:
+    # ── noting ───────────────────────────────────────────────────────────────────────────────
+
+    async def take(self, guard: Guard, course: int) -> None:
         """``run.guard``: note how it looks now, unless it was noted before the function came back.
 
-        Then how it looked at that time stands, and the pilot compares.
+        Then how it looked at that time stands, and is compared.
         """
         name, driver = guard.name, self._driver
         self._live[name] = guard
         self._calls[name] += 1
+        driver.log.stir()
         noted = max(driver.replay.guards[name], 1 if name in driver.log.state.guards else 0)
         if self._calls[name] <= noted:
             return
-        await self._note(guard)
+        if not driver.replay.unfinished:  # or it would wait for what comes after it
+            await driver.gate(course)
+        look = await self._look(guard)
+        if not look:
+            raise InvalidRequest(f"guard {name}: its look is empty. It was not noted.")
+        await self._note(guard, look)
 
-    async def _note(self, guard: Guard, why: str = "") -> None:
+    async def _note(self, guard: Guard, look: str, why: str = "") -> None:
         driver = self._driver
         noted = e.GuardSet(
-            epoch=driver.epoch,
-            name=guard.name,
-            kind=guard.kind,
-            fingerprint=await self._look(guard),
-            why=why,
+            epoch=driver.epoch, name=guard.name, kind=guard.kind, fingerprint=look, why=why
         )
-        live = {Phase.RUNNING, Phase.PAUSING, Phase.PAUSED}
-        await driver.log.decide(lambda s: [noted] if s.phase in live and not driver.lost else [])
+
+        def note(state: RunState) -> list[Event]:
+            if driver.lost or state.phase not in NOTED_IN:
+                return []
+            return [*driver.wait_over(state), noted]
+
+        await driver.log.decide(note)
 
     async def _look(self, guard: Guard) -> str:
-        with anyio.fail_after(LOOK_S):
+        with anyio.move_on_after(LOOK_S):
             return await guard.look(self._driver.clock())
+        raise TimeoutError(f"guard {guard.name}: nothing seen within {LOOK_S:g} s")
 
-    async def check(self) -> None:
-        """The run came back: is everything as it was? Otherwise it is held, and asks."""
-        changed: dict[str, str] = {}
-        for name, (_, before) in list(self._driver.log.state.guards.items()):
-            words = await self._compare(name, before)
-            if words:
-                changed[name] = words
-        if changed:
-            await stale.hold_for_guards(self._driver, changed)
-        else:
-            self._fresh = True
+    async def _seen(self, guard: Guard | None) -> str:
+        """How it looks now; ``ACCEPTED`` where that cannot be told."""
+        try:
+            return (await self._look(guard) if guard else "") or stale.ACCEPTED
+        except Exception:  # noqa: BLE001 - a user's code, and nobody has to see it
+            return stale.ACCEPTED
+
+    # ── comparing ────────────────────────────────────────────────────────────────────────────
+
+    def start_check(self) -> None:
+        """The run came back: is everything as it was? Otherwise it is held, and asks.
+
+        In a task of its own, so that a stop is heard although a look takes long.
+        """
+        self._checking = True
+        self._driver.tasks.start_soon(self._check)
+
+    async def _check(self) -> None:
+        came_back, guards = self._returns, self._driver.log.state.guards
+        try:
+            with anyio.move_on_after(NAMED_S):
+                await self._driver.log.until(lambda: guards.keys() <= self._live.keys())
+            changed = {name: words for name, words in (await self.intact()).items() if words}
+            if came_back != self._returns:
+                return
+            if changed:
+                await self._hold(changed)
+            else:
+                self._fresh = True
+        finally:
+            self._checking = False
             self._driver.log.stir()
 
-    async def _compare(self, name: str, before: str) -> str:
+    async def intact(self) -> dict[str, str]:
+        """Which guards are as they were noted; the others say what is different."""
+        names = list(self._driver.log.state.guards)
+        found = dict.fromkeys(names, "")
+
+        async def compare(name: str) -> None:
+            found[name] = await self._compare(name)
+
+        async with anyio.create_task_group() as looks:
+            for name in names:
+                looks.start_soon(compare, name)
+        return found
+
+    async def _compare(self, name: str) -> str:
         guard = self._live.get(name)
+        _, before = self._driver.log.state.guards[name]
         if before == stale.ACCEPTED:
-            await self._accept(name, guard)
+            look = await self._seen(guard)
+            if guard is not None and look != stale.ACCEPTED:
+                await self._note(guard, look, "accepted")
             return ""
         if guard is None:
             return "cannot be checked here"
         try:
-            with anyio.fail_after(LOOK_S):
+            with anyio.move_on_after(LOOK_S):
                 return await guard.changed(before, self._driver.clock())
         except Exception as error:  # noqa: BLE001 - a user's code: what it cannot say has changed
             return f"cannot be checked ({type(error).__name__}: {error})"
-
-    async def _accept(self, name: str, guard: Guard | None) -> None:
-        if guard is not None:
-            await self._note(guard, "accepted")
-            return
-        dropped = e.GuardSet(
-            epoch=self._driver.epoch, name=name, kind="", fingerprint="", why="dropped"
-        )
-        await self._driver.log.decide(lambda s: [dropped] if not self._driver.lost else [])
-
-    async def intact(self) -> dict[str, str]:
-        """Which guards are as they were noted; the others say what is different."""
-        found = {}
-        for name, (_, before) in list(self._driver.log.state.guards.items()):
-            found[name] = await self._compare(name, before)
-        return found
+        return f"cannot be checked (nothing seen within {LOOK_S:g} s)"
 
     async def hold_unless(self, names: Iterable[str], found: Mapping[str, str]) -> bool:
         """Whether all of these are intact; otherwise the run is held, and asks."""
-        changed = {name: found.get(name, "was never guarded") for name in names}
-        changed = {name: words for name, words in changed.items() if words}
+        changed = {name: found[name] for name in names if found[name]}
         if changed:
-            await stale.hold_for_guards(self._driver, changed)
+            await self._hold(changed)
         return not changed
 
+    async def _hold(self, changed: Mapping[str, str]) -> None:
+        looks = {name: await self._seen(self._live.get(name)) for name in changed}
+        await stale.hold_for_guards(self._driver, changed, looks)
+
+    async def hold_if_changed(self) -> bool:
+        """Whether something that the function has named again is not as it was; then it is held."""
+        found = {} if self.fresh else await self.intact()
+        return not await self.hold_unless(self._live.keys() & found.keys(), found)
+
     async def refresh(self, found: Mapping[str, str]) -> None:
-        """An effect of our own has ended: what it changed is as it should be."""
+        """An effect of our own has ended: what it changed is as it should be.
+
+        What cannot be looked at now stays as it was, and is asked about when it matters. Knowledge
+        does not become younger by anything that the run does.
+        """
         for name in [name for name, words in found.items() if not words]:
-            _, before = self._driver.log.state.guards[name]
-            if await self._compare(name, before):
-                await self._note(self._live[name], "refreshed")
+            guard = self._live.get(name)
+            if guard is None or guard.kind == Age.kind or not await self._compare(name):
+                continue
+            if (look := await self._seen(guard)) != stale.ACCEPTED:
+                await self._note(guard, look, "refreshed")

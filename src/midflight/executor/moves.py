@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
+from midflight.executor import values
 from midflight.executor.backoff import RETRY
-from midflight.executor.replay import REDIRECTED, WITHDRAWN
+from midflight.executor.children import end
+from midflight.executor.replay import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
+from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Outcome, Phase
 from midflight.kernel.record import NULL, Event
@@ -109,8 +112,12 @@ async def wait(driver: Driver) -> None:
     """Only people can bring it on."""
 
     def waiting(state: RunState) -> list[Event]:
-        waits = state.phase is Phase.RUNNING and driver.only_asks and not state.pending
-        return [e.WaitBegan(epoch=driver.epoch)] if waits else []
+        if state.phase is not Phase.RUNNING or not driver.only_asks or state.pending:
+            return []
+        old = driver.questions.unasked(state)
+        closed = [e.QuestionClosed(question=q, why=f"{WITHDRAWN}: not asked any more") for q in old]
+        begins = [e.WaitBegan(epoch=driver.epoch)] if len(old) < len(state.questions) else []
+        return [*closed, *begins]
 
     await driver.log.decide(waiting)
 
@@ -142,7 +149,7 @@ async def finish(driver: Driver) -> None:
         return
     await compensate(driver)
     failed = isinstance(ended, BaseException)
-    words = f"{type(ended).__name__}: {ended!s}" if isinstance(ended, BaseException) else ""
+    words = values.words(ended) if isinstance(ended, BaseException) else ""
     result = ended if isinstance(ended, Raw) else NULL
 
     def finished(state: RunState) -> list[Event]:
@@ -154,7 +161,7 @@ async def finish(driver: Driver) -> None:
             e.DriverReleased(epoch=driver.epoch, why=outcome),
         ]
 
-    if await driver.log.decide(finished):
+    if await end(driver, finished):
         driver.over = True
 
 

@@ -22,13 +22,14 @@ from msgspec import Raw, Struct
 
 from midflight.executor import values
 from midflight.kernel import events as e
+from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 
 REDIRECTED: Final = "redirected"
-WITHDRAWN: Final = "withdrawn"
 HISTORY: Final = 256  # calls in which circles are looked for
+OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
 
 
@@ -41,6 +42,7 @@ class Record(Struct, frozen=True, gc=False):
     result: Raw = NULL
     blob: Blob | None = None
     error: str = ""
+    left: str = ""
 
 
 class Answered(Struct, frozen=True):
@@ -86,9 +88,10 @@ class Waiting:
 class Replay:
     """Fed with every event of the run, in order; asked by its steps."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - each a thing that the function can ask for
         self.records: dict[str, Record] = {}
         self.outcomes: dict[int, Record] = {}  # of attempts that were done, also before a snapshot
+        self.undoing: set[int] = set()  # effects whose undo was begun and may have done something
         self.unclaimed: set[str] = set()
         self.brief = ""
         self.now = 0.0  # the time of the last thing the function has learnt
@@ -99,26 +102,33 @@ class Replay:
         self.guards: Counter[str] = Counter()  # how often each was set since the function's start
         self.left: dict[str, e.StepLeft] = {}  # steps that the function gave up waiting for
         self.guards_inherited = False
-        self.guarded_at: dict[str, int] = {}
+        self.guarded_at: dict[str, tuple[str, int]] = {}  # where each was first noted
         self.stale_question: int | None = None
         self.given_before: dict[str, Answered] = {}  # answers that a fork has taken over
         self.taken: dict[str, e.MessagesTaken] = {}
         self.spawned: dict[str, e.ChildSpawned] = {}
+        self.children_ended: dict[str, tuple[float, str]] = {}  # when and how
         self.timers: Counter[str] = Counter()  # how often each was set
         self.texts: dict[str, str] = {}  # what steps without a record have said so far
         self.history: deque[Call] = deque(maxlen=HISTORY)
         self.calls_made = 0
         self.nudged_at: int | None = None
         self.calls = 0  # that the function has made since its start
+        self.notices: list[tuple[float, str]] = []
         self.scope = 0  # the last snapshot
         self.redirected_at = 0  # the last time it was entered again with another brief
+        self.seed = ""  # of the chances that the function begins with
+        self.new_seeds: dict[str, str] = {}  # after the last step of another run: the next chances
+        self._unlike = 0  # from here on what is not reusable is another step than before
         self._base = 0
         self._order: list[tuple[int, str]] = []  # records that are still to be given, as they came
         self._began = ("", 0.0)  # brief and time where the function starts
+        self._forked = False
         self._latest = ""
         self._redirects: list[Told] = []
         self._told = 0
         self._doubts: dict[str, int] = {}
+        self._undos: dict[int, int] = {}
         self._reused: set[str] = set()
         self._excused: set[str] = set()  # a person has said to go on without them
         self._begun: dict[int, Begun] = {}
@@ -128,7 +138,7 @@ class Replay:
 
     # ── listening ────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, found: Recorded) -> None:  # noqa: C901 - one arm an event
+    def hear(self, found: Recorded) -> None:  # noqa: C901, PLR0915 - one arm an event
         """Note what an event says about the function's way."""
         event, position = found.event, found.position
         match event:
@@ -148,7 +158,7 @@ class Replay:
                     event.error,
                 )
                 self._doubts.pop(event.step, None)
-                self._note_call(event.step, event.result, bool(event.error))
+                self._note_call(event, event.step, bool(event.error))
                 self.texts.pop(event.step, None)
             case e.TextStreamed():
                 text = self.texts.get(event.step, "")
@@ -163,11 +173,15 @@ class Replay:
                 self.timers[event.name] += 1
             case e.MessagesTaken():
                 self.taken[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
             case e.ChildSpawned():
                 self.spawned[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
+            case e.ChildSettled():
+                self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
                 self.guards[event.name] += 1
-                self.guarded_at.setdefault(event.name, position)
+                self.guarded_at.setdefault(event.name, (found.journal, position))
             case e.GuardSet():
                 self.guards_inherited |= event.why == "inherited"
             case e.QuestionOpened() | e.QuestionAnswered() | e.QuestionClosed():
@@ -180,12 +194,11 @@ class Replay:
         event, position = found.event, found.position
         match event:
             case e.RunCreated():
-                if event.fork_of:
-                    self.inherit(event.brief)
-                self._latest = self.brief = event.brief
-                self._began, self.now = (event.brief, found.at), found.at
+                self._created(event, found)
             case e.RunEntered():
-                self._base, self._began = position, (self._latest, found.at)
+                forked = self._forked and event.why != REDIRECTED
+                at = self._began[1] if forked else found.at  # or it would see another time
+                self._base, self._began = position, (self._latest, at)
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
@@ -193,7 +206,7 @@ class Replay:
                 self.left.clear()
                 self.guards.clear()
                 if event.why == REDIRECTED:
-                    self.redirected_at = position
+                    self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
                 self._latest = event.brief
                 calls = frozenset(event.calls)
@@ -206,12 +219,31 @@ class Replay:
                 self._redirects = [Told(told.position, told.brief) for told in self._redirects]
             case e.StateSaved():
                 self._start_from(event, found)
+            case e.UndoStarted() | e.UndoSettled():
+                self._hear_undo(event, position)
             case _:
-                self._hear_circles(event)
+                self._hear_notices(event, found.at)
 
-    def _hear_circles(self, event: Event) -> None:
-        if isinstance(event, e.NoticeGiven) and event.kind.startswith("stuck"):
-            self.nudged_at = self.calls_made
+    def _created(self, event: e.RunCreated, found: Recorded) -> None:
+        if event.fork_of:
+            self.inherit(found.journal)
+        else:
+            self.seed, self.now = found.journal, found.at
+        self._latest = self.brief = event.brief
+        self._began = event.brief, self.now
+
+    def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
+        if isinstance(event, e.UndoStarted):
+            self._undos[position] = event.effect
+            self.undoing.add(event.effect)
+        elif event.undone or event.final:
+            self.undoing.discard(self._undos[event.undo])
+
+    def _hear_notices(self, event: Event, at: float) -> None:
+        if isinstance(event, e.NoticeGiven):
+            self.notices.append((at, event.text))
+            if event.kind.startswith("stuck"):
+                self.nudged_at = self.calls_made
         if isinstance(event, e.LimitsRaised):
             self.nudged_at = None
             self.history.clear()
@@ -220,6 +252,8 @@ class Replay:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
         self.learn(found.at)
+        self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
+        self.new_seeds.clear()
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
         self._redirects.clear()
         self._told = 0
@@ -251,10 +285,12 @@ class Replay:
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
 
-    def _note_call(self, step: str, result: Raw, failed: bool) -> None:
+    def _note_call(
+        self, event: e.StepSettled | e.AttemptSettled | e.LateOutcome, step: str, failed: bool
+    ) -> None:
         """Remember what came of a call, to see a run that goes in circles."""
-        call, _ = _turn(step)
-        self.history.append(Call(call, values.digest(bytes(result)), failed))
+        result = event.blob.hash if event.blob else values.digest(bytes(event.result))
+        self.history.append(Call(_turn(step)[0], result, failed))
         self.calls_made += 1
 
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
@@ -262,39 +298,54 @@ class Replay:
         if begun is None:
             return
         name, step, done = begun.event.name, begun.event.step, event.outcome is Outcome.DONE
-        record = Record(found.position, found.at, name, event.result, event.blob, event.error)
+        record = Record(
+            found.position, found.at, name, event.result, event.blob, event.error, event.left
+        )
         if done:
             self.outcomes[begun.position] = record
         if step in self.records:
             return
         self._doubts.pop(step, None)
         if event.outcome is not Outcome.NOT_STARTED:
-            self._note_call(step, event.result, not done)
+            self._note_call(event, step, not done)
         if done:
             self.records[step] = record
             self.texts.pop(step, None)
         elif event.outcome is Outcome.UNKNOWN:
             self._doubts[step] = begun.position
 
-    def inherit(self, brief: str) -> None:
+    def inherit(self, run: str) -> None:
         """What was heard so far is another run's: its results are at hand, its doubts its own."""
+        own = {step: record.position for step, record in self.records.items() if record.position}
+        if own:
+            self.new_seeds[max(own, key=own.__getitem__)] = run
+        elif self.new_seeds:
+            self.new_seeds[list(self.new_seeds)[-1]] = run
+        else:
+            self.seed = run
         self.records = {
             step: msgspec.structs.replace(record, position=0)
             for step, record in self.records.items()
         }
-        self.given_before = {
+        self.given_before |= {
             step: self.answers[question]
             for step, question in self.questions.items()
-            if question in self.answers and self.answers[question].by
+            if step.startswith(OF_THE_FUNCTION)
+            and question in self.answers
+            and self.answers[question].by
         }
         for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
             forgotten.clear()
         for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
             heard.clear()
-        self.guarded_at.clear()
+        self.notices.clear()
         self.timers.clear()
-        self.stale_question, self.nudged_at, self._base = None, None, 0
-        self._latest = self.brief = brief
+        self.undoing.clear()
+        self._undos.clear()
+        self._forked, self.guards_inherited = True, False
+        self.stale_question, self.nudged_at = None, None
+        self.redirected_at = self._base = 0
+        self.now = self._began[1]
 
     # ── the function's way ───────────────────────────────────────────────────────────────────
 
@@ -332,8 +383,15 @@ class Replay:
     @property
     def _horizon(self) -> float:
         """Nothing beyond the next redirect is given out before it is told."""
-        untold = self._redirects[self._told :]
-        return untold[0].position if untold else math.inf
+        untold = self._told < len(self._redirects)
+        return self._redirects[self._told].position if untold else math.inf
+
+    def is_turn_of(self, step: str) -> bool:
+        """Whether a call need not wait: what is on record for it can be given, or nothing is."""
+        if step in self.left or (self.tells and self.is_told(step)):
+            return False
+        record = self.records.get(step)
+        return record is None or (record.position < self._horizon and self.is_next(step))
 
     def is_next(self, step: str) -> bool:
         """Whether everything that the function had learnt before this was given to it again.
@@ -349,10 +407,10 @@ class Replay:
         kept, self._order = self._order, []
         return bool(kept)
 
-    def is_answered(self, question: int) -> bool:
-        """Whether a question has ended; where one was withdrawn a redirect is about to be told."""
-        answer = self.answers.get(question)
-        return answer is not None and not answer.closed.startswith(WITHDRAWN)
+    def question_of(self, step: str) -> int | None:
+        """The question that a step has asked, unless that was after a redirect still to be told."""
+        question = self.questions.get(step)
+        return question if question is not None and question < self._horizon else None
 
     @property
     def tells(self) -> bool:
@@ -404,8 +462,10 @@ class Replay:
         if step in self.left:
             return f"giving up {self.left[step].name}"
         record = self.records.get(step)
+        if step in self.spawned:
+            return f"background run: {self.spawned[step].brief}"
         if record is not None:
-            return record.name or "something said"
+            return record.name or ("messages read" if step in self.taken else "something said")
         return self._begun[self._doubts[step]].event.name
 
     def identity(self, what: str) -> str:
@@ -423,7 +483,7 @@ class Replay:
 
     def scoped(self, what: str, *, reusable: bool = True) -> str:
         """An unkeyed identity: new after a snapshot, and after a redirect unless reusable."""
-        since = self.scope if reusable else max(self.scope, self.redirected_at)
+        since = self.scope if reusable else max(self.scope, self._unlike)
         return f"{what}@{since}" if since else what
 
     def forget_turn(self, step: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -12,12 +13,14 @@ import anyio
 from midflight.executor.caps import give_notice
 from midflight.kernel import events as e
 from midflight.tools.progress import Sink
+from midflight.tools.secret import beginning_of_one, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
+CUT: Final = "\n[… the rest was not kept …]\n"
 
 
 class Speech:
@@ -28,7 +31,9 @@ class Speech:
         self._spoke_at = 0.0  # by the loop's clock
         self._alarm: asyncio.TimerHandle | None = None
         self._pending: deque[str] = deque()
-        self._offset = 0
+        self._offset = 0  # how much of it is in the journal
+        self._said = 0
+        self._attempts = 0  # by this driver; a read has no record of its own for each
         self._keeping = False
         self._home = threading.get_ident()
         self._loop = asyncio.get_running_loop()
@@ -36,7 +41,8 @@ class Speech:
     def begin(self) -> Sink:
         """A new attempt speaks from the beginning."""
         self._pending.clear()
-        self._offset, self._spoke_at = 0, self._loop.time()
+        self._offset, self._said, self._spoke_at = 0, 0, self._loop.time()
+        self._attempts += 1
         self._alarm = self._loop.call_later(self._step.tool.stall, self._listen_for_life)
         return self._hear
 
@@ -53,7 +59,7 @@ class Speech:
         if left > 0:
             self._alarm = self._loop.call_later(left, self._listen_for_life)
             return
-        kind = f"stalled:{step.attempt}:{step.identity}"
+        kind = f"stalled:{step.attempt}:{step.identity}:{step.driver.epoch}.{self._attempts}"
         text = f"{step.name} has shown no progress for {stall:g} s"
         step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
 
@@ -61,13 +67,16 @@ class Speech:
         if threading.get_ident() == self._home:
             self._take(text)
         else:
-            self._loop.call_soon_threadsafe(self._take, text)
+            with suppress(RuntimeError):  # the driver's loop has ended before this thread
+                self._loop.call_soon_threadsafe(self._take, text)
 
     def _take(self, text: str) -> None:
         self._spoke_at = self._loop.time()
-        if not text or self._offset > KEPT_MAX:
+        room = KEPT_MAX - self._said
+        if not text or room < 0:
             return
-        self._pending.append(text)
+        self._said += len(text)
+        self._pending.append(text if len(text) <= room else text[:room] + CUT)
         if not self._keeping and not self._step.resting:
             self._keeping = True
             self._step.driver.tasks.start_soon(self._keep_soon)
@@ -76,12 +85,19 @@ class Speech:
         await anyio.sleep(KEEP_S)
         self._keeping = False
         if not self._step.resting:
-            await self.keep()
+            await self.keep(over=False)
 
-    async def keep(self) -> None:
-        """Put what was said since the last time into the journal."""
-        text = "".join(self._pending)
+    async def keep(self, *, over: bool = True) -> None:
+        """Put what was said since the last time into the journal.
+
+        What may be the beginning of a secret waits for its end, unless the attempt is ``over``.
+        """
+        said = hide("".join(self._pending))
+        split = len(said) - (0 if over else beginning_of_one(said))
+        text, rest = said[:split], said[split:]
         self._pending.clear()
+        if rest:
+            self._pending.append(rest)
         if not text:
             return
         step, offset = self._step, self._offset

@@ -7,7 +7,7 @@ run by then can act on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from midflight.executor import values
 from midflight.executor.forking import fork_and_stop
 from midflight.executor.replay import Answered
+from midflight.guards import Age
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Cause, Phase
@@ -25,7 +26,7 @@ from midflight.stores.base import Draft, Submit, View
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
-ACCEPTED: Final = "*"  # the look of a guard of which a person has said: whatever it is now
+ACCEPTED: Final = "*"  # the look of a guard that could not be seen: whatever it is, a person said
 CHOICES: Final = {
     "go on": "Go on with it as it is now",
     "fork": "Begin a new run from there",
@@ -33,12 +34,18 @@ CHOICES: Final = {
 }
 
 
-async def hold_for_guards(driver: Driver, changed: dict[str, str]) -> None:
-    """What the run relied on has changed."""
+async def hold_for_guards(
+    driver: Driver, changed: Mapping[str, str], looks: Mapping[str, str]
+) -> None:
+    """What the run relied on has changed, and looks like this now.
+
+    A person who says *go on* accepts these looks; what changes after the question is asked again.
+    """
     told = "; ".join(f"{name} {words}" for name, words in changed.items())
     text = f"What this run relies on has changed: {told}. Go on?"
-    noted = [driver.replay.guarded_at.get(name, 0) for name in changed]
-    await _hold(driver, text, {"guards": sorted(changed), "fork_at": min(noted)})
+    places = (place for name, place in driver.replay.guarded_at.items() if name in changed)
+    run, at = next(places, (driver.run, 0))  # in the order of their noting
+    await _hold(driver, text, {"guards": dict(looks), "fork_of": run, "fork_at": at})
 
 
 async def hold_for_end(driver: Driver) -> None:
@@ -49,8 +56,11 @@ async def hold_for_end(driver: Driver) -> None:
 async def hold_for_code(driver: Driver, left: Collection[str] = ()) -> None:
     """The function asks for other things than before: it must not go on by itself.
 
-    ``left`` are steps that it gave up waiting for, and now does not.
+    ``left`` are steps that it gave up waiting for, and now does not. If what it relies on has
+    changed it may be for that: then this is what is asked about first.
     """
+    if await driver.guards.hold_if_changed():
+        return
     missing = [*driver.replay.missing(), *left]
     names = ", ".join(driver.replay.name_of(step) for step in missing[:3]) or "a redirect"
     found = ", ".join(driver.open_calls) or "its end"
@@ -63,7 +73,7 @@ async def _hold(driver: Driver, text: str, about: dict[str, Any]) -> None:
     schema = {"enum": list(CHOICES), "x-labels": CHOICES, "x-about": about}
 
     def held(state: RunState) -> list[Event]:
-        if state.phase is not Phase.RUNNING or driver.lost:
+        if state.phase not in {Phase.RUNNING, Phase.WAITING} or driver.lost:
             return []
         return [
             e.HoldPlaced(cause=Cause.STALE, why=text),
@@ -98,21 +108,26 @@ async def resolve(driver: Driver) -> None:
         case "cancel":
             await _cancel(driver, answer, question)
         case "fork":
-            await fork_and_stop(driver, answer, question, about.get("fork_at", 0))
+            place = about.get("fork_of", driver.run), about.get("fork_at", 0)
+            await fork_and_stop(driver, answer, question, place)
         case "go on":
-            await _lift(driver, _accepting(driver, about))
+            await _lift(driver, _accepting(driver, about, answer.at))
         case _:  # withdrawn or expired: what was to be decided still is
             await _ask_again(driver, question)
 
 
-def _accepting(driver: Driver, about: dict[str, Any]) -> list[Event]:
-    """The changed world is the one to go on with."""
+def _accepting(driver: Driver, about: dict[str, Any], at: float) -> list[Event]:
+    """The changed world is the one to go on with. What is too old counts from the answer."""
     epoch, guards = driver.epoch, driver.log.state.guards
     accepted: list[Event] = [
         e.GuardSet(
-            epoch=epoch, name=name, kind=guards[name][0], fingerprint=ACCEPTED, why="accepted"
+            epoch=epoch,
+            name=name,
+            kind=guards[name][0],
+            fingerprint=repr(at) if guards[name][0] == Age.kind else look,
+            why="accepted",
         )
-        for name in about.get("guards", ())
+        for name, look in about.get("guards", {}).items()
         if name in guards
     ]
     if "steps" in about:

@@ -22,15 +22,17 @@ from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.caps import within_caps
+from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.replay import Answered
 from midflight.executor.speech import Speech
 from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome
+from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
 from midflight.tools.base import NotDone, Tool
+from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -139,6 +141,7 @@ class Step:
                 self.future.set_result(result)
         finally:
             self.driver.steps.discard(self)
+            self.driver.under_way.discard(self)
             self.driver.log.stir()
 
     def _hear(self) -> None:
@@ -180,13 +183,18 @@ class Step:
         while not self._unwanted:
             await wait_out(self)
             await self.may_start()
+            if (self.tool.approval or self.tool.relies_on) and not await self._permitted():
+                continue
             await self.driver.log.decide(self.driver.wait_over)
+            if not self._starts():
+                continue
             ending = await self._run_tool()
             match ending:
                 case Returned(value=value):
                     return await self.record(*self._encoded(value))
                 case Raised(error=error) if tries_left(self) <= 0:
-                    return await self.record(NULL, words(error))
+                    await self.speech.keep()
+                    return await self.record(NULL, values.words(error))
                 case Raised():
                     await self.driver.log.decide(partial(back_off, self))
                 case Aborted():
@@ -194,16 +202,22 @@ class Step:
                     self.resting = True
         return NULL
 
+    async def _end_wait(self) -> None:
+        """Something happens in a run that waits for a person: it does not only wait any more."""
+        if self.driver.log.state.phase is Phase.WAITING:
+            await self.driver.log.decide(self.driver.wait_over)
+
     async def record(self, result: Raw, error: str) -> Raw:
         """Write down how the step ended, for good; raises if that is a failure."""
         epoch = self.driver.epoch
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
         )
-        await self.driver.log.decide(self.driver.wait_over)  # a run that waits takes no result
+        await self._end_wait()  # or the run would not take it
         written = await self.driver.log.settle(settled)
-        self.resting = True
+        self._resting = True  # heard of at once, by who waits for the step's end
         if not written:
+            self.driver.log.stir()
             await self.may_start()  # the run is not ours any more, or at rest: says which
         else:
             self.driver.replay.learn(written[-1].at)
@@ -214,7 +228,7 @@ class Step:
     def _encoded(self, value: Any) -> tuple[Raw, str]:
         """What it returned; or, if that cannot be stored, why. It happened all the same."""
         try:
-            return values.encode(self.name, "its result", value), ""
+            return values.encode_result(self.name, value), ""
         except NotPlainData as error:
             return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
@@ -242,7 +256,8 @@ class Step:
             again = partial(back_off, self) if failed and clear and not over else None
             if outcome is not Outcome.DONE:
                 await self.speech.keep()
-            await self._settle(position, outcome, result, error, again)
+            left = await fingerprint(self, position, result) if outcome is Outcome.DONE else ""
+            await self._settle(position, outcome, result, error, again, left=left)
             if outcome is Outcome.DONE:
                 await self.driver.guards.refresh(self._intact)
                 return await self._recorded(result)
@@ -253,14 +268,8 @@ class Step:
         """Get the start on record. None if a stop came in between: then look again from the top."""
         driver = self.driver
         await self.may_start()
-        if driver.guards.any:
-            self._intact = await driver.guards.intact()
-            if not await driver.guards.hold_unless(self.tool.relies_on, self._intact):
-                return None
-        if self.tool.approval:
-            await approved(self)
-        if self.tool.hold:
-            await self._held_back()
+        if not await self._permitted():
+            return None
         written = await driver.log.decide(self._start_events)
         if not written:
             return None
@@ -270,6 +279,29 @@ class Step:
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
+
+    async def _permitted(self) -> bool:
+        """Whether the world is as it was and a person agrees, also after waiting for that."""
+        if not await self._can_rely():
+            return False
+        if self.tool.approval:
+            await approved(self)
+        if self.tool.hold:
+            await self._held_back()
+        waited = self.tool.approval or self.tool.hold
+        return not waited or await self._can_rely()
+
+    async def _can_rely(self) -> bool:
+        """Whether what it relies on is as it was noted; otherwise the run is held, and asks."""
+        guards, relies_on = self.driver.guards, self.tool.relies_on
+        unset = [name for name in relies_on if name not in self.driver.log.state.guards]
+        if unset:
+            never = f"relies on {', '.join(unset)}, never guarded: call run.guard before this step"
+            await self.record(NULL, never)
+        if not guards.any:
+            return True
+        self._intact = await guards.intact()
+        return await guards.hold_unless(relies_on, self._intact)
 
     def _start_events(self, state: RunState) -> list[Event]:
         if not self.driver.may_start(self.course):
@@ -299,11 +331,11 @@ class Step:
             case Returned(value=value):
                 return Outcome.DONE, *self._encoded(value)
             case Raised(error=NotDone() as error) if touches:
-                return Outcome.NOT_DONE, NULL, str(error) or "not done"
+                return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
             case Raised(error=error, began=False) if touches:
-                return Outcome.NOT_DONE, NULL, words(error)
+                return Outcome.NOT_DONE, NULL, values.words(error)
             case Raised(error=error):
-                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, words(error)
+                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
             case Aborted(began=False):
                 return Outcome.NOT_STARTED, NULL, ""
             case Aborted(why=why):
@@ -317,9 +349,16 @@ class Step:
         result: Raw,
         error: str,
         then: Choose | None = None,
+        *,
+        left: str = "",
     ) -> None:
         settled = e.AttemptSettled(
-            epoch=self.driver.epoch, attempt=attempt, outcome=outcome, result=result, error=error
+            epoch=self.driver.epoch,
+            attempt=attempt,
+            outcome=outcome,
+            result=result,
+            error=error,
+            left=left,
         )
         await self.driver.log.settle(settled, then)
         self.resting = True
@@ -340,12 +379,14 @@ class Step:
         """Wait until the run may move. Raises what the function has to be told."""
         driver = self.driver
         self.resting = True
+        driver.under_way.discard(self)
+        wait = driver.log.until if self._refreshing else driver.at_gate
         while True:
-            await driver.log.until(self._has_something_to_do)
+            await wait(self._has_something_to_do)
             driver.raise_if_told(self.course)
             if self._unwanted:
                 raise NotWaitedFor
-            if await within_caps(driver):
+            if await within_caps(driver, self):
                 return
 
     def _has_something_to_do(self) -> bool:
@@ -365,7 +406,7 @@ class Step:
         self.asking = True
         try:
             with self._questions:
-                return await self.driver.ask(
+                return await self.driver.questions.ask(
                     step,
                     kind,
                     message,
@@ -374,7 +415,7 @@ class Step:
                     replaces=replaces,
                     course=self.course,
                 )
-            await self.driver.withdraw(step)
+            await self.driver.questions.withdraw(step)
             raise NotWaitedFor
         finally:
             self.asking = False
@@ -399,7 +440,7 @@ class Step:
         return [*self.driver.wait_over(state), event] if self._starts() else []
 
     def _starts(self) -> bool:
-        return self.driver.may_start(self.course)
+        return self.driver.may_start(self.course, replaying=self._refreshing)
 
     def _stops(self) -> bool:
         return not self._starts()
@@ -418,8 +459,3 @@ class Step:
             return await call.run()
         finally:
             self.speech.end()
-
-
-def words(error: BaseException) -> str:
-    """An error as it is recorded."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

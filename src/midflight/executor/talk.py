@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from midflight.kernel import events as e
-from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import MessageEdited, MessageSent, Said, ThreadState
@@ -15,6 +14,8 @@ from midflight.stores.base import Draft, Submit, View
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
+NOTHING: Final = "nothing unread"
+
 
 async def take_messages(driver: Driver, step: str, course: int) -> list[Message]:
     """Unread messages, which are read from here on; at replay the same ones again.
@@ -22,39 +23,39 @@ async def take_messages(driver: Driver, step: str, course: int) -> list[Message]
     A call that found none leaves no record. So while the function is not yet where it was, a call
     without a record found none.
     """
-    taken = driver.replay.taken.get(step)
-    if taken is None and not driver.replay.unfinished:
-        taken = await _take(driver, step, course)
-    if taken is None or not taken.messages:
-        return []
-    return await _texts(driver, taken)
+    if driver.replay.claim(step) is None:
+        if driver.replay.unfinished or not await _take(driver, step, course):
+            return []
+        driver.replay.claim(step)
+    return await _texts(driver, driver.replay.taken[step])
 
 
-async def _take(driver: Driver, step: str, course: int) -> e.MessagesTaken | None:
+async def _take(driver: Driver, step: str, course: int) -> bool:
+    """Take what is unread, in one transaction with the thread. False when there is nothing."""
     run, thread = driver.run, driver.log.state.thread
-    row = await driver.store.row(thread)
-    if row.head <= driver.thread_read:
-        return None  # nothing was written there since we last looked
 
     def decided(view: View) -> Draft:
         mine, talk = view.states[run], view.states[thread]
         assert isinstance(mine, RunState)
         assert isinstance(talk, ThreadState)
-        moving = mine.phase is Phase.RUNNING and not mine.pending and mine.epoch == driver.epoch
-        if not moving or not talk.unread:
+        if not driver.still_moves(mine):
             return Draft()
+        if not talk.unread:
+            return Draft(note=NOTHING)
         taken = e.MessagesTaken(run=run, upto=talk.head, messages=tuple(talk.unread), step=step)
-        return Draft({run: (taken,), thread: (taken,)})
+        return Draft({run: (*driver.wait_over(mine), taken), thread: (taken,)})
 
-    await driver.log.until(lambda: driver.movable(course))
-    driver.raise_if_told(course)
-    await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
-    await driver.log.catch_up()
-    driver.raise_if_told(course)
-    taken = driver.replay.taken.get(step)
-    if taken is None:
-        driver.thread_read = row.head
-    return taken
+    while step not in driver.replay.taken:
+        head = (await driver.store.row(thread)).head
+        if head <= driver.thread_read:
+            return False  # nothing was written there since we last looked
+        await driver.gate(course)
+        done = await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
+        await driver.log.catch_up()
+        if done.note == NOTHING:
+            driver.thread_read = head
+            return False
+    return True
 
 
 async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
@@ -86,14 +87,12 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
     def decided(view: View) -> Draft:
         mine = view.states[run]
         assert isinstance(mine, RunState)
-        moving = mine.phase is Phase.RUNNING and not mine.pending and mine.epoch == driver.epoch
-        if not moving:
+        if not driver.still_moves(mine):
             return Draft()
         note = e.Spoke(epoch=driver.epoch, step=step)
-        return Draft({run: (note,), thread: (Said(run=run, text=text),)})
+        return Draft({run: (*driver.wait_over(mine), note), thread: (Said(run=run, text=text),)})
 
     while driver.replay.claim(step) is None:
-        await driver.log.until(lambda: driver.movable(course))
-        driver.raise_if_told(course)
+        await driver.gate(course)
         await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
         await driver.log.catch_up()

@@ -17,12 +17,13 @@ from msgspec import Struct
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.children import undo_child
+from midflight.executor.left import changed_since, performed
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
 from midflight.tools.base import REGISTRY, ChangedSince, Done, NotDone, Performed, Tool
-from midflight.tools.secret import from_stored
+from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -48,12 +49,12 @@ def next_undo(state: RunState) -> Attempt | None:
 
 
 def _wanted(state: RunState, effect: Attempt) -> bool:
-    left_alone = (effect.child and not state.cancel_tree) or state.repeated(effect)
-    if not effect.can_be_undone or left_alone:
+    if not effect.can_be_undone or state.repeated(effect):
         return False
     if state.phase in ENDS:
         return effect.position in state.undo_wanted
-    return effect.undone is None and not _skipped(state, effect)
+    left_alone = effect.child and not state.cancel_tree
+    return effect.undone is None and not left_alone and not _skipped(state, effect)
 
 
 def _skipped(state: RunState, effect: Attempt) -> bool:
@@ -73,14 +74,14 @@ async def _look_into_doubts(driver: Driver) -> None:
         tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
         if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
             continue
-        told = Call(_as_tool(tool.check), (_performed(driver, effect, None),), {})
+        told = Call(_as_tool(tool.check), (performed(driver, effect.position, None),), {})
         outcome, result = _finding(await _run(driver, told, effect))
         if outcome is not Outcome.UNKNOWN:
             learned = e.LateOutcome(
                 epoch=driver.epoch,
                 attempt=effect.position,
                 outcome=outcome,
-                result=values.encode(effect.name, "its result", result),
+                result=values.encode_result(effect.name, result),
                 how="check",
             )
             await driver.log.settle(learned)
@@ -135,16 +136,24 @@ async def _undo_for_good(driver: Driver, effect: Attempt, wanted: Wanted = _want
 
 
 async def _undo(driver: Driver, effect: Attempt, *, final: bool, wanted: Wanted = _wanted) -> bool:
-    """Try once. True when there is nothing more to try."""
+    """Try once. True when there is nothing more to try.
+
+    What others have changed since is settled in the append that begins: nothing is called, and no
+    crash falls between. Once an undo was begun it may have changed something itself, so then it is
+    repeated without a look.
+    """
+    touched = "" if effect.position in driver.replay.undoing else await _touched(driver, effect)
 
     def begin(state: RunState) -> list[Event]:
         if driver.lost or state.undos or not wanted(state, state.effects[effect.position]):
             return []
-        key = f"{effect.key}:undo"
-        return [e.UndoStarted(epoch=driver.epoch, effect=effect.position, idempotency_key=key)]
+        epoch, key, undo = driver.epoch, f"{effect.key}:undo", state.head + 1
+        started = e.UndoStarted(epoch=epoch, effect=effect.position, idempotency_key=key)
+        left_alone = e.UndoSettled(epoch=epoch, undo=undo, undone=False, why=touched)
+        return [started, left_alone] if touched else [started]
 
     written = await driver.log.decide(begin)
-    if not written:
+    if not written or touched:
         return True
     undoing = await (_cancel_child if effect.child else _call)(driver, effect)
     settled = e.UndoSettled(
@@ -162,21 +171,46 @@ async def _cancel_child(driver: Driver, effect: Attempt) -> Undoing:
     return Undoing(*await undo_child(driver, effect.child))
 
 
+async def _touched(driver: Driver, effect: Attempt) -> str:
+    """Why it must be left alone, if it must."""
+    tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
+    if tool is None or tool.undo is None or tool.leaves is None:
+        return ""
+    why = ""
+    for attempt in range(1, TRIES + 1):
+        look = Call(_as_tool(changed_since), (tool, await _done(driver, effect)), {})
+        match await _run(driver, look, effect):
+            case Returned(value=str(words)):
+                return words
+            case Raised(error=error):
+                why = f"cannot be compared with what it left: {type(error).__name__}: {error}"
+                await anyio.sleep(PAUSE_S * attempt)
+            case _:
+                return ""  # stopped: then it is not wanted either
+    return why
+
+
+async def _done(driver: Driver, effect: Attempt) -> Performed:
+    record = driver.replay.outcomes.get(effect.position)
+    if record is None:
+        return performed(driver, effect.position, None)
+    return performed(driver, effect.position, await driver.value(record), record.left)
+
+
 async def _call(driver: Driver, effect: Attempt) -> Undoing:
     name = _started(driver, effect).tool
     tool = REGISTRY.get(name)
     if tool is None or tool.undo is None:
         return Undoing(False, f"no tool {name} with an undo is registered here")
-    record = driver.replay.outcomes.get(effect.position)
-    result = await driver.value(record) if record is not None else None
-    call = Call(_as_tool(tool.undo), (_performed(driver, effect, result),), {})
+    call = Call(_as_tool(tool.undo), (await _done(driver, effect),), {})
     match await _run(driver, call, effect):
         case Returned():
             return Undoing(True)
         case Raised(error=ChangedSince() as error):
-            return Undoing(False, f"changed by others since{f': {error}' if str(error) else ''}")
+            why = hide(str(error))
+            return Undoing(False, f"changed by others since{f': {why}' if why else ''}")
         case Raised(error=error):
-            return Undoing(False, f"{type(error).__name__}: {error}", over=False)
+            return Undoing(False, values.words(error), over=False)
         case Aborted():
             return Undoing(False, "it was stopped half-way")
 
@@ -185,18 +219,14 @@ def _started(driver: Driver, effect: Attempt) -> e.AttemptStarted:
     return driver.replay.begun(effect.position).event
 
 
-def _performed(driver: Driver, effect: Attempt, result: Any) -> Performed:
-    given = from_stored(values.decode(_started(driver, effect).input) or {})
-    return Performed(effect.key, given.get("args", []), given.get("kwargs", {}), result)
-
-
 async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
     """Make a call that a kill ends, and a person who says that it shall not be undone at all."""
 
     def unwanted() -> bool:
         state = driver.log.state
         hurried = state.phase is Phase.CANCELLING and state.cancel_now
-        return state.phase is Phase.KILLED or (hurried and not effect.release_always)
+        killed = driver.lost and not state.driver  # now; one killed before may well be undone
+        return killed or (hurried and not effect.release_always)
 
     async def abort() -> None:
         await driver.log.until(unwanted)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from midflight.errors import NotPlainData
-from midflight.tools.secret import to_stored
+from midflight.tools.secret import hide, hide_within, known, to_stored
 
 _encoder = msgspec.json.Encoder(order="deterministic", enc_hook=to_stored)
 
@@ -24,6 +24,20 @@ def encode(step: str, what: str, value: Any) -> Raw:
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
         path, part = next(_unplain(value, what), (what, value))
         raise NotPlainData(step, what, path, type(part).__name__) from None
+
+
+def encode_result(step: str, value: Any) -> Raw:
+    """Encode what a tool or an agent has returned, with dots where it holds a secret."""
+    raw = encode(step, "its result", value)
+    if any(msgspec.json.encode(secret)[1:-1] in bytes(raw) for secret in known()):
+        return Raw(_encoder.encode(hide_within(msgspec.json.decode(raw))))
+    return raw
+
+
+def words(error: BaseException) -> str:
+    """An error as it is recorded."""
+    said = hide(str(error))
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _unplain(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:

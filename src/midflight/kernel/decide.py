@@ -54,6 +54,9 @@ STOPS: Final = (e.PauseRequested, e.CancelRequested, e.Killed)
 MOVES: Final = (e.RunCreated, e.ResumeRequested)
 """What an operator's switch forbids; claiming is the third, see ``claim``."""
 
+WITHDRAWN: Final = "withdrawn"
+"""How the reason begins why a question was closed that nobody needs to answer any more."""
+
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
 _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
@@ -70,8 +73,12 @@ def decide(
     *,
     expect: int | None = None,
     switches: Iterable[Switch] = (),
+    thread: t.ThreadState | None = None,
 ) -> Verdict:
-    """Answer one request of a person, a front door or another run."""
+    """Answer one request of a person, a front door or another run.
+
+    A resume that is given the run's ``thread`` also tells what was written there meanwhile.
+    """
     _may(request)
     if (known := _known(state, request)) is not None:
         return known
@@ -80,7 +87,7 @@ def decide(
     if isinstance(state, RunState):
         if expect is not None and state.relevant > expect and not isinstance(request, STOPS):
             raise Outdated(state.journal, expect, state.relevant)
-        verdict = _decide_run(state, request)
+        verdict = _decide_run(state, request, thread)
     else:
         verdict = _decide_thread(state, request)
     if not isinstance(verdict, Known):
@@ -129,11 +136,11 @@ def _refuse_if_stopped(switches: Iterable[Switch]) -> None:
         raise ScopeStopped(switch.scope, switch.by)
 
 
-def _decide_run(state: RunState, request: Request) -> Verdict:
+def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None) -> Verdict:
     match request:
         case e.ResumeRequested():
             _resumable(state, request)
-            return (msgspec.structs.replace(request, diff=meanwhile(state, request.diff)),)
+            return (msgspec.structs.replace(request, diff=meanwhile(state, thread)),)
         case e.RedirectRequested():
             return _redirect(state, request)
         case e.CancelRequested():
@@ -142,8 +149,12 @@ def _decide_run(state: RunState, request: Request) -> Verdict:
             return (msgspec.structs.replace(request, in_flight=tuple(state.open)),)
         case e.QuestionAnswered():
             _answerable(state, request)
-        case e.LimitsRaised() | e.RunCreated():
+        case e.RunCreated():
             validate(request.limits)
+        case e.LimitsRaised():
+            validate(request.limits)
+            asked = (q.position for q in state.questions.values() if q.kind == "cap")
+            return (request, *(e.QuestionClosed(question=q, why="raised") for q in asked))
         case e.UndoRequested():
             _undoable(state, request)
         case _:
@@ -160,14 +171,19 @@ def _resumable(state: RunState, request: e.ResumeRequested) -> None:
         )
 
 
-def meanwhile(state: RunState, more: str = "") -> str:
+def meanwhile(state: RunState, thread: t.ThreadState | None = None) -> str:
     """The one line that says what a person has changed since they held the run."""
     if state.held_since is None:
-        return more
+        return ""
     brief, limits = state.held_since
     wanted = state.redirect[0] if state.redirect else state.brief
-    line = changed_meanwhile((brief, wanted), (limits, state.limits), answers=state.answers)
-    return "; ".join(part for part in (line, more) if part)
+    unread = thread.unread.values() if thread is not None else ()
+    return changed_meanwhile(
+        (brief, wanted),
+        (limits, state.limits),
+        answers=state.answers,
+        messages=sum(message.at >= state.held_at for message in unread),
+    )
 
 
 def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
@@ -177,7 +193,7 @@ def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
         )
     if not state.waiting:
         return (request,)
-    closed = (e.QuestionClosed(question=q, why="withdrawn: redirected") for q in state.questions)
+    closed = (e.QuestionClosed(question=q, why=f"{WITHDRAWN}: redirected") for q in state.questions)
     return (request, *closed)
 
 
@@ -187,6 +203,11 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
         raise InvalidRequest(
             f"question {request.question} of run {state.journal} was answered by "
             f"{state.answered[request.question]}. The run was not changed."
+        )
+    if question is not None and question.kind == "cap":
+        raise InvalidRequest(
+            f"run {state.journal} is held at a cap: raise it instead of answering. The run was "
+            "not changed."
         )
     named = question.answerers if question is not None else ()
     if named and not _may_answer(request.who, named):
@@ -275,6 +296,7 @@ def _late(fact: e.AttemptSettled | e.LateOutcome) -> e.LateOutcome:
         blob=fact.blob,
         error=fact.error,
         usage=fact.usage,
+        left=fact.left,
     )
 
 

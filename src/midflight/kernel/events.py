@@ -132,7 +132,7 @@ class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started")
 
 
 class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
-    """How the attempt that started at ``attempt`` ended."""
+    """How the attempt that started at ``attempt`` ended; ``left`` is how its object looked then."""
 
     attempt: int
     outcome: Outcome
@@ -140,6 +140,7 @@ class AttemptSettled(Fact, frozen=True, kw_only=True, tag="attempt.settled"):
     blob: Blob | None = None
     error: str = ""
     usage: Usage = Usage()
+    left: str = ""
 
 
 class LateOutcome(Fact, frozen=True, kw_only=True, tag="outcome.late"):
@@ -152,6 +153,7 @@ class LateOutcome(Fact, frozen=True, kw_only=True, tag="outcome.late"):
     error: str = ""
     how: str = "late"
     usage: Usage = Usage()
+    left: str = ""
 
 
 class TextStreamed(Fact, frozen=True, kw_only=True, tag="text.streamed"):
@@ -403,10 +405,15 @@ class ChildSpawned(Decision, frozen=True, kw_only=True, tag="child.spawned"):
 
 
 class ChildSettled(Fact, frozen=True, kw_only=True, tag="child.settled"):
-    """The child has ended, and spent this much of its allotment."""
+    """The child has ended, and spent this much of its allotment.
+
+    What its own children that still work may spend counts as spent. ``unpriced`` are tokens of
+    ``usage`` whose price is not known.
+    """
 
     child: str
     outcome: str
     usage: Usage = Usage()
     steps: int = 0
     tool_calls: int = 0
+    unpriced: int = 0

@@ -107,7 +107,7 @@ def _run_entered(s: RunState, _event: e.RunEntered, _at: int) -> None:
 
 
 def _run_finished(s: RunState, event: e.RunFinished, at: int) -> None:
-    s.error = event.error
+    s.error, s.finished = event.error, at
     if s.cancel_at:
         _apply_pending(s, at, at, "cancel")
 
@@ -122,7 +122,7 @@ def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
     s.holds.add(Cause.USER)
     s.ended_by = None
     s.cancel_at, s.cancel_now, s.cancel_tree = 0, False, True
-    s.held_since, s.answers = (s.brief, s.limits), []
+    s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
     s.deliveries[at] = Delivery("recover", "applied", at)
 
 
@@ -211,7 +211,7 @@ def _guard_set(s: RunState, event: e.GuardSet, _at: int) -> None:
 
 
 def _plan_set(s: RunState, event: e.PlanSet, at: int) -> None:
-    s.plan = event.steps
+    s.plan, s.plan_from = event.steps, s.spent.steps
     s.relevant = at
 
 
@@ -250,7 +250,7 @@ def _wait_began(s: RunState, _event: e.WaitBegan, _at: int) -> None:
 
 def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
     if Cause.USER not in s.holds:
-        s.held_since, s.answers = (s.brief, s.limits), []
+        s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
     s.holds.add(Cause.USER)
     at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
     s.deliveries[at] = Delivery("pause", "applied", at) if at_once else Delivery("pause")
@@ -260,6 +260,7 @@ def _pause_requested(s: RunState, _event: e.PauseRequested, at: int) -> None:
 
 def _resume_requested(s: RunState, _event: e.ResumeRequested, at: int) -> None:
     _let_go(s, Cause.USER, at)
+    s.stirred = True  # what it waits for may not be what it would ask now: it looks again
     s.deliveries[at] = Delivery("resume", "applied", at)
 
 
@@ -301,9 +302,10 @@ def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
     s.holds.clear()
     s.questions.clear()
     s.windows.clear()
+    again = bool(s.cancel_at)
+    s.cancel_tree = event.scope == "tree" or (again and s.cancel_tree)
     s.cancel_at = at
     s.cancel_now |= event.now
-    s.cancel_tree = event.scope == "tree"
     s.ended_by = event.who
     s.pending[at] = "cancel"
     s.deliveries[at] = Delivery("cancel")
@@ -369,7 +371,7 @@ def _child_spawned(s: RunState, event: e.ChildSpawned, at: int) -> None:
     s.allotments[event.child] = event.allotment
     s.effects[at] = Attempt(
         position=at,
-        step="",
+        step=event.step,
         name=event.agent,
         noun=f"background run: {event.brief}",
         effect=Effect.ONCE,
@@ -389,6 +391,7 @@ def _child_settled(s: RunState, event: e.ChildSettled, _at: int) -> None:
     s.spent.steps += event.steps
     s.spent.tool_calls += event.tool_calls
     _spend(s, event.usage)
+    s.spent.unpriced += event.unpriced
 
 
 _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {

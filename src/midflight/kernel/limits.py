@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits
-from midflight.kernel.state import RunState
+from midflight.kernel.state import RunState, Spent
 
 NO_CAPS: Final = Limits()
 WARN_AT: Final = 0.8
@@ -44,15 +44,16 @@ def meters(state: RunState, now: float) -> list[Meter]:
     if state.limits == NO_CAPS:
         return []
     spent, flying = state.spent, state.open.values()
+    spawns = len(state.children)  # a run that only spawns comes to its cap as well
     running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
     used = {
-        "steps": spent.steps + _allotted(state, "steps"),
+        "steps": spent.steps + spawns + _allotted(state, "steps"),
         "seconds": spent.seconds + running,
         "tokens": spent.tokens
         + sum(a.reserved_tokens for a in flying)
         + _allotted(state, "tokens"),
         "usd": spent.usd + sum(a.reserved_usd for a in flying) + _allotted(state, "usd"),
-        "tool_calls": spent.tool_calls + _allotted(state, "tool_calls"),
+        "tool_calls": spent.tool_calls + spawns + _allotted(state, "tool_calls"),
     }
     caps = msgspec.structs.asdict(state.limits)
     return [Meter(name, used[name], caps[name]) for name in used if caps[name] is not None]
@@ -94,12 +95,31 @@ def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
 
     One that asks for nothing in particular gets half of that, so that its parent can go on.
     """
-    left = {meter.name: max(0, meter.cap - meter.used) for meter in meters(state, now)}
+    taken = {"steps": 1, "tool_calls": 1}  # by the spawn itself
+    left = {
+        meter.name: max(0, meter.cap - meter.used - taken.get(meter.name, 0))
+        for meter in meters(state, now)
+    }
     grant = {
         name: _share(want, left.get(name), whole=name not in {"usd", "seconds"})
         for name, want in msgspec.structs.asdict(wanted).items()
     }
+    if wanted.repeats is None:
+        grant["repeats"] = state.limits.repeats
     return msgspec.convert(grant, Limits, strict=False)
+
+
+def committed(state: RunState) -> Spent:
+    """What an ended run has cost: spent, and what children that outlive it may still spend."""
+    spent, spawns = state.spent, len(state.children)
+    return Spent(
+        steps=spent.steps + spawns + int(_allotted(state, "steps")),
+        tool_calls=spent.tool_calls + spawns + int(_allotted(state, "tool_calls")),
+        tokens=spent.tokens + int(_allotted(state, "tokens")),
+        usd=spent.usd + _allotted(state, "usd"),
+        unpriced=spent.unpriced,
+        seconds=spent.seconds,
+    )
 
 
 def _share(want: float | None, left: float | None, *, whole: bool) -> float | None:

@@ -123,6 +123,7 @@ class RunState:
     keys: Keys = field(default_factory=dict)
     relevant: int = 0  # last position at which what a person decides on has changed
     plan: tuple[str, ...] = ()
+    plan_from: int = 0  # steps done when it was made
     spent: Spent = field(default_factory=Spent)
     moving_since: float | None = None
     timers: dict[str, float] = field(default_factory=dict)
@@ -133,12 +134,14 @@ class RunState:
     course: int = 0  # redirects delivered
     entered_course: int = 0  # how many of them when the function last began from the top
     held_since: tuple[str, Limits] | None = None  # brief and caps when the person held it
+    held_at: float = 0.0  # and when that was
     answers: list[str] = field(default_factory=list)  # given while the person held it
     notices: list[tuple[str, str]] = field(default_factory=list)  # (kind, text)
     cancel_at: int = 0
     cancel_now: bool = False
     cancel_tree: bool = True
     saved: list[str] = field(default_factory=list)
+    finished: int = 0  # where its end is on record
     error: str = ""
     ended_by: Who | None = None
 

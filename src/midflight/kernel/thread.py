@@ -107,6 +107,7 @@ class Message:
     text: str
     who: Who
     choice: str = ""
+    at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -203,7 +204,7 @@ def advance(s: ThreadState, event: Event, record: Recorded) -> None:  # noqa: C9
             s.title, s.created_at = event.title, record.at
         case MessageSent():
             s.messages += 1
-            s.unread[at] = Message(at, event.text, event.who)
+            s.unread[at] = Message(at, event.text, event.who, at=record.at)
         case MessageEdited():
             s.unread[event.message].text = event.text
         case MessageWithdrawn():

@@ -44,12 +44,16 @@ class Unclear(Struct, frozen=True):
 
 
 class Performed(Struct, frozen=True):
-    """What an undo or a check is told about the attempt it is for."""
+    """What an undo or a check is told about the attempt it is for.
+
+    ``left`` is the fingerprint of what the effect left behind, where the tool says so.
+    """
 
     key: str
     args: list[Any]
     kwargs: dict[str, Any]
     result: Any = None
+    left: str = ""
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -61,6 +65,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     noun: str = ""
     undo: Callable[[Performed], Any] | None = None
     check: Callable[[Performed], Any] | None = None
+    leaves: Callable[[Performed], Any] | None = None
     irreversible: bool = False
     approval: bool | str = False
     hold: float = 0.0
@@ -91,6 +96,7 @@ class Options(TypedDict, total=False):
     noun: str
     undo: Callable[[Performed], Any] | None
     check: Callable[[Performed], Any] | None
+    leaves: Callable[[Performed], Any] | None
     irreversible: bool
     approval: bool | str
     hold: float
@@ -109,12 +115,13 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     """Declare a tool.
 
     ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key) or ``once``.
-    ``undo`` and ``check`` are called with a ``Performed``. ``irreversible`` asks for approval
-    unless ``approval=False``; ``approval="the rule"`` shows the rule, and asks again when it has
-    changed. ``hold`` waits that many seconds first, while a cancel still wins. ``release_always``
-    undoes it at every end: locks, sessions. ``runs`` is ``"async"``, ``"thread"`` or ``"process"``.
-    A parameter called ``idempotency_key`` gets the attempt's key, which the provider honours for
-    ``key_ttl`` seconds.
+    ``undo`` and ``check`` are called with a ``Performed``; so is ``leaves``, right after the effect
+    and again before its undo: if what it returns has changed, others were there and nothing is
+    touched. ``irreversible`` asks for approval unless ``approval=False``; ``approval="the rule"``
+    shows the rule, and asks again when it has changed. ``hold`` waits that many seconds first,
+    while a cancel still wins. ``release_always`` undoes it at every end: locks, sessions. ``runs``
+    is ``"async"``, ``"thread"`` or ``"process"``. A parameter called ``idempotency_key`` gets the
+    attempt's key, which the provider honours for ``key_ttl`` seconds.
 
     What failed is tried again ``retry`` times, after ``backoff`` seconds and then twice as many
     each time. A ``read`` older than ``fresh`` seconds is repeated when the function is entered
@@ -183,6 +190,8 @@ def _validate(declared: Tool) -> None:
         f"runs= is one of {', '.join(RUNS)}": declared.runs not in RUNS,
         "timeout= must be more than zero": declared.timeout <= 0,
         "hold= must not be negative": declared.hold < 0,
+        "a read changes nothing, so there is nothing to hold back": declared.hold > 0
+        and declared.effect is Effect.READ,
         "retry= must not be negative": declared.retry < 0,
         "a read has nothing to undo": declared.effect is Effect.READ and declared.undo is not None,
         "what is irreversible has no undo": declared.irreversible and declared.undo is not None,
@@ -192,6 +201,8 @@ def _validate(declared: Tool) -> None:
             declared.fresh or 0, declared.key_ttl, declared.stall, declared.backoff
         )
         < 0,
+        "leaves= is for undo=, which is missing": declared.leaves is not None
+        and declared.undo is None,
         "release_always= needs undo=": declared.release_always and declared.undo is None,
     }
     for problem, there in problems.items():

@@ -7,12 +7,14 @@ by a cancel. Outside a step it does nothing, so a tool can be used and tested by
 
 from __future__ import annotations
 
+import codecs
 import contextvars
 from collections.abc import Callable
 from typing import Final
 
 Sink = Callable[[str], None]
 
+_Decoder: Final = codecs.getincrementaldecoder("utf-8")
 _sink: Final = contextvars.ContextVar[Sink | None]("midflight_progress", default=None)
 
 
@@ -31,7 +33,13 @@ def output_of_process() -> Callable[[str, bytes], None] | None:
     sink = _sink.get()
     if sink is None:
         return None
-    return lambda _stream, data: sink(data.decode(errors="replace"))
+    streams: dict[str, codecs.IncrementalDecoder] = {}
+
+    def printed(stream: str, data: bytes) -> None:
+        decoder = streams.setdefault(stream, _Decoder(errors="replace"))
+        sink(decoder.decode(data))  # a character may come in two pieces
+
+    return printed
 
 
 def listening(sink: Sink) -> contextvars.Token[Sink | None]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from midflight.errors import InvalidRequest
 
 MARK: Final = "$secret"
+DOTS: Final = "•••"
+
+_values: Final[set[str]] = set()  # of every secret that was used in this process
 
 
 def _from_environment(name: str) -> str:
@@ -32,7 +36,10 @@ class Secret:
 
     def reveal(self) -> str:
         """The value itself."""
-        return type(self).find(self.name)
+        value = type(self).find(self.name)
+        if value:
+            _values.add(value)
+        return value
 
     def __repr__(self) -> str:  # type: ignore[explicit-override]  # typing.override is newer
         """Never the value."""
@@ -42,6 +49,8 @@ class Secret:
 def to_stored(value: Any) -> Any:
     """How an encoder writes it; raises TypeError for anything else, as encoders want."""
     if isinstance(value, Secret):
+        with contextlib.suppress(Exception):  # it may be set only where the tool runs
+            value.reveal()
         return {MARK: value.name}
     raise TypeError
 
@@ -53,3 +62,35 @@ def from_stored(value: Any) -> Any:
             return Secret(value[MARK])
         return {key: from_stored(part) for key, part in value.items()}
     return [from_stored(part) for part in value] if isinstance(value, list) else value
+
+
+# ── what a tool says, returns and complains of ───────────────────────────────────────────────
+
+
+def known() -> Iterable[str]:
+    """The values that must not be written down, longest first: one may hold another."""
+    return sorted(_values, key=len, reverse=True)
+
+
+def hide(text: str) -> str:
+    """The text with dots where a secret was."""
+    for value in known():
+        text = text.replace(value, DOTS)
+    return text
+
+
+def hide_within(value: Any) -> Any:
+    """Plain data with dots in every text that held a secret."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, dict):
+        return {hide_within(key): hide_within(part) for key, part in value.items()}
+    return [hide_within(part) for part in value] if isinstance(value, list) else value
+
+
+def beginning_of_one(text: str) -> int:
+    """How many characters at the end of a text may be the beginning of a secret."""
+    return max(
+        (n for value in _values for n in range(1, len(value)) if text.endswith(value[:n])),
+        default=0,
+    )

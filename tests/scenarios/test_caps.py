@@ -1,0 +1,454 @@
+"""Caps and circles: warned at 80 %, held at 100 %, asked, and never passed together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from midflight.control import Control
+from midflight.errors import InvalidRequest, StepFailed
+from midflight.kernel import events as e
+from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.record import Limits, Usage
+from midflight.kernel.state import RunState
+from midflight.run import Agent, Run, agent
+from midflight.tools.base import tool
+from midflight.tools.progress import emit
+from scenarios.company import events, spend
+from scenarios.conftest import Open
+from scenarios.stage import Stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
+
+
+def ten_steps(stage: Stage) -> Agent:
+    look = stage.reader()
+
+    @agent(f"{stage.name}-ten")
+    async def works(run: Run) -> list[str]:
+        for number in range(10):
+            await run.step("Read", look, f"{number}")
+        return run.notices()
+
+    return works
+
+
+async def at_its_cap(control: Control, run: str) -> RunState:
+    with anyio.fail_after(10):
+        return await control.until(
+            run, lambda state: state.phase is Phase.PAUSED and bool(state.questions)
+        )
+
+
+async def notices(control: Control, run: str) -> list[str]:
+    return [given.text for given in await events(control.store, run, e.NoticeGiven)]
+
+
+# ── each cap ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("cap", ["steps", "tool_calls"])
+async def test_calls_are_counted_warned_of_once_and_held(driving: Open, cap: str) -> None:
+    stage = Stage(f"caps-{cap}")
+    works = ten_steps(stage)
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=Limits(**{cap: 5}))
+        state = await at_its_cap(control, run)
+        assert stage.done == ["0", "1", "2", "3", "4"]
+        assert state.holds == {Cause.CAP}
+        (question,) = state.questions.values()
+        assert (question.kind, question.message) == (
+            "cap",
+            f"{cap}: the cap of 5 is reached. Raise it to go on.",
+        )
+        assert await notices(control, run) == [f"{cap}: 80% of 5 is used"]
+        await control.raise_limits(run, Limits(**{cap: 100}))
+
+        assert await control.result(run) == [f"{cap}: 80% of 5 is used"]
+        assert not (await control.state(run)).questions
+
+
+@pytest.mark.parametrize(
+    ("limits", "first", "second", "warning"),
+    [
+        (
+            Limits(tokens=100),
+            Usage(tokens=85, usd=0.0),
+            Usage(tokens=15, usd=0.0),
+            "tokens: 85% of 100 is used",
+        ),
+        (Limits(usd=2.0), Usage(usd=1.7), Usage(usd=0.4), "usd: 85% of 2 is used"),
+    ],
+    ids=["tokens", "usd"],
+)
+async def test_what_models_cost_is_counted_warned_of_once_and_held(
+    driving: Open, limits: Limits, first: Usage, second: Usage, warning: str
+) -> None:
+    stage = Stage("caps-cost")
+    works = ten_steps(stage)
+    for gate in ("2", "5"):
+        stage.gate(gate)
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=limits)
+        await stage.until_begun("2")
+        await spend(control, run, first)
+        stage.gate("2").set()
+        await stage.until_begun("5")
+        assert await notices(control, run) == [warning]
+        await spend(control, run, second)
+        stage.gate("5").set()
+        await at_its_cap(control, run)
+        assert stage.done[-1] == "5"
+        await control.raise_limits(run, Limits(tokens=1000, usd=1000.0))
+
+        assert await control.result(run) == [warning]
+
+
+async def test_time_is_counted_while_it_runs_and_not_while_it_rests(driving: Open) -> None:
+    stage = Stage("caps-seconds")
+    works = ten_steps(stage)
+    stage.gate("0")
+    stage.gate("1")
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=Limits(seconds=1.0))
+        await stage.until_begun("0")
+        await control.applied(await control.pause(run))
+        await anyio.sleep(1.1)
+        stage.gate("0").set()
+        await control.resume(run)
+        await stage.until_begun("1")
+        await anyio.sleep(1.0)
+        stage.gate("1").set()
+        state = await at_its_cap(control, run)
+        assert next(iter(state.questions.values())).message.startswith("seconds: the cap of 1")
+        await control.raise_limits(run, Limits(seconds=60.0))
+        assert (await control.ended(run)).phase is Phase.DONE
+
+
+async def test_a_cap_that_is_raised_by_too_little_asks_again(driving: Open) -> None:
+    stage = Stage("caps-little")
+    works = ten_steps(stage)
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=Limits(steps=2))
+        first = next(iter((await at_its_cap(control, run)).questions))
+        await control.raise_limits(run, Limits(steps=3))
+        state = await control.until(run, lambda s: bool(s.questions) and first not in s.questions)
+        assert stage.done == ["0", "1", "2"]
+        assert len(state.questions) == 1
+        await control.raise_limits(run, Limits(steps=30))
+        await control.ended(run)
+
+
+async def test_a_cap_is_raised_and_not_answered(driving: Open) -> None:
+    stage = Stage("caps-answer")
+    works = ten_steps(stage)
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=Limits(steps=2))
+        question = next(iter((await at_its_cap(control, run)).questions))
+        with pytest.raises(InvalidRequest, match="raise it instead of answering"):
+            await control.answer(run, question, "go on")
+        assert question in (await control.state(run)).questions
+        await control.raise_limits(run, Limits())
+        await control.ended(run)
+
+
+async def test_a_cap_that_was_raised_stays_raised_through_a_crash(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("caps-crash")
+    works = ten_steps(stage)
+    stage.gate("3")
+
+    async with crashing(works) as control:
+        run = await control.start(works, "work", limits=Limits(steps=3))
+        await at_its_cap(control, run)
+        await control.raise_limits(run, Limits(steps=5))
+        await stage.until_begun("3")
+
+    stage.gate("3").set()
+    async with driving(works) as control:
+        await at_its_cap(control, run)
+        assert stage.done == ["0", "1", "2", "3", "4"]
+        await control.raise_limits(run, Limits())
+        await control.ended(run)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(steps=-1), Limits(usd=-0.5), Limits(usd=math.nan), Limits(seconds=math.nan)],
+    ids=str,
+)
+async def test_caps_that_cannot_be_meant_are_refused(driving: Open, limits: Limits) -> None:
+    stage = Stage("caps-refused")
+    works = ten_steps(stage)
+    stage.gate("0")
+
+    @agent("caps-refused-parent")
+    async def parent(run: Run) -> str:
+        try:
+            await run.spawn(works, "work", limits=limits)
+        except InvalidRequest as refused:
+            return str(refused)
+        return ""
+
+    async with driving(works, parent) as control:
+        with pytest.raises(InvalidRequest, match=r"is not a number of zero or more"):
+            await control.start(works, "work", limits=limits)
+        run = await control.start(works, "work")
+        with pytest.raises(InvalidRequest, match=r"is not a number of zero or more"):
+            await control.raise_limits(run, limits)
+        assert (await control.state(run)).limits == Limits()
+        refused = await control.result(await control.start(parent, "work"))
+        assert "is not a number of zero or more" in refused
+        stage.gate("0").set()
+
+
+# ── several at once ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["read", "once"])
+async def test_steps_at_once_do_not_pass_a_cap_together(driving: Open, kind: str) -> None:
+    stage = Stage(f"caps-parallel-{kind}")
+
+    @tool(effect=kind, name=f"caps-parallel.{kind}")
+    async def do(what: str) -> None:
+        stage.note(stage.begun, what)
+        await anyio.sleep(0.05)
+        stage.note(stage.done, what)
+
+    @agent(f"caps-parallel-{kind}")
+    async def works(run: Run) -> None:
+        async with anyio.create_task_group() as steps:
+            for number in range(10):
+                steps.start_soon(run.step, f"Do {number}", do, f"{number}")
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=Limits(steps=4))
+        await at_its_cap(control, run)
+        assert len(stage.begun) == len(stage.done) == 4
+        await control.raise_limits(run, Limits(steps=7))
+        with anyio.fail_after(10):
+            await control.until(run, lambda state: state.spent.steps == 7)
+        await at_its_cap(control, run)
+        await control.raise_limits(run, Limits())
+
+        assert (await control.ended(run)).phase is Phase.DONE
+        assert sorted(stage.done) == [str(number) for number in range(10)]
+
+
+async def test_what_is_in_flight_at_the_cap_finishes(driving: Open) -> None:
+    stage = Stage("caps-flight")
+    make, look = stage.writer(), stage.reader()
+    stage.gate("slow")
+
+    @agent("caps-flight")
+    async def works(run: Run) -> None:
+        async with anyio.create_task_group() as steps:
+            steps.start_soon(run.step, "Make", make, "slow")
+            await stage.until_begun("slow")
+            await run.step("Read", look, "a")
+            await run.step("Read", look, "b")
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=Limits(usd=1.0))
+        await stage.until_begun("slow")
+        await spend(control, run, Usage(usd=1.2))
+        state = await control.until(run, lambda state: bool(state.questions))
+        assert (state.phase, "b" in stage.begun) == (Phase.PAUSING, False)
+        stage.gate("slow").set()
+        await at_its_cap(control, run)
+        assert "slow" in stage.done
+        await control.raise_limits(run, Limits())
+        assert (await control.ended(run)).phase is Phase.DONE
+
+
+# ── circles ──────────────────────────────────────────────────────────────────────────────────
+
+
+def circling(stage: Stage, turns: list[str], fails: bool = False) -> Agent:
+    seen: dict[str, int] = {}
+
+    @tool(effect="read", name=f"{stage.name}.look")
+    async def look(what: str) -> str:
+        stage.note(stage.begun, what)
+        if what in stage.gates:
+            await stage.gates[what].wait()
+        if fails:
+            raise ValueError(what)
+        seen[what] = seen.get(what, 0) + 1
+        return f"{what} {seen[what]}" if what.startswith("new") else "x" * len(what)
+
+    @agent(f"{stage.name}-circling")
+    async def circles(run: Run) -> list[str]:
+        for what in turns:
+            try:
+                await run.step("Look", look, what)
+            except StepFailed:
+                continue
+        return run.notices()
+
+    return circles
+
+
+NUDGE = "This goes in circles: {}. Try something else."
+
+
+@pytest.mark.parametrize(
+    ("turns", "fails", "words"),
+    [
+        (["a"] * 20, False, "the same call with the same result, 3 times"),
+        (["a", "b"] * 10, False, "two calls in turn, 3 times"),
+        ([f"{n}" for n in range(20)], True, "4 errors in a row"),
+    ],
+    ids=["the same", "in turn", "errors"],
+)
+async def test_a_run_in_circles_is_nudged_once_and_then_held(
+    driving: Open, turns: list[str], fails: bool, words: str
+) -> None:
+    stage = Stage("circle")
+    circles = circling(stage, turns, fails)
+
+    async with driving(circles) as control:
+        run = await control.start(circles, "work", limits=Limits(repeats=2))
+        state = await at_its_cap(control, run)
+        assert await notices(control, run) == [NUDGE.format(words)]
+        assert state.holds == {Cause.CAP}
+        held_after = len(stage.begun)
+        await control.raise_limits(run, Limits(repeats=2))
+        with anyio.fail_after(10):
+            await control.until(run, lambda state: bool(state.questions))
+        assert len(stage.begun) == 2 * held_after, "after the hold it counts anew"
+        await control.raise_limits(run, Limits())
+        await control.ended(run)
+
+
+@pytest.mark.parametrize(
+    "turns", [["new"] * 12, [*"abc"] * 4, ["a", "a", "b"] * 4], ids=["news", "three", "mixed"]
+)
+async def test_a_run_that_gets_on_is_left_alone(driving: Open, turns: list[str]) -> None:
+    stage = Stage("circle-not")
+    circles = circling(stage, turns)
+
+    async with driving(circles) as control:
+        run = await control.start(circles, "work", limits=Limits(repeats=2))
+        assert await control.result(run) == []
+
+
+async def test_large_results_that_differ_are_progress(driving: Open) -> None:
+    pages = iter(range(100))
+
+    @tool(effect="read", name="circle-large.look")
+    async def look() -> str:
+        return f"{next(pages)}" * 100_000
+
+    @agent("circle-large")
+    async def works(run: Run) -> list[str]:
+        for _ in range(6):
+            await run.step("Look", look)
+        return run.notices()
+
+    async with driving(works) as control:
+        run = await control.start(works, "work", limits=Limits(repeats=2))
+        assert await control.result(run) == []
+
+
+async def test_a_nudge_given_before_a_crash_counts_after_it(driving: Open, crashing: Open) -> None:
+    stage = Stage("circle-crash")
+    circles = circling(stage, ["a", "a", "a", "slow", "a", "a", "a", "a", "a", "a"])
+    stage.gate("slow")
+
+    async with crashing(circles) as control:
+        run = await control.start(circles, "work", limits=Limits(repeats=2))
+        await stage.until_begun("slow")
+        assert len(await notices(control, run)) == 1
+
+    stage.gate("slow").set()
+    async with driving(circles) as control:
+        await at_its_cap(control, run)
+        assert len(await notices(control, run)) == 1
+        await control.raise_limits(run, Limits())
+        await control.ended(run)
+
+
+async def test_a_run_reads_the_same_notices_at_replay(driving: Open, crashing: Open) -> None:
+    stage = Stage("caps-notices")
+    look = stage.reader()
+    stage.gate("4")
+
+    @agent("caps-notices")
+    async def works(run: Run) -> list[int]:
+        seen = []
+        for number in range(5):
+            seen.append(len(run.notices()))
+            await run.step(f"Read, told {len(run.notices())}", look, f"{number}")
+        return seen
+
+    async with crashing(works) as control:
+        run = await control.start(works, "work", limits=Limits(steps=5))
+        await stage.until_begun("4")
+
+    stage.gate("4").set()
+    async with driving(works) as control:
+        with anyio.fail_after(10):
+            assert await control.result(run) == [0, 0, 0, 0, 0]
+        assert len(await notices(control, run)) == 1
+
+
+# ── silence ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def silent() -> None:
+    await anyio.sleep(0.5)
+
+
+async def talkative() -> None:
+    for _ in range(10):
+        await anyio.sleep(0.05)
+        emit("")
+
+
+@pytest.mark.parametrize("effect", ["read", "once"])
+@pytest.mark.parametrize(("work", "shown"), [(silent, 1), (talkative, 0)])
+async def test_a_step_without_progress_is_shown_as_stalled_once(
+    driving: Open, effect: str, work: Callable[[], Awaitable[None]], shown: int
+) -> None:
+    slow = tool(effect=effect, name=f"stall.{effect}.{work.__name__}", stall=0.15)(work)
+
+    @agent("stalls")
+    async def works(run: Run) -> None:
+        await run.step("Slow", slow)
+
+    async with driving(works) as control:
+        run = await control.start(works, "work")
+        await control.ended(run)
+        found = await notices(control, run)
+        assert found == ["Slow has shown no progress for 0.15 s"] * shown
+
+
+async def test_the_next_attempt_may_stall_again(driving: Open) -> None:
+    stage = Stage("stall-again")
+    look = stage.reader()
+    stage.gate("slow")
+    slow = tool(effect="read", name="stall-again.slow", stall=0.1)(look.function)
+
+    @agent("stalls-again")
+    async def works(run: Run) -> None:
+        await run.step("Slow", slow, "slow")
+
+    async with driving(works) as control:
+        run = await control.start(works, "work")
+        await control.until(run, lambda state: len(state.notices) == 1)
+        await control.applied(await control.pause(run))
+        await control.resume(run)
+        with anyio.fail_after(5):
+            await control.until(run, lambda state: len(state.notices) == 2)
+        stage.gate("slow").set()
+        await control.ended(run)
