@@ -91,10 +91,16 @@ class Ledger:
         """Write what is staged. When this returns it is on the disk."""
         self._flush()
         self._db.execute("COMMIT")
+        self._forget({journal for journal in self._touched if self._rests(journal)})
         self._touched.clear()
         while len(self._states) > STATES_KEPT:
             journal, _ = self._states.popitem(last=False)
             self._due.pop(journal, None)
+
+    def _rests(self, journal: str) -> bool:
+        """Whether nobody drives it: then it is not worth its place here until somebody comes."""
+        state, _ = self._states.get(journal, (None, 0))
+        return isinstance(state, RunState) and not state.driver and not state.wants_driver
 
     def rollback(self) -> None:
         """Forget everything since ``begin``."""
