@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from midflight.kernel import events as e
-from midflight.kernel.limits import at_cap, stuck, warnings
+from midflight.kernel.limits import NO_CAPS, at_cap, stuck, warnings
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
@@ -23,12 +23,14 @@ async def within_caps(driver: Driver, step: Step | None = None) -> bool:
     False when the run was held at a cap instead, or had to wait for calls under way: what they
     will have cost counts as spent, so that calls at once do not pass a cap together.
     """
+    if driver.log.state.limits == NO_CAPS:
+        return True
     state, now = driver.log.state, driver.clock()
     for meter in (m for m in warnings(state, now) if m.share < 1.0):  # then it asks
         words = f"{meter.name}: {meter.share:.0%} of {meter.cap:g} is used"
         await give_notice(driver, f"cap:{meter.name}:{meter.cap:g}", words)
     repeats = state.limits.repeats
-    circle = stuck(list(driver.replay.history), repeats) if repeats else None
+    circle = stuck(driver.replay.history, repeats) if repeats else None
     if repeats and circle is not None and not await _in_circles(driver, circle, repeats):
         return False
     if at_cap(state, driver.clock(), steps=1, tool_calls=1) is not None:

@@ -85,7 +85,7 @@ class RunContext:
         what = self._what(key, f"{name}:{values.digest(bytes(given))}", is_reusable(tool))
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
-        record = await self._on_record(identity, name)
+        record = driver.replay.given(identity) or await self._on_record(identity, name)
         self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
@@ -93,7 +93,8 @@ class RunContext:
                 driver.log.stir()  # somebody may wait for its turn, or for the end of the replay
             if len(driver.replay.unclaimed) % BREATH == 0:
                 await anyio.lowlevel.checkpoint()
-            await self._note_reuse(identity, tool)
+            if tool.effect.touches_world and driver.replay.is_reuse(identity):
+                await driver.log.settle(e.StepReused(epoch=driver.epoch, step=identity))
             return await self._from_record(name, record, kind)
         step = Step(
             driver,
@@ -131,15 +132,11 @@ class RunContext:
     def _outdated(self, tool: Tool, record: Record) -> bool:
         return tool.fresh is not None and self._driver.clock() - record.at > tool.fresh
 
-    async def _note_reuse(self, identity: str, tool: Tool) -> None:
-        """An effect of an earlier brief is wanted by this one too."""
-        driver = self._driver
-        if tool.effect.touches_world and driver.replay.is_reuse(identity):
-            await driver.log.settle(e.StepReused(epoch=driver.epoch, step=identity))
-
     async def _from_record(self, name: str, record: Record, kind: Any) -> Any:
         if record.error:
             raise StepFailed(name, record.error)
+        if record.blob is None:
+            return values.decode(bytes(record.result), kind)
         return values.decode(bytes(await self._driver.raw(record)), kind)
 
     async def _result(self, step: Step) -> Any:
@@ -322,7 +319,10 @@ class RunContext:
         driver = self._driver
         if self._signals >= PATIENCE and driver.told is not None:
             await anyio.sleep_forever()
-        await driver.note_call()
+        if driver.delivering or driver.replay.tells:
+            await driver.note_call()
+        else:
+            driver.replay.calls += 1
         try:
             driver.raise_if_told(driver.heard)
         except Signal:

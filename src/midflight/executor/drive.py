@@ -28,6 +28,7 @@ from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
+from midflight.kernel.fold import BULK
 from midflight.kernel.phases import ENDS, Effect, Phase
 from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
@@ -289,6 +290,8 @@ class Driver:
 
     def _hear(self, record: Recorded) -> None:
         self.replay.hear(record)
+        if type(record.event) in BULK:
+            return  # most of a journal, and none of it is for us
         rested, self._rested = self._rested, self.log.state.phase is Phase.PAUSED
         if rested and not self._rested:
             self.guards.look_again()

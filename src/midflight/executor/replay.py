@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Collection
-from heapq import heappop
 from typing import Final
 
 import msgspec
@@ -31,6 +30,9 @@ REDIRECTED: Final = "redirected"
 HISTORY: Final = 256  # calls in which circles are looked for
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
+
+
+Settled = e.StepSettled | e.AttemptSettled | e.LateOutcome
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -110,7 +112,7 @@ class Replay:
         self.children_ended: dict[str, tuple[float, str]] = {}  # when and how
         self.timers: Counter[str] = Counter()  # how often each was set
         self.texts: dict[str, str] = {}  # what steps without a record have said so far
-        self.history: deque[Call] = deque(maxlen=HISTORY)
+        self._calls: deque[tuple[str, Settled, bool]] = deque(maxlen=HISTORY)
         self.calls_made = 0
         self.nudged_at: int | None = None
         self.calls = 0  # that the function has made since its start
@@ -121,7 +123,7 @@ class Replay:
         self.new_seeds: dict[str, str] = {}  # after the last step of another run: the next chances
         self._unlike = 0  # from here on what is not reusable is another step than before
         self._base = 0
-        self._order: list[tuple[int, str]] = []  # records that are still to be given, as they came
+        self._order: deque[tuple[int, str]] = deque()  # records still to be given, as they came
         self._began = ("", 0.0)  # brief and time where the function starts
         self._forked = False
         self._latest = ""
@@ -246,7 +248,7 @@ class Replay:
                 self.nudged_at = self.calls_made
         if isinstance(event, e.LimitsRaised):
             self.nudged_at = None
-            self.history.clear()
+            self._calls.clear()
 
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
@@ -285,13 +287,22 @@ class Replay:
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
 
-    def _note_call(
-        self, event: e.StepSettled | e.AttemptSettled | e.LateOutcome, step: str, failed: bool
-    ) -> None:
+    def _note_call(self, event: Settled, step: str, failed: bool) -> None:
         """Remember what came of a call, to see a run that goes in circles."""
-        result = event.blob.hash if event.blob else values.digest(bytes(event.result))
-        self.history.append(Call(_turn(step)[0], result, failed))
+        self._calls.append((step, event, failed))
         self.calls_made += 1
+
+    @property
+    def history(self) -> list[Call]:
+        """The last calls, and what came of them."""
+        return [
+            Call(
+                _turn(step)[0],
+                event.blob.hash if event.blob else values.digest(bytes(event.result)),
+                failed,
+            )
+            for step, event, failed in self._calls
+        ]
 
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
         begun = self._begun.get(event.attempt)
@@ -336,7 +347,7 @@ class Replay:
         }
         for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
             forgotten.clear()
-        for heard in (self._by_step, self.texts, self.history, self._redirects, self.outcomes):
+        for heard in (self._by_step, self.texts, self._calls, self._redirects, self.outcomes):
             heard.clear()
         self.notices.clear()
         self.timers.clear()
@@ -364,11 +375,12 @@ class Replay:
             - self._excused
             - self.left.keys()
         )
-        self._order = sorted(
+        waiting = (
             (record.position, step)
             for step, record in self.records.items()
             if record.position > self._base and step in self.unclaimed
         )
+        self._order = deque(sorted(waiting))
 
     def _begin_counting(self) -> None:
         self.calls = 0
@@ -386,6 +398,16 @@ class Replay:
         untold = self._told < len(self._redirects)
         return self._redirects[self._told].position if untold else math.inf
 
+    def given(self, step: str) -> Record | None:
+        """The record of the very next step, if nothing is left to look after: the usual case."""
+        if not self._order or self._order[0][1] != step or self.left or self.tells:
+            return None
+        self._order.popleft()
+        self.unclaimed.discard(step)
+        record = self.records[step]
+        self.now = max(self.now, record.at)
+        return record
+
     def is_turn_of(self, step: str) -> bool:
         """Whether a call need not wait: what is on record for it can be given, or nothing is."""
         if step in self.left or (self.tells and self.is_told(step)):
@@ -399,12 +421,12 @@ class Replay:
         So what it does in parallel comes to its ends in the order of that time.
         """
         while self._order and self._order[0][1] not in self.unclaimed:
-            heappop(self._order)
+            self._order.popleft()
         return not self._order or self.records[step].position <= self._order[0][0]
 
     def give_in_any_order(self) -> bool:
         """The function asks in another order; what is on record may be given all the same."""
-        kept, self._order = self._order, []
+        kept, self._order = self._order, deque()
         return bool(kept)
 
     def question_of(self, step: str) -> int | None:

@@ -75,7 +75,7 @@ class Step:
         self._resting = True
         self._asking = False
         self._idle = False
-        self._questions = anyio.CancelScope()
+        self._questions: anyio.CancelScope | None = None
         self._since = asyncio.get_running_loop().time()
 
     @property
@@ -161,7 +161,8 @@ class Step:
         What has not begun does not begin.
         """
         self._unwanted = True
-        self._questions.cancel()
+        if self._questions is not None:
+            self._questions.cancel()
         self.driver.tasks.start_soon(self._leave)
         harmless = self.tool.effect is Effect.READ
         if harmless and self.call is not None and self.call.running and not self.call.aborting:
@@ -404,6 +405,7 @@ class Step:
     ) -> Answered:
         """Open a question of this step, or find it again, and wait for its answer."""
         self.asking = True
+        self._questions = anyio.CancelScope()
         try:
             with self._questions:
                 return await self.driver.questions.ask(
@@ -419,7 +421,7 @@ class Step:
             raise NotWaitedFor
         finally:
             self.asking = False
-            self._questions = anyio.CancelScope()
+            self._questions = None
 
     async def _held_back(self) -> None:
         """The window in which a cancel still wins; starts again in full after a pause."""

@@ -40,6 +40,7 @@ from midflight.stores.codec import decode_page
 from midflight.stores.plan import Planned, draft, plan, stand_in, summary
 from midflight.stores.queries import named
 
+SOON_FOLDED: Final = 200  # events: about half a millisecond
 STATES_KEPT: Final = 1024  # about 3 kB each; a journal that falls out is folded again when needed
 SQL: Final = named("sqlite.sql")
 
@@ -98,9 +99,10 @@ class Ledger:
             self._due.pop(journal, None)
 
     def _rests(self, journal: str) -> bool:
-        """Whether nobody drives it: then it is not worth its place here until somebody comes."""
+        """Whether nobody drives it, and it is soon folded again when somebody comes."""
         state, _ = self._states.get(journal, (None, 0))
-        return isinstance(state, RunState) and not state.driver and not state.wants_driver
+        idle = isinstance(state, RunState) and not state.driver and not state.wants_driver
+        return idle and state is not None and state.head <= SOON_FOLDED
 
     def rollback(self) -> None:
         """Forget everything since ``begin``."""
