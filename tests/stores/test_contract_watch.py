@@ -238,6 +238,35 @@ async def test_what_was_published_may_be_taken_without_waiting_and_comes_once(
         assert positions(await watcher.take(1)) == [6]
 
 
+async def test_who_taps_a_watch_hears_at_once_in_order_and_of_nothing_twice(store: Store) -> None:
+    driver = await running(store)
+    heard: list[int] = []
+
+    async with watching(store, {RUN: 1}) as watcher:
+        assert positions(await watcher.take(2)) == [2, 3]
+        watcher.watch.tap(lambda record: heard.append(record.position))
+        await driver.decides(e.PlanSet(epoch=1, steps=("a",)))
+        done = await pause(store)
+
+        assert heard == [4, 5], "before its author was told, and with no turn of the loop between"
+        assert done.position(RUN) == 5
+        assert watcher.watch.ready() == []
+
+
+async def test_what_still_waits_to_be_taken_is_not_overtaken_by_a_tap(store: Store) -> None:
+    driver = await running(store)
+    heard: list[int] = []
+
+    async with watching(store, {RUN: 2}) as watcher:
+        await watcher.take(1)
+        await driver.decides(e.PlanSet(epoch=1, steps=("a",)))
+        watcher.watch.tap(lambda record: heard.append(record.position))
+        await pause(store)
+
+        assert heard == []
+        assert positions(await watcher.take(2)) == [4, 5]
+
+
 async def test_a_watcher_hears_of_a_kill(store: Store) -> None:
     await running(store)
 

@@ -24,6 +24,7 @@ from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Record, Replay, Waiting
+from midflight.executor.speech import Silence
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -87,6 +88,7 @@ class Driver:
         self.ensure = ensure
         self.guards = Guards(self)
         self.questions = Questions(self)
+        self.silence = Silence()
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
@@ -258,6 +260,7 @@ class Driver:
             self._watch = watch
             async with anyio.create_task_group() as tasks:
                 self.tasks = tasks
+                watch.tap(self._take_in)  # or each append of our own would wake the listener
                 tasks.start_soon(self._listen)
                 await moves.settle_orphans(self)
                 await children.look_after(self)
@@ -268,6 +271,7 @@ class Driver:
                     else:
                         await self._until_something_happens()
                 self.function.abandon()
+                self.silence.close()
                 tasks.cancel_scope.cancel()
 
     async def _read(self) -> None:
@@ -283,10 +287,13 @@ class Driver:
 
     async def _listen(self) -> None:
         async for record in self._watch:
-            if record.journal == self.run:
-                self.log.absorb([record])
-            elif isinstance(record.event, e.RunFinished | e.Killed):
-                self.tasks.start_soon(children.settle, self, record.journal)
+            self._take_in(record)
+
+    def _take_in(self, record: Recorded) -> None:
+        if record.journal == self.run:
+            self.log.absorb([record])
+        elif isinstance(record.event, e.RunFinished | e.Killed):
+            self.tasks.start_soon(children.settle, self, record.journal)
 
     def _hear(self, record: Recorded) -> None:
         self.replay.hear(record)

@@ -29,7 +29,6 @@ class Speech:
     def __init__(self, step: Step) -> None:
         self._step = step
         self._spoke_at = 0.0  # by the loop's clock
-        self._alarm: asyncio.TimerHandle | None = None
         self._pending: deque[str] = deque()
         self._offset = 0  # how much of it is in the journal
         self._said = 0
@@ -43,22 +42,21 @@ class Speech:
         self._pending.clear()
         self._offset, self._said, self._spoke_at = 0, 0, self._loop.time()
         self._attempts += 1
-        self._alarm = self._loop.call_later(self._step.tool.stall, self._listen_for_life)
+        self._step.driver.silence.watch(self)
         return self._hear
 
     def end(self) -> None:
         """The attempt is over, and may be silent."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._step.driver.silence.forget(self)
 
-    def _listen_for_life(self) -> None:
+    @property
+    def stalls_at(self) -> float:
+        """When it will have been silent for too long, by the loop's clock."""
+        return self._spoke_at + self._step.tool.stall
+
+    def say_that_it_stalls(self) -> None:
         """What has been silent for too long is shown as stalled, once an attempt."""
         step, stall = self._step, self._step.tool.stall
-        left = self._spoke_at + stall - self._loop.time()
-        if left > 0:
-            self._alarm = self._loop.call_later(left, self._listen_for_life)
-            return
         kind = f"stalled:{step.attempt}:{step.identity}:{step.driver.epoch}.{self._attempts}"
         text = f"{step.name} has shown no progress for {stall:g} s"
         step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
@@ -111,3 +109,38 @@ class Speech:
                 text=text,
             )
         )
+
+
+class Silence:
+    """Looks for steps of one run that stall: one timer for all, since most end long before it."""
+
+    def __init__(self) -> None:
+        self._speaking: set[Speech] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, speech: Speech) -> None:
+        """An attempt has begun."""
+        self._speaking.add(speech)
+        due = speech.stalls_at
+        if self._timer is None or due < self._timer.when():
+            self.close()
+            self._timer = asyncio.get_running_loop().call_at(due, self._look)
+
+    def forget(self, speech: Speech) -> None:
+        """It is over, or was told of."""
+        self._speaking.discard(speech)
+
+    def _look(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        for speech in [s for s in self._speaking if s.stalls_at <= loop.time()]:
+            self.forget(speech)
+            speech.say_that_it_stalls()
+        if self._speaking:
+            due = min(speech.stalls_at for speech in self._speaking)
+            self._timer = loop.call_at(due, self._look)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

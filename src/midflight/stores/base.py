@@ -187,6 +187,12 @@ class Watch(Protocol):
     def ready(self) -> list[Recorded]:
         """What was published here already, without waiting; it is not yielded again."""
 
+    def tap(self, hear: Callable[[Recorded], None]) -> None:
+        """From now on what is published here goes to ``hear`` at once, and is not yielded.
+
+        Only where nothing older waits to be yielded, so the order is kept. ``hear`` must not raise.
+        """
+
 
 class Store(Protocol):
     """Journals, their read model, the kill switch, leases, blobs."""

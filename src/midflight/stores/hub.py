@@ -64,6 +64,7 @@ class Subscription:
         self._behind = dict.fromkeys(cursors)  # in the order in which they are read
         self._moved: set[str] = set()
         self._news = anyio.Event()
+        self._hear: Callable[[Recorded], None] | None = None
         self.joined: Callable[[str], None] = lambda journal: None
 
     @property
@@ -84,6 +85,10 @@ class Subscription:
         self._backlog.clear()
         return found
 
+    def tap(self, hear: Callable[[Recorded], None]) -> None:
+        """Give what is published here to ``hear`` at once, unless something older still waits."""
+        self._hear = hear
+
     def offer(self, record: Recorded) -> None:
         """Take a record that was just committed, if it is the next one."""
         journal, due = record.journal, self._next[record.journal]
@@ -93,6 +98,9 @@ class Subscription:
             self._fall_behind(journal)
             return
         self._next[journal] = record.position + 1
+        if self._hear is not None and not self._backlog:
+            self._hear(record)
+            return
         self._backlog.append(record)
         self._news.set()
 
