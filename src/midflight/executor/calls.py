@@ -69,7 +69,7 @@ class Call:
         self._sink = sink
         self._why = ""
         self._task: asyncio.Task[Any] | None = None
-        self._over = anyio.Event()
+        self._over: anyio.Event | None = None  # made by who waits for it
         self._door = threading.Lock()  # taken by the tool's thread or by an abort, whoever is first
 
     @property
@@ -110,7 +110,8 @@ class Call:
             while self._task.cancelling() > cancels and not being_ended():
                 self._task.uncancel()
             self._task = None
-            self._over.set()
+            if self._over is not None:
+                self._over.set()
 
     def _was_refused(self, error: BaseException) -> bool:
         """Whether its process never ran; from within it the same error has another cause."""
@@ -170,7 +171,9 @@ class Call:
 
     async def see_out(self) -> None:
         """Wait until what was told to end has ended; tell it again if need be."""
-        began = anyio.current_time()
+        if not self.running:
+            return
+        began, self._over = anyio.current_time(), self._over or anyio.Event()
         with anyio.move_on_after(GRACE_S):
             await self._over.wait()
         while not self._over.is_set():
