@@ -120,7 +120,7 @@ class Driver:
             and course == self.course
             and not self.lost
             and self.lease.held
-            and state.phase in {Phase.RUNNING, Phase.WAITING}
+            and (state.phase is Phase.RUNNING or state.phase is Phase.WAITING)
             and not state.pending
         )
 
