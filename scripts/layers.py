@@ -496,7 +496,9 @@ MUTANTS = (
         STORES + "postgres_news.py",
         '            self._hub.moved({row["journal"]: row["head"] for row in rows})',
         "            del rows",
-        ("tests/stores/test_postgres_lost.py",),
+        (
+            "tests/stores/test_postgres_lost.py::test_what_a_process_wrote_and_could_not_tell_is_found_by_looking",
+        ),
     ),
     Mutant(
         "Postgres: whoever is alone hears when it is not any more",

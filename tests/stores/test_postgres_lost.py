@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 
 from midflight.errors import StoreUnavailable
 from midflight.kernel import events as e
-from midflight.kernel.record import Limits
+from midflight.kernel.record import Limits, Recorded
 from midflight.stores import postgres_links, postgres_news, postgres_writer
+from midflight.stores.base import Watch
 from midflight.stores.postgres import PostgresStore
+from stores import programs
 from stores.runs import (
     ANN,
     OLGA,
@@ -353,6 +356,27 @@ async def test_what_another_process_decided_is_heard_in_a_moment(
                 await driver.begins(f"step-{number}")
                 with anyio.fail_after(0.5):
                     assert (await anext(records)).position == 4 + number
+
+
+async def test_what_a_process_wrote_and_could_not_tell_is_found_by_looking(
+    postgres_address: str, schema: str
+) -> None:
+    address = f"{postgres_address}{'&' if '?' in postgres_address else '?'}schema={schema}"
+    async with (
+        PostgresStore.open(postgres_address, schema=schema) as here,
+        here.watch({RUN: 0}) as watch,
+    ):
+        with programs.started("silent.py", address, RUN) as silent, anyio.fail_after(20):
+            heard = [record.position async for record in _first(watch, 4)]
+            assert await anyio.to_thread.run_sync(silent.wait) == -signal.SIGKILL
+
+    assert heard == [1, 2, 3, 4]
+
+
+async def _first(watch: Watch, count: int) -> AsyncIterator[Recorded]:
+    records = aiter(watch)
+    for _ in range(count):
+        yield await anext(records)
 
 
 async def test_two_who_open_at_the_same_time_hear_each_other(
