@@ -97,6 +97,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+@pytest.mark.slow
 def test_every_example_runs(example: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(example)], capture_output=True, text=True, check=False, timeout=50

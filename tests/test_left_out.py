@@ -36,6 +36,7 @@ def script() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_a_test_that_skips_itself_is_named_with_its_reason(
     script: ModuleType, tmp_path: Path
 ) -> None:

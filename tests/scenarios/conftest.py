@@ -22,7 +22,7 @@ Open = Callable[..., AbstractAsyncContextManager[Control]]
 Live = Callable[..., AbstractAsyncContextManager[Life]]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     if request.param == "memory":
         yield MemoryStore()

@@ -247,6 +247,7 @@ async def test_nothing_begins_before_the_window_has_passed(driving: Open) -> Non
 
 
 @pytest.mark.parametrize("breaks", ["pause", "crash", "eviction"])
+@pytest.mark.slow
 async def test_the_window_starts_again_in_full_after_a_break(
     driving: Open, crashing: Open, breaks: str
 ) -> None:

@@ -109,6 +109,7 @@ async def test_what_models_cost_is_counted_warned_of_once_and_held(
         assert await control.result(run) == [warning]
 
 
+@pytest.mark.slow
 async def test_time_is_counted_while_it_runs_and_not_while_it_rests(driving: Open) -> None:
     stage = Stage("caps-seconds")
     works = ten_steps(stage)
@@ -417,6 +418,7 @@ async def talkative() -> None:
 
 @pytest.mark.parametrize("effect", ["read", "once"])
 @pytest.mark.parametrize(("work", "shown"), [(silent, 1), (talkative, 0)])
+@pytest.mark.slow
 async def test_a_step_without_progress_is_shown_as_stalled_once(
     driving: Open, effect: str, work: Callable[[], Awaitable[None]], shown: int
 ) -> None:

@@ -168,6 +168,7 @@ async def answered(
 
 
 @pytest.mark.parametrize("choice", ["go on", "fork", "cancel"])
+@pytest.mark.slow
 async def test_a_crash_right_after_the_answer_changes_nothing_of_it(
     driving: Open, living: Live, crashing: Open, choice: str
 ) -> None:

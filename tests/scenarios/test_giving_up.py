@@ -65,6 +65,7 @@ async def test_an_effect_that_nobody_waits_for_finishes_and_settles(driving: Ope
 
 @pytest.mark.parametrize("unheard", [False, True])
 @pytest.mark.parametrize("effect", ["read", "effect"])
+@pytest.mark.slow
 async def test_after_a_crash_it_gives_up_at_the_same_place_again(
     driving: Open,
     living: Live,

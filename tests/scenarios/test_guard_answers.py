@@ -191,6 +191,7 @@ async def test_resume_does_not_lift_what_only_an_answer_lifts(
         assert await control.result(run) == "made offer"
 
 
+@pytest.mark.slow
 async def test_a_function_that_goes_astray_because_a_file_has_changed_is_asked_about_the_file(
     driving: Open, crashing: Open, prices: Path
 ) -> None:
@@ -273,6 +274,7 @@ async def test_a_guard_set_again_on_purpose_stands_for_what_comes_after_it(
         assert await never_asked(control, run)
 
 
+@pytest.mark.slow
 async def test_a_second_look_does_not_hide_what_changed_while_the_run_rested(
     driving: Open, crashing: Open, prices: Path
 ) -> None:

@@ -81,6 +81,7 @@ async def test_what_a_step_has_said_is_kept_by_a_pause(driving: Open) -> None:
 
 
 @pytest.mark.parametrize("kind", ["task", "thread"])
+@pytest.mark.slow
 async def test_it_is_in_the_journal_after_two_seconds_without_any_stop(
     driving: Open, kind: str
 ) -> None:
@@ -104,6 +105,7 @@ async def test_it_is_in_the_journal_after_two_seconds_without_any_stop(
         await control.ended(run)
 
 
+@pytest.mark.slow
 async def test_the_parts_follow_one_another(driving: Open) -> None:
     stage = Stage("partial-offsets")
 
@@ -411,6 +413,7 @@ async def test_the_tool_gets_the_value_and_nothing_that_is_written_does(
         assert "CRM_TOKEN" in written
 
 
+@pytest.mark.slow
 async def test_a_secret_that_is_spoken_in_pieces_is_hidden_whole(
     driving: Open, token: Secret
 ) -> None:

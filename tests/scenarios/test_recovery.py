@@ -315,6 +315,7 @@ async def test_the_time_that_a_function_sees_is_the_same_after_a_crash(
     assert seen == sorted(set(seen)), "it goes on from step to step"
 
 
+@pytest.mark.slow
 async def test_a_function_that_takes_its_time_between_steps_is_not_taken_for_another_one(
     driving: Open, crashing: Open
 ) -> None:
@@ -356,6 +357,7 @@ def changed(stage: Stage) -> tuple[Agent, Agent]:
 
 
 @pytest.mark.parametrize("how", ["ends", "asks for something else"])
+@pytest.mark.slow
 async def test_code_that_has_changed_is_asked_about_also_when_the_run_was_let_go_meanwhile(
     driving: Open, crashing: Open, how: str
 ) -> None:

@@ -52,6 +52,7 @@ def clerk_of(stage: Stage) -> Agent:
     return clerk
 
 
+@pytest.mark.slow
 async def test_every_verb_reaches_a_run_that_another_process_drives(tmp_path: Path) -> None:
     stage = Stage("second-process")
     clerk = clerk_of(stage)

@@ -45,6 +45,7 @@ def doing(made: Tool, *args: object) -> Agent:
 
 
 @in_memory
+@pytest.mark.slow
 async def test_a_tool_that_swallows_every_cancel_is_told_again_and_waited_for(
     driving: Open,
 ) -> None:

@@ -161,6 +161,7 @@ async def for_ever(work: Work) -> None:
 
 
 @in_memory
+@pytest.mark.slow
 async def test_an_agent_that_will_never_end_is_left_behind_and_named(
     driving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
