@@ -142,6 +142,7 @@ def test_the_public_names_are_these() -> None:
         "emit",
         "local",
         "open_store",
+        "spend",
         "tool",
     }
 
