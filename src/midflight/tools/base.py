@@ -135,32 +135,34 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     the step is shown as stalled.
     """
 
-    def declare(function: Callable[..., Any]) -> Tool:
-        given: dict[str, Any] = {**options}
-        given["name"] = given.get("name") or _name(function)
-        given["effect"] = Effect(given.get("effect", Effect.ONCE))
-        given["relies_on"] = tuple(given.get("relies_on", ()))
-        given["runs"] = given.get("runs") or _runs(function)
-        given.setdefault("approval", given.get("irreversible", False))
-        wants_key = "idempotency_key" in inspect.signature(function).parameters
-        declared = Tool(function=function, wants_key=wants_key, **given)
-        _validate(declared)
-        return register(declared)
+    return lambda function: register(declared(function, **options))
 
-    return declare
+
+def declared(function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
+    """A tool that is not registered: for a function made on the spot, which has no undo to find."""
+    given: dict[str, Any] = {**options}
+    given["name"] = given.get("name") or _name(function)
+    given["effect"] = Effect(given.get("effect", Effect.ONCE))
+    given["relies_on"] = tuple(given.get("relies_on", ()))
+    given["runs"] = given.get("runs") or _runs(function)
+    given.setdefault("approval", given.get("irreversible", False))
+    wants_key = "idempotency_key" in inspect.signature(function).parameters
+    made = Tool(function=function, wants_key=wants_key, **given)
+    _validate(made)
+    return made
 
 
 def _runs(function: Callable[..., Any]) -> str:
     return "async" if inspect.iscoroutinefunction(function) else "thread"
 
 
-def register(declared: Tool) -> Tool:
+def register(made: Tool) -> Tool:
     """Make a tool findable by its name. The same function may be declared again, as on a reload."""
-    before = REGISTRY.get(declared.name)
-    if before is not None and _name(before.function) != _name(declared.function):
-        raise InvalidTool(declared.name, "another tool has this name; give one of them name=")
-    REGISTRY[declared.name] = declared
-    return declared
+    before = REGISTRY.get(made.name)
+    if before is not None and _name(before.function) != _name(made.function):
+        raise InvalidTool(made.name, "another tool has this name; give one of them name=")
+    REGISTRY[made.name] = made
+    return made
 
 
 def as_tool(function: Callable[..., Any]) -> Tool:
