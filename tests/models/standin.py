@@ -20,7 +20,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 from typing import Any, Self
 
@@ -80,10 +80,14 @@ class Request:
         self.closed_at: float | None = None  # by the loop's clock, if before the answer's end
         self._gone = anyio.Event()
 
-    async def closed(self) -> float:
-        """Wait until the client has closed its connection; when that was."""
+    async def left(self) -> None:
+        """Wait until the connection is closed, early or not."""
         with anyio.fail_after(WAIT_S):
             await self._gone.wait()
+
+    async def closed(self) -> float:
+        """Wait until the client has closed its connection before the end; when that was."""
+        await self.left()
         assert self.closed_at is not None, "the client stayed until the end"
         return self.closed_at
 
@@ -113,9 +117,8 @@ class StandIn:
         self._server.close()
         for task in self._serving:
             task.cancel()
-        with anyio.fail_after(WAIT_S):
-            while self._serving:
-                await anyio.sleep(0.001)
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=WAIT_S)
 
     @property
     def url(self) -> str:
@@ -196,18 +199,15 @@ async def _watched(reader: asyncio.StreamReader, request: Request) -> AsyncItera
     """Notice when the client goes away, and then stop answering it."""
 
     async def watch() -> None:
-        try:
+        with suppress(ConnectionError):
             await reader.read(1)
-        except ConnectionError:
-            pass
         request.gone(asyncio.get_running_loop().time())
         group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
         group.start_soon(watch)
         yield
-        with anyio.move_on_after(WAIT_S):
-            await request._gone.wait()
+        await request.left()
 
 
 async def _refuse(

@@ -49,7 +49,7 @@ def _anthropic_tools(body: Body) -> Iterator[str]:
         yield "tools: Tool names must be unique."
     for place, tool in enumerate(body.get("tools", ())):
         if not FIT.fullmatch(tool["name"]):
-            yield f"tools.{place}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
+            yield f"tools.{place}.custom.name: should match '^[a-zA-Z0-9_-]{{1,64}}$'"
         if tool.get("input_schema", {}).get("type") != "object":
             yield f"tools.{place}.custom.input_schema.type: Field required"
     choice = body.get("tool_choice", {})
@@ -149,7 +149,7 @@ def _openai(body: Body) -> Iterator[str]:
 def _openai_message(place: int, message: Body) -> Iterator[str]:
     role, calls = message.get("role"), message.get("tool_calls")
     if role not in {"system", "developer", "user", "assistant", "tool"}:
-        yield f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool'"
+        yield f"Invalid value: '{role}'. Supported values are: 'assistant', 'user', 'tool'"
     if role in {"system", "user"} and not str(message.get("content") or "").strip():
         yield f"Invalid 'messages[{place}].content': content must not be empty."
     if calls == []:

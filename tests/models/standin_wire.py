@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 USED = {"input": 20, "output": 7, "cached": 5, "written": 3}
-"""What every answer costs: 20 tokens of input, of which 5 were cached and 3 written to the cache."""
+"""What every answer costs: 20 tokens of input, 5 of them cached and 3 written to the cache."""
 
 
 class WireCall(Struct, frozen=True):
@@ -40,6 +40,7 @@ class Answer(Struct, frozen=True):
     ending: str = ""  # "drop" (TCP reset) | "garble" | "error" | "close" | "hang"
     cuts: tuple[int, ...] = ()  # the sizes of the writes, over and over; () = one for each event
     headers_after_s: float = 0.0
+    extra: Any = None  # a chunk of any shape, in the middle
 
 
 def sse(data: Any, event: str = "") -> bytes:
@@ -54,17 +55,23 @@ def anthropic_events(answer: Answer, model: str) -> Iterator[bytes]:
         "cache_creation_input_tokens": USED["written"],
         "output_tokens": 1,
     }
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": model}
+    message: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+        "model": model,
+    }
     message |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
     yield _typed("message_start", message=message)
     yield _typed("ping")
-    index = 0
-    for block, deltas in _anthropic_blocks(answer):
+    for index, (block, deltas) in enumerate(_anthropic_blocks(answer)):
         yield _typed("content_block_start", index=index, content_block=block)
         for delta in deltas:
             yield _typed("content_block_delta", index=index, delta=delta)
         yield _typed("content_block_stop", index=index)
-        index += 1
+    if answer.extra is not None:
+        yield sse(answer.extra, answer.extra["type"])
     if not answer.unfinished:
         stop = answer.stop or ("tool_use" if answer.calls else "end_turn")
         delta = {"stop_reason": stop, "stop_sequence": None}
@@ -111,6 +118,8 @@ def openai_events(answer: Answer, model: str) -> Iterator[bytes]:
         yield delta(tool_calls=[first])
         for piece in call.arguments:
             yield delta(tool_calls=[{"index": index, "function": {"arguments": piece}}])
+    if answer.extra is not None:
+        yield sse(json.dumps(answer.extra))
     if not answer.unfinished:
         yield delta(finish=answer.stop or ("tool_calls" if answer.calls else "stop"))
         if answer.usage:

@@ -7,33 +7,36 @@ that speaks as OpenAI does, and ``demo``, which needs nothing. Keys come from th
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from midflight.errors import ModelUnavailable
 from midflight.models.base import Model
 
-USE = "Use anthropic:MODEL, openai:MODEL, openai:MODEL@http://HOST:PORT/v1, or demo."
+SERVER: Final = re.compile(r"@[a-z]+://.*", re.DOTALL)
+USE: Final = "Use anthropic:MODEL, openai:MODEL, openai:MODEL@http://HOST:PORT/v1, or demo."
 
 
 def open_model(address: str, *, environment: Mapping[str, str] = os.environ) -> Model:
     """The model at an address. What it needs is imported only when it is asked for."""
     provider, _, rest = address.partition(":")
-    model, at, url = rest.partition("@")
+    found = SERVER.search(rest)  # a model's own name may have an @ in it
+    model, url = (rest[: found.start()], found.group()[1:]) if found else (rest, "")
     if address == "demo":
         from midflight.models.demo import DemoModel
 
         return DemoModel()
     if provider not in {"anthropic", "openai"} or not model:
         raise ModelUnavailable(f"{_shown(address)!r} is no address of a model", USE)
-    if at:
+    if url:
         _check(url)
     try:
         return _open(provider, model, url, environment)
-    except ImportError as missing:
-        extra = f"pip install 'midflight[{provider}]'"
-        why = f"{provider}:{model} needs a package that is not installed ({missing.name})"
-        raise ModelUnavailable(why, f"Install it: {extra}.") from None
+    except ImportError:
+        why = f"{provider}:{model} needs the package {provider}, which is not installed"
+        raise ModelUnavailable(why, f"Run: pip install 'midflight[{provider}]'.") from None
 
 
 def _open(provider: str, model: str, url: str, environment: Mapping[str, str]) -> Model:

@@ -130,7 +130,7 @@ class ScriptedModel:
                 await anyio.sleep(line.pause)
                 asked.pieces += 1
                 yield piece
-            if asked.pieces <= line.pieces or not asked.pieces:
+            if asked.pieces <= line.pieces:
                 await _turn(line)
         except Exception as error:
             asked.ended = type(error).__name__
