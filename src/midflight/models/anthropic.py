@@ -32,6 +32,7 @@ from midflight.models.wire import (
     Call,
     Sdk,
     SdkStream,
+    usable,
 )
 
 try:
@@ -68,6 +69,7 @@ class AnthropicModel:
         clock: Clock = wall_clock,
     ) -> None:
         self.name = f"anthropic:{model}"
+        key = usable(key, KEY_VARIABLE)
         self._model = model
         self._client = anthropic.AsyncAnthropic(
             api_key=key,
@@ -113,6 +115,8 @@ class AnthropicModel:
                 for piece in answer.take(event):
                     answer.call.begun = True
                     yield piece
+                if answer.stopped:  # what happens to the connection now does not matter
+                    break
         yield answer.reply(self._model)
 
 
@@ -182,14 +186,14 @@ class _Answer:
         self._used: dict[str, int] = {}
         self._model = ""
         self._stop_reason = ""
-        self._stopped = False
+        self.stopped = False
 
     def take(self, raw: dict[str, Any]) -> Iterator[Piece]:
         """The pieces in one event. Kinds of events that we do not know are passed over."""
         if raw.get("type") not in _KNOWN:
             return
         try:
-            event = msgspec.convert(raw, type=_Event)
+            event: _Event = msgspec.convert(raw, type=_Event)
         except msgspec.ValidationError as error:
             raise self.call.broken(f"a piece of it cannot be read ({error})") from None
         match event:
@@ -207,7 +211,7 @@ class _Answer:
                 self._stop_reason = delta.stop_reason or self._stop_reason
                 self._count(usage)
             case _Stopped():
-                self._stopped = True
+                self.stopped = True
 
     def _begin(self, block: dict[str, Any]) -> Iterator[Piece]:
         if block.get("type") == "tool_use":
@@ -236,7 +240,7 @@ class _Answer:
 
     def reply(self, asked: str) -> Reply:
         """The whole answer, if it is whole."""
-        if not (self._stopped and self._stop_reason):
+        if not (self.stopped and self._stop_reason):
             raise self.call.broken("the stream ended before the answer did")
         if self._stop_reason not in STOPS:
             raise self.call.broken(f"it stopped for a reason we do not know, {self._stop_reason}")

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.models.base import Prompt, ToolSpec, Turn
-from midflight.models.naming import WireNames
+from midflight.models.naming import ID_MAX, WireNames
 
 THINKING: Final = {"thinking", "redacted_thinking"}
 KEPT: Final = {"type", "id", "text", "thinking", "signature", "data"}
@@ -68,9 +68,10 @@ def _tool(tool: ToolSpec, names: WireNames) -> Block:
 
 def _messages(turns: tuple[Turn, ...], names: WireNames, model: str) -> list[Block]:
     messages: list[Block] = []
+    ids = WireNames(longest=ID_MAX)
     for turn in turns:
         role = "assistant" if turn.role == "assistant" else "user"
-        blocks = _blocks(turn, names, model)
+        blocks = _blocks(turn, names, ids, model)
         if messages and messages[-1]["role"] == role:
             messages[-1]["content"].extend(blocks)
         elif blocks:
@@ -78,14 +79,14 @@ def _messages(turns: tuple[Turn, ...], names: WireNames, model: str) -> list[Blo
     return messages
 
 
-def _blocks(turn: Turn, names: WireNames, model: str) -> list[Block]:
+def _blocks(turn: Turn, names: WireNames, ids: WireNames, model: str) -> list[Block]:
     if turn.role == "tool":
-        result: Block = {"type": "tool_result", "tool_use_id": turn.call_id}
+        result: Block = {"type": "tool_result", "tool_use_id": ids.there(turn.call_id)}
         return [result | ({"content": turn.text} if turn.text.strip() else {})]
     calls: dict[str, Block] = {
         call.id: {
             "type": "tool_use",
-            "id": call.id,
+            "id": ids.there(call.id),
             "name": names.there(call.name),
             "input": call.as_object(),
         }

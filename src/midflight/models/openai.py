@@ -27,7 +27,7 @@ from midflight.models.base import (
     Turn,
     check_pairing,
 )
-from midflight.models.naming import WireNames
+from midflight.models.naming import ID_MAX, WireNames
 from midflight.models.prices import priced
 from midflight.models.wire import (
     BETWEEN_S,
@@ -37,6 +37,7 @@ from midflight.models.wire import (
     Call,
     Sdk,
     SdkStream,
+    usable,
 )
 
 try:
@@ -74,6 +75,7 @@ class OpenAIModel:
         ids: Ids = new_id,
     ) -> None:
         self.name = f"openai:{model}" + (f"@{base_url}" if base_url else "")
+        key = usable(key, KEY_VARIABLE)
         self._model, self._ids = model, ids
         self._limit = "max_tokens" if base_url else "max_completion_tokens"  # others know the old
         self._client = openai.AsyncOpenAI(
@@ -150,13 +152,14 @@ class OpenAIModel:
 
 
 def _messages(turns: tuple[Turn, ...], names: WireNames) -> Iterator[dict[str, Any]]:
+    ids = WireNames(longest=ID_MAX)
     for turn in turns:
         if turn.role == "tool":
-            yield {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
+            yield {"role": "tool", "tool_call_id": ids.there(turn.call_id), "content": turn.text}
         elif turn.calls:
             calls = [
                 {
-                    "id": call.id,
+                    "id": ids.there(call.id),
                     "type": "function",
                     "function": {
                         "name": names.there(call.name),

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import anyio
 from msgspec import Struct
 
-from midflight.errors import ModelBroken, ModelBusy, ModelError, ModelRefused
+from midflight.errors import ModelBroken, ModelBusy, ModelError, ModelRefused, ModelUnavailable
 from midflight.inputs import Clock, wall_clock
 
 FIRST_TOKEN_S: Final = 120.0  # a model that thinks says nothing for long
@@ -42,6 +42,16 @@ STATUS_OF: Final = {
 """An error in the middle of a stream has no status of its own any more."""
 
 NO_MONEY: Final = {"insufficient_quota", "enforced_spend_limit_reached"}
+
+
+def usable(key: str, variable: str) -> str:
+    """A key that can go into a header; libraries print one that cannot in their complaint."""
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ModelUnavailable(
+            f"{variable} holds characters that no key has", f"Set {variable} to the key alone."
+        )
+    return key
 
 
 class SdkStream(Protocol):
@@ -75,6 +85,7 @@ class Call:
         self.sdk = sdk
         self.text: list[str] = []
         self.begun = False  # a piece of the answer has come
+        self._connected = False
 
     async def events(
         self, ask: Callable[[], Awaitable[SdkStream]]
@@ -88,6 +99,7 @@ class Call:
                     with anyio.fail_after(self._patience):
                         if stream is None:
                             stream = await ask()
+                            self._connected = True
                         event = await stream.__anext__()
                 except StopAsyncIteration:
                     return
@@ -126,6 +138,8 @@ class Call:
 
     def _meaning(self, error: Exception) -> ModelError:
         sdk, words = self.sdk, self._words(error)
+        if isinstance(error, ValueError):
+            return self.broken(f"a piece of it cannot be read ({words})")
         if self.begun:
             return self.broken(f"it broke off ({words})")
         status, code = _status(error), _code(error)
@@ -133,11 +147,11 @@ class Call:
             if code in NO_MONEY or not _may_pass(status):
                 return _refusal(sdk, status, code, words)
             return ModelBusy(sdk.model, f"{words} (HTTP {status})", retry_after=self._after(error))
-        if isinstance(error, sdk.connection_error):
-            return ModelBusy(sdk.model, f"{sdk.url} cannot be reached ({words})")
-        if hasattr(error, "body"):  # an error that was sent in place of the answer
+        if getattr(error, "body", None) is not None:  # sent in place of an answer, with no status
             return ModelBusy(sdk.model, words)
-        return self.broken(f"what came cannot be read ({words})")
+        if isinstance(error, sdk.connection_error) and not self._connected:
+            return ModelBusy(sdk.model, f"{sdk.url} cannot be reached ({words})")
+        return self.broken(f"it broke off before it began ({words})")
 
     def _words(self, error: Exception) -> str:
         """What the provider says, or else what happened underneath; never the key."""
