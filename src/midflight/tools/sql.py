@@ -9,7 +9,9 @@ are refused, because for them some functions write files and start programs.
 
 from __future__ import annotations
 
+import threading
 import time
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -21,7 +23,6 @@ ROWS_MAX: Final = 200
 BYTES_MAX: Final = 100_000
 COUNTED_MAX: Final = 10_000  # rows that are read only to say how many more there are
 TIMEOUT_S: Final = 30.0
-VALUE_MAX: Final = 10_000_000  # bytes of one value while SQLite computes
 CELL_MAX: Final = 10_000  # characters of one value in an answer
 SQL_MAX: Final = 100_000
 
@@ -60,6 +61,9 @@ class SqlReader(Struct, frozen=True):
     async def _query(self, sql: str, params: list[Param] | None = None) -> Rows:
         """Ask the database with one SELECT statement. It can be read and not changed.
 
+        How tables look: ``SELECT sql FROM sqlite_master`` in SQLite, ``information_schema`` in
+        Postgres.
+
         Values go into ``params``: SQLite takes them at each ?, Postgres at $1, $2 and so on. Of a
         long answer the first rows are given, and how many more there are.
         """
@@ -80,17 +84,14 @@ class SqlReader(Struct, frozen=True):
         from midflight.tools.sql_sqlite import ask
 
         stop = time.monotonic() + self.timeout_s
-        given_up = anyio.Event()
+        given_up = threading.Event()
+
+        def over() -> bool:
+            return given_up.is_set() or time.monotonic() > stop
+
         try:
-            await anyio.to_thread.run_sync(
-                ask,
-                self.source,
-                sql,
-                params,
-                kept,
-                lambda: given_up.is_set() or stop < time.monotonic(),
-                abandon_on_cancel=True,
-            )
+            call = partial(ask, self.source, sql, params, kept, over)
+            await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
         except sqlite3.OperationalError as error:
             if "interrupted" in str(error):
                 raise ToolFailed(f"the query took longer than {self.timeout_s:g} s.") from None
