@@ -28,6 +28,14 @@ class NotDone(Exception):
     """Raised by a tool that knows that nothing happened: the step may be tried again."""
 
 
+class ToolRefused(NotDone):
+    """Raised by our own tools: what was asked for cannot be, and nothing has been done."""
+
+
+class ToolFailed(Exception):
+    """Raised by our own tools: it came to nothing on the way, and the words say how."""
+
+
 class ChangedSince(Exception):
     """Raised by an undo that finds its object changed by others: it is left alone."""
 
@@ -58,7 +66,10 @@ class Performed(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A function with what must be known to interrupt it safely."""
+    """A function with what must be known to interrupt it safely.
+
+    ``description`` and ``schema`` are what a model is told where the function itself does not say.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -81,6 +92,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     stall: float = STALL_S
     reserves: Callable[..., Usage] | None = None
     wants_key: bool = False
+    description: str = ""
+    schema: dict[str, Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A declared tool is still the function it was."""
@@ -112,6 +125,8 @@ class Options(TypedDict, total=False):
     key_ttl: float
     stall: float
     reserves: Callable[..., Usage] | None
+    description: str
+    schema: dict[str, Any] | None
 
 
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
@@ -157,9 +172,12 @@ def _runs(function: Callable[..., Any]) -> str:
 
 
 def register(made: Tool) -> Tool:
-    """Make a tool findable by its name. The same function may be declared again, as on a reload."""
+    """Make a tool findable by its name. The same function may be made again, as on a reload.
+
+    The same method of something else is not the same: its undo would reach into another folder.
+    """
     before = REGISTRY.get(made.name)
-    if before is not None and _name(before.function) != _name(made.function):
+    if before is not None and _who(before.function) != _who(made.function):
         raise InvalidTool(made.name, "another tool has this name; give one of them name=")
     REGISTRY[made.name] = made
     return made
@@ -188,6 +206,11 @@ def is_reusable(declared: Tool) -> bool:
 def _name(function: Callable[..., Any]) -> str:
     inner = function.func if isinstance(function, functools.partial) else function
     return f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', repr(inner))}"
+
+
+def _who(function: Callable[..., Any]) -> tuple[str, Any]:
+    inner = function.func if isinstance(function, functools.partial) else function
+    return _name(function), getattr(inner, "__self__", None)
 
 
 def _validate(declared: Tool) -> None:
