@@ -109,7 +109,7 @@ def _may(request: Request) -> None:
     role, needs = request.who.role, Role.CONTROLLER
     if isinstance(request, OPERATOR_ONLY):
         needs = Role.OPERATOR
-    speaking = isinstance(request, t.MessageSent | t.MessageEdited | t.MessageWithdrawn)
+    speaking = isinstance(request, t.SPEAKING)
     if _rank(role) < _rank(needs) and not speaking:
         raise NotAllowed(request.who.by, role, signal(request), f"the role {needs}")
 
@@ -257,7 +257,7 @@ def _undoable(state: RunState, request: e.UndoRequested) -> None:
 
 
 def _decide_thread(state: t.ThreadState, request: Request) -> Verdict:
-    if isinstance(request, t.MessageSent | t.MessageEdited) and not request.text.strip():
+    if isinstance(request, t.WORDED) and not request.text.strip():
         raise InvalidRequest(f"a message to {state.journal} needs a text. It was not stored.")
     if isinstance(request, t.MessageSent) and len(state.unread) >= t.UNREAD_MAX:
         raise InvalidRequest(
@@ -290,6 +290,7 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
     successor reads again.
     """
     current = fact.epoch == state.epoch and state.phase in IN_MOTION
+    triaging = fact.epoch == state.epoch and state.phase is Phase.WAITING
     match fact:
         case e.AttemptSettled() | e.LateOutcome():
             attempt = state.open.get(fact.attempt) or state.effects.get(fact.attempt)
@@ -297,7 +298,8 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
                 return ()
             if attempt.outcome is fact.outcome:
                 return ()
-            fresh = current and fact.attempt in state.open and isinstance(fact, e.AttemptSettled)
+            known_here = (current or triaging) and fact.attempt in state.open
+            fresh = known_here and isinstance(fact, e.AttemptSettled)
             return (fact,) if fresh else (_late(fact),)
         case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()

@@ -1,0 +1,124 @@
+"""A run and its thread, decided together: how a run ends, and what comes next in its thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from midflight.executor import values
+from midflight.inputs import Ids
+from midflight.kernel import events as e
+from midflight.kernel.decide import scopes
+from midflight.kernel.front import Find, Moves, after_end, go_on, is_spoken_to
+from midflight.kernel.record import Event
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import Said, ThreadState
+from midflight.stores.base import RUN_PREFIX, Committed, Draft, Store, Submit, View, Widen
+
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
+
+REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
+
+
+def finder(view: View) -> Find:
+    """Look a run up under lock; the store locks those that it has not locked yet."""
+
+    def find(run: str) -> RunState | None:
+        if run not in view.states:
+            raise Widen(run)
+        state = view.states[run]
+        assert isinstance(state, RunState)
+        return state if state.head else None
+
+    return find
+
+
+def thread_of(view: View, thread: str) -> ThreadState:
+    """The thread, as of this moment under lock."""
+    talk = view.states[thread]
+    assert isinstance(talk, ThreadState)
+    return talk
+
+
+def thread_scopes(thread: str) -> tuple[str, ...]:
+    """The kill switches that keep a thread from going on.
+
+    That of an agent is not known before the thread is; it is read when the run is claimed.
+    """
+    return "all", f"thread:{thread}"
+
+
+def begun_in(done: Committed) -> Iterable[str]:
+    """The runs that a transaction has touched: somebody must drive them."""
+    runs = (r.journal for r in done.records if r.journal.startswith(RUN_PREFIX))
+    return dict.fromkeys(runs)
+
+
+async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool:
+    """End a run, and begin in the same transaction what comes next in its thread."""
+    run, thread = driver.run, driver.log.state.thread
+    new = RUN_PREFIX + driver.ids()
+
+    def decided(view: View) -> Draft:
+        mine, talk = view.states[run], thread_of(view, thread)
+        assert isinstance(mine, RunState)
+        events = ending(mine) if mine.epoch == driver.epoch else []
+        finished = next((x for x in events if isinstance(x, e.RunFinished)), None)
+        if finished is None or not talk.head:
+            return Draft({run: events})
+        moves = Moves()
+        moves.add(run, *events)
+        if (words := _last_words(mine, talk, finished)) is not None:
+            moves.add(thread, words)
+        stopped = bool(view.switches)
+        after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)
+        return Draft(moves.events)
+
+    covered = scopes(driver.log.state.agent, thread)
+    done = await driver.log.submit(
+        Submit(driver.ids(), (run, thread), decided, scopes=covered, new=(thread,))
+    )
+    for begun in begun_in(done):
+        if begun != run:
+            await driver.ensure(begun)
+    return not driver.log.state.alive
+
+
+async def look_after(store: Store, ids: Ids, thread: str) -> Iterable[str]:
+    """Whatever was left undone in a thread by a crash or a kill; gives the runs to be driven."""
+    new = RUN_PREFIX + ids()
+
+    def decided(view: View) -> Draft:
+        moves, talk, find = Moves(), thread_of(view, thread), finder(view)
+        if view.switches:
+            return Draft()
+        go_on(moves, talk, find, new=new)
+        front = find(talk.front) if talk.front else None
+        waits = front is not None and is_spoken_to(talk, front)
+        return Draft(moves.events, talk.front if waits else "")
+
+    done = await store.submit(Submit(ids(), (thread,), decided, scopes=thread_scopes(thread)))
+    return [*begun_in(done), *filter(None, [done.note])]
+
+
+def _last_words(run: RunState, talk: ThreadState, ended: e.RunFinished) -> Said | None:
+    """A run beside the front reports its end; an answer to a side question is an answer."""
+    if run.aside_of:
+        result = values.decode(bytes(ended.result))
+        answer = result if isinstance(result, str) else ""
+        text = f"I could not answer that: {ended.error}" if ended.error else answer
+        return Said(run=run.journal, text=text, kind="aside") if text else None
+    beside = talk.front not in {"", run.journal}
+    if not (run.parent or beside):
+        return None
+    return Said(run=run.journal, text=_report(run.brief, ended), kind="report")
+
+
+def _report(brief: str, ended: e.RunFinished) -> str:
+    """What a person reads of it, in a line or two; the whole of it is in its journal."""
+    result = values.decode(bytes(ended.result))
+    shown = result if isinstance(result, str) else bytes(ended.result).decode()
+    told = ended.error or ("" if result is None else shown)
+    cut = told if len(told) <= REPORT_MAX else f"{told[:REPORT_MAX]}…"
+    return f"{ended.outcome.capitalize()}: {brief}." + (f" {cut}" if cut else "")
