@@ -169,15 +169,15 @@ class CallFailed(ProcessFailed):
 
 
 class ModelError(MidflightError):
-    """A language model gave no whole answer. ``worth_retry`` says whether asking again may help."""
+    """A language model gave no whole answer. ``retryable`` says whether asking again may help."""
 
-    worth_retry = False
+    retryable = False
 
 
 class ModelBusy(ModelError):
     """The model cannot answer now: limits, overload, a network that fails, silence."""
 
-    worth_retry = True
+    retryable = True
 
     def __init__(self, model: str, why: str, *, retry_after: float | None = None) -> None:
         self.model, self.why, self.retry_after = model, why, retry_after
@@ -198,7 +198,7 @@ class ModelRefused(ModelError):
 class ModelBroken(ModelError):
     """An answer broke off, or a piece of it could not be read. ``partial`` is its text so far."""
 
-    worth_retry = True
+    retryable = True
 
     def __init__(self, model: str, why: str, partial: str = "") -> None:
         self.model, self.why, self.partial = model, why, partial

@@ -26,7 +26,7 @@ async def test_what_may_pass_is_worth_another_try(
     with pytest.raises(ModelBusy, match=f"as scripted .HTTP {status}") as caught:
         await complete(opened(), ASKING)
 
-    assert caught.value.worth_retry
+    assert caught.value.retryable
     assert caught.value.retry_after is None
     assert len(standin.requests) == 1  # the SDK did not retry by itself
 
@@ -74,7 +74,7 @@ async def test_what_will_not_pass_says_what_to_do(
     with pytest.raises(ModelRefused, match=now) as caught:
         await complete(opened(), ASKING)
 
-    assert not caught.value.worth_retry
+    assert not caught.value.retryable
     assert caught.value.status == status
 
 
@@ -106,7 +106,7 @@ async def test_an_answer_that_breaks_off_keeps_its_text(
     with pytest.raises(ModelBroken, match=why) as caught:
         await complete(opened(), ASKING, told.append)
 
-    assert caught.value.worth_retry
+    assert caught.value.retryable
     assert caught.value.partial == "".join(told)
     assert caught.value.partial.startswith("Once upon ")
     assert f"({len(caught.value.partial)} characters) is kept" in str(caught.value)

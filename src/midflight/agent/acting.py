@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from midflight.agent.context import SKIPPED
 from midflight.agent.profile import Profile
+from midflight.agent.recovery import Skip, retry_step
 from midflight.agent.words import as_text, short
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.models.base import ToolCall
@@ -98,41 +99,17 @@ async def _step(run: Run, profile: Profile, called: Tool, arguments: dict[str, A
         except StepFailed as failed:
             if profile.on_error == "model":
                 return f"Error: {failed}"
-            answer = await recover(run, str(failed), arguments)
-            if answer is None:
-                return f"Skipped by a person, after: {failed}"
-            arguments = answer
-
-
-async def recover(
-    run: Run, error: str, arguments: dict[str, Any] | None = None
-) -> dict[str, Any] | None:
-    """Something has failed: a person says whether to try again, and with what. None to skip it."""
-    said = await run.ask(f"{error}. What now?", schema=_ways_on(arguments))
-    match said.payload:
-        case "retry":
-            return arguments or {}
-        case {"edit": dict(edited)}:
-            return edited
-        case "cancel":
-            await run.cancel(error, by=said.by)
-        case _:
-            return None
-
-
-def _ways_on(arguments: dict[str, Any] | None) -> dict[str, Any]:
-    ways = {"retry": "Try again", "skip": "Go on without it", "cancel": "Cancel the run"}
-    schema: dict[str, Any] = {"oneOf": [{"enum": list(ways)}], "x-labels": ways}
-    if arguments is None:
-        return schema
-    edit = {"type": "object", "properties": {"edit": {"type": "object"}}, "required": ["edit"]}
-    return schema | {"oneOf": [*schema["oneOf"], edit], "x-details": arguments}
+            now = await retry_step(run, called, arguments, str(failed))
+            if isinstance(now, Skip):
+                return f"Skipped by {now.by or 'nobody in time'}, after: {failed}"
+            arguments = now
 
 
 def title(called: Tool, arguments: dict[str, Any]) -> str:
     """What people see: ``read_file: notes.md``."""
     name = called.noun or called.name.rpartition(".")[2]
-    first = next((value for value in arguments.values() if isinstance(value, str) and value), "")
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    first = next(filter(None, texts), "")
     return f"{name}: {short(first)}" if first else name
 
 

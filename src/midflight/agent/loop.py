@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from midflight.agent.acting import act, recover
+from midflight.agent.acting import act
 from midflight.agent.context import Conversation
+from midflight.agent.policy import Policy
 from midflight.agent.profile import Profile, Profiles
+from midflight.agent.recovery import retry_thinking
 from midflight.agent.thinking import Thought, thinking
 from midflight.errors import StepFailed
 from midflight.run import Redirected, Run
@@ -61,15 +63,14 @@ async def _begin(run: Run, listens: bool) -> Conversation:
 
 async def _think(run: Run, profile: Profile, talk: Conversation) -> Thought:
     """Ask the model. If it cannot be had, a person says what to do about that."""
-    policy = profile.policy
+    policy: Policy | None = profile.policy
     while True:
         try:
             thought: Thought = await run.step(
                 "Think", thinking(profile.model, talk.prompt(profile), policy)
             )
         except StepFailed as failed:
-            if await recover(run, str(failed)) is None:
-                raise
+            await retry_thinking(run, str(failed))
             continue
         if thought.verdict.action == "ask":
             said = await run.approve(f"May this be said? {thought.verdict.why}")
@@ -88,8 +89,8 @@ def _is_over(thought: Thought) -> bool:
 
 async def _nudge(run: Run, talk: Conversation, thought: Thought, useless: int) -> None:
     """The model has said nothing, or not all of it. It is told so; in the end, a person is."""
-    if useless >= USELESS_MAX and await recover(run, "The model gives empty answers") is None:
-        raise StepFailed("Think", "the model gives empty answers")
+    if useless % USELESS_MAX == 0:
+        await retry_thinking(run, f"The model has said nothing of use {useless} times.")
     talk.nudge(CUT_OFF if thought.reply.text else EMPTY)
 
 

@@ -41,7 +41,8 @@ class Choices(Struct, frozen=True):
 
 def _schema() -> dict[str, object]:
     (_, parts) = msgspec.json.schema_components([Choices], ref_template="#/$defs/{name}")
-    return parts.pop("Choices") | {"$defs": parts}
+    whole: dict[str, object] = parts.pop("Choices")
+    return whole | {"$defs": parts}
 
 
 TOOL = ToolSpec(NAME, "Say what to do about each message.", _schema())

@@ -149,7 +149,6 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     ``relies_on`` names guards that are checked just before. After ``stall`` seconds without a word
     the step is shown as stalled.
     """
-
     return lambda function: register(declared(function, **options))
 
 
