@@ -41,11 +41,11 @@ async def work(run: Run, profiles: Profiles, *, listens: bool = True) -> str:
                 talk.results(calls, acted.results)
                 if acted.redirected is not None:
                     raise acted.redirected
-            elif thought.reply.text and listens:
-                await run.say(thought.reply.text)
+            elif thought.words and listens:
+                await run.say(thought.words)
             heard = listens and talk.hear(await run.inbox())
             if _is_over(thought) and not heard:
-                return thought.reply.text
+                return thought.words
             useless = 0 if calls or heard else useless + 1
             if useless:
                 await _nudge(run, talk, thought, useless)
@@ -83,8 +83,7 @@ async def _think(run: Run, profile: Profile, talk: Conversation) -> Thought:
 def _is_over(thought: Thought) -> bool:
     """Whether the model has said its last word: there is one, and it is whole."""
     whole = thought.reply.stop != "length" or thought.verdict.action != "allow"
-    said = bool(thought.reply.text) or thought.verdict.action != "allow"
-    return not thought.reply.calls and said and whole
+    return not thought.reply.calls and bool(thought.words) and whole
 
 
 async def _nudge(run: Run, talk: Conversation, thought: Thought, useless: int) -> None:

@@ -21,6 +21,13 @@ class Thought(Struct, frozen=True):
     reply: Reply
     verdict: Verdict = Verdict()
 
+    @property
+    def words(self) -> str:
+        """What is said of it, and why no more."""
+        if self.verdict.action == "allow":
+            return self.reply.text
+        return f"{self.reply.text} [Stopped here: {self.verdict.why}.]".strip()
+
 
 def thinking(
     model: Model, prompt: Prompt, policy: Policy | None = None, *, noun: str = "thinking"
