@@ -239,6 +239,8 @@ async def test_a_key_that_cannot_be_one_is_not_printed(opened: Opened, key: str)
         ("anthropic", {"type": "content_block_delta", "index": "x", "delta": {}}),
         ("anthropic", {"type": "message_delta", "delta": None}),
         ("anthropic", {"type": "content_block_start", "index": 1, "content_block": []}),
+        ("anthropic", {"type": "message_delta", "delta": {}, "usage": {"output_tokens": -9}}),
+        ("openai", {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": -9}}),
         ("openai", {"choices": "none"}),
         ("openai", {"id": "x"}),
         ("openai", {"choices": [{"delta": {"content": 3}}]}),

@@ -185,7 +185,7 @@ def conversations(draw: st.DrawFn) -> tuple[Turn, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 def test_any_paired_conversation_is_taken(kind: str) -> None:
-    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(conversations())
     def taken(turns: tuple[Turn, ...]) -> None:
         anyio.run(ask, turns)

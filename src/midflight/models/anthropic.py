@@ -13,6 +13,7 @@ from midflight.inputs import Clock, wall_clock
 from midflight.models.anthropic_request import Thought, thoughts_to_keep, to_request
 from midflight.models.base import (
     CallDelta,
+    Count,
     Piece,
     Prompt,
     Reply,
@@ -121,10 +122,10 @@ class AnthropicModel:
 
 
 class _Usage(Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
 
 
 class _Message(Struct):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from midflight.errors import ModelBroken, UnpairedCall
 
 Role: TypeAlias = Literal["user", "assistant", "tool"]
 Stop: TypeAlias = Literal["end", "tools", "length", "refusal"]
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]  # of tokens, as a provider gives it
 
 INVALID = "INVALID_JSON"  # the one key under which arguments go back that are no JSON object
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.models.base import (
     CallDelta,
+    Count,
     Piece,
     Prompt,
     Reply,
@@ -197,13 +198,13 @@ class _Choice(Struct):
 
 
 class _Cached(Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
 
 
 class _Usage(Struct):
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: Count
+    completion_tokens: Count
     prompt_tokens_details: _Cached | None = None
 
 

@@ -23,13 +23,13 @@ def _usd(spent: Spent, url: str, at: float) -> float | None:
         from genai_prices import Usage, calc_price
     except ImportError:
         return None
-    usage = Usage(
-        input_tokens=spent.input_tokens,
-        cache_read_tokens=spent.cached_tokens,
-        cache_write_tokens=spent.cache_write_tokens,
-        output_tokens=spent.output_tokens,
-    )
     try:
+        usage = Usage(
+            input_tokens=spent.input_tokens,
+            cache_read_tokens=spent.cached_tokens,
+            cache_write_tokens=spent.cache_write_tokens,
+            output_tokens=spent.output_tokens,
+        )
         found = calc_price(
             usage,
             spent.model,
