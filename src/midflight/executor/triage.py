@@ -29,7 +29,7 @@ from midflight.conversation import (
 from midflight.errors import JournalNotFound
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Raised, Returned
-from midflight.executor.front import begun_in, finder, thread_of
+from midflight.executor.front import begun_in, drafted, finder, thread_of
 from midflight.executor.talk import spoken
 from midflight.kernel import events as e
 from midflight.kernel import front
@@ -289,7 +289,7 @@ class Attention:
                 moves.add(driver.run, self._settled(chosen))
             still = [m for m in messages if _is_open(talk, m)]
             apply_choices(moves, view, talk, mine, still, chosen, new=new)
-            return Draft(moves.events)
+            return drafted(view, moves)
 
         request = Submit(driver.ids(), (driver.run, thread), decided)
         done = await driver.log.submit(request)
