@@ -109,6 +109,15 @@ class Attention:
         if self._call is not None and self._call.begin_abort(why):
             self._driver.tasks.start_soon(self._call.see_out)
 
+    def _abort_if_stopped(self, _record: Recorded) -> None:
+        """Whoever holds, redirects or cancels the run is heard here at once, in both modes."""
+        if self._call is None or self._may():
+            return
+        state = self._driver.log.state
+        redirected = "redirect" in state.pending.values()
+        cancelled = state.phase is Phase.CANCELLING
+        self.abort("redirected" if redirected else "cancelled" if cancelled else "paused")
+
     async def stop(self, why: str) -> None:
         """End it and wait until that is on record; the function was told, so none begins anew."""
         self.abort(why)
@@ -123,6 +132,7 @@ class Attention:
             return
         assert isinstance(talk, ThreadState)
         self._talk = talk
+        driver.log.heard.append(self._abort_if_stopped)
         async with driver.store.watch({thread: talk.head}) as news, owned_tasks() as tasks:
             tasks.start_soon(self._listen, news)
             while True:
