@@ -51,6 +51,8 @@ from midflight.stores.opening import open_store
 from midflight.talks import Talks
 from midflight.verbs import Accepted, cover
 
+__all__ = ["LIBRARY", "Accepted", "Control", "local"]
+
 LIBRARY: Final = Who(by="library")
 
 
@@ -124,7 +126,12 @@ class Control(Talks):
 
     async def preview(self, run: str) -> dict[str, Offer]:
         """For each verb: whether it can be pressed, and what it would do now."""
-        return preview(await self.state(run))
+        state = await self.state(run)
+        offers = preview(state)
+        if state.holds == {Cause.PARKED}:
+            back = "Comes to the front, what is there now is parked in its turn"
+            offers["resume"] = replace(offers["resume"], enabled=True, consequence=back)
+        return offers
 
     async def receipt(self, run: str) -> Receipt:
         """What became of every effect of the run."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from midflight.conversation import stop_word
 from midflight.engines.base import Engine
 from midflight.errors import InvalidRequest, JournalNotFound
-from midflight.executor.front import begun_in, finder, thread_of, thread_scopes
+from midflight.executor.front import begun_in, drafted, finder, thread_of, thread_scopes
 from midflight.executor.talk import spoken
 from midflight.inputs import Ids
 from midflight.kernel import events as e
@@ -92,9 +92,7 @@ class Talks:
                 return _stopped(view, talk, moves, sent, word, [run or talk.front, *live])
             return {} if view.switches else _started(view, talk, moves, sent, new)
 
-        accepted = await self._tell(
-            thread, "send", message, then, new=(new,), scopes=thread_scopes(thread)
-        )
+        accepted = await self._tell(thread, "send", message, then, scopes=thread_scopes(thread))
         talk = await self._thread(thread)
         reads = run or accepted.target or await self._front(talk)
         if talk.host is not None and talk.front and not accepted.did:
@@ -103,8 +101,10 @@ class Talks:
         return replace(accepted, status="; ".join(filter(None, [said, accepted.status])))
 
     async def _live(self, thread: str) -> list[str]:
+        """What lives there; children whose parents live are covered by those."""
         rows = await self.store.rows(Query(thread=thread, phases=LIVE))
-        return [row.journal for row in rows if not row.parent]
+        alive = {row.journal for row in rows}
+        return [row.journal for row in rows if row.parent not in alive]
 
     async def _front(self, talk: t.ThreadState) -> str:
         """The run that a thread is about; the newest that nobody has spawned, if none is named."""
@@ -146,9 +146,7 @@ class Talks:
             overruling = Overruling(view, talk, moves, who=request.who, new=new)
             return {"status": overruling.overrule(request)}
 
-        return await self._tell(
-            thread, "overrule", request, then, new=(new,), scopes=thread_scopes(thread)
-        )
+        return await self._tell(thread, "overrule", request, then, scopes=thread_scopes(thread))
 
     # ── todos ────────────────────────────────────────────────────────────────────────────────
 
@@ -187,9 +185,7 @@ class Talks:
             done = overruling.do_now(taken)
             return {"status": done, "target": taken.run or new}
 
-        return await self._tell(
-            thread, "do now", request, then, new=(new,), scopes=thread_scopes(thread)
-        )
+        return await self._tell(thread, "do now", request, then, scopes=thread_scopes(thread))
 
     async def reorder(self, thread: str, order: Sequence[int], **by: Any) -> Accepted:
         """Put todos in the person's order; what is left out follows in the usual one."""
@@ -267,14 +263,12 @@ class Talks:
                 aside_of=about.journal,
                 thread_at=talk.head,
             )
-            verdict = decide(view.states[new], created, switches=view.switches)
+            verdict = decide(RunState(new), created, switches=view.switches)
             moves.add(new, *(() if isinstance(verdict, Known) else verdict))
             return {"status": stands, "did": "started", "target": new}
 
         covered = {*scopes(agent, thread), *scopes(about.agent, thread)}
-        return await self._tell(
-            thread, "ask aside", asked, then, new=(new,), scopes=tuple(sorted(covered))
-        )
+        return await self._tell(thread, "ask aside", asked, then, scopes=tuple(sorted(covered)))
 
     # ── their common part ────────────────────────────────────────────────────────────────────
 
@@ -294,7 +288,6 @@ class Talks:
         request: Request,
         then: Then | None = None,
         *,
-        new: tuple[str, ...] = (),
         scopes: tuple[str, ...] = (),
     ) -> Accepted:
         """Record a request over a thread, with what follows from it."""
@@ -307,13 +300,11 @@ class Talks:
             moves = front.Moves()
             moves.add(thread, *verdict)
             told = then(view, talk, moves) if then is not None else {}
-            return Draft(moves.events, Accepted(thread, verb, talk.head + 1, **told))
+            return drafted(view, moves, Accepted(thread, verb, talk.head + 1, **told))
 
         if not thread.startswith(THREAD_PREFIX):
             raise JournalNotFound(thread)
-        done = await self.store.submit(
-            Submit(self._ids(), (thread, *new), decided, scopes=scopes, new=new)
-        )
+        done = await self.store.submit(Submit(self._ids(), (thread,), decided, scopes=scopes))
         for run in begun_in(done):
             await self._engine.ensure(run)
         accepted: Accepted = done.note

@@ -63,6 +63,7 @@ class LocalEngine:
         self._ids = ids
         self._sweep_s = sweep_s
         self._driving: dict[str, Driver | None] = {}
+        self._again: set[str] = set()  # to be driven once more when their driver has gone
         self._stumbled: set[str] = set()  # whose driver has failed: ours still, by their journal
         self._threads: dict[str, tuple[int, float, float]] = {}  # head, next look, patience
         self._closing = False
@@ -102,9 +103,13 @@ class LocalEngine:
 
     async def ensure(self, run: str) -> None:
         """See ``Engine.ensure``."""
-        if run not in self._driving and not self._closing:
+        if self._closing:
+            return
+        if run not in self._driving:
             self._driving[run] = None
             self._tasks.start_soon(self._drive, run)
+        elif (driver := self._driving[run]) is not None and driver.has_left:
+            self._again.add(run)  # it was asked for a moment too late to hear of anything
 
     def agent(self, name: str) -> Agent | None:
         """See ``Engine.agent``."""
@@ -188,6 +193,9 @@ class LocalEngine:
             log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
         finally:
             del self._driving[run]
+            if run in self._again:
+                self._again.discard(run)
+                await self.ensure(run)
 
     def _driver(self, row: Row) -> Driver:
         return Driver(

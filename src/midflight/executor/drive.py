@@ -111,6 +111,11 @@ class Driver:
         return self.log.state.journal
 
     @property
+    def has_left(self) -> bool:
+        """Whether the run was released: what is asked of it now is for the next driver."""
+        return self.over or not self.log.state.driver
+
+    @property
     def lost(self) -> bool:
         """Whether the run was killed or has another driver: nothing may be decided here."""
         return self.log.state.epoch != self.epoch
@@ -407,7 +412,6 @@ class Driver:
 
     def _hushed(self, why: str) -> bool:
         """Abort reads and model calls, unless in boundary mode; true when all is quiet."""
-        self.triage.abort(why)
         if self.agent.mode == "immediate":
             self.abort(why, effects=False)
         return self.quiet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
 from midflight.inputs import Ids
@@ -49,6 +49,14 @@ def thread_scopes(thread: str) -> tuple[str, ...]:
     return "all", f"thread:{thread}"
 
 
+def drafted(view: View, moves: Moves, note: Any = None) -> Draft:
+    """What the store is to append; it locks what it has not locked yet, as a run that begins."""
+    missing = [journal for journal in moves.events if journal not in view.states]
+    if missing:
+        raise Widen(*missing)
+    return Draft(moves.events, note)
+
+
 def begun_in(done: Committed) -> Iterable[str]:
     """The runs that a transaction has touched: somebody must drive them."""
     runs = (r.journal for r in done.records if r.journal.startswith(RUN_PREFIX))
@@ -73,7 +81,7 @@ async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool
             moves.add(thread, words)
         stopped = bool(view.switches)
         after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)
-        return Draft(moves.events)
+        return drafted(view, moves)
 
     covered = scopes(driver.log.state.agent, thread)
     done = await driver.log.submit(
@@ -96,7 +104,7 @@ async def look_after(store: Store, ids: Ids, thread: str) -> Iterable[str]:
         go_on(moves, talk, find, new=new)
         front = find(talk.front) if talk.front else None
         waits = front is not None and is_spoken_to(talk, front)
-        return Draft(moves.events, talk.front if waits else "")
+        return drafted(view, moves, talk.front if waits else "")
 
     done = await store.submit(Submit(ids(), (thread,), decided, scopes=thread_scopes(thread)))
     return [*begun_in(done), *filter(None, [done.note])]

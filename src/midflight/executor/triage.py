@@ -29,7 +29,7 @@ from midflight.conversation import (
 from midflight.errors import JournalNotFound
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Raised, Returned
-from midflight.executor.front import begun_in, finder, thread_of
+from midflight.executor.front import begun_in, drafted, finder, thread_of
 from midflight.executor.talk import spoken
 from midflight.kernel import events as e
 from midflight.kernel import front
@@ -109,6 +109,15 @@ class Attention:
         if self._call is not None and self._call.begin_abort(why):
             self._driver.tasks.start_soon(self._call.see_out)
 
+    def _abort_if_stopped(self, _record: Recorded) -> None:
+        """Whoever holds, redirects or cancels the run is heard here at once, in both modes."""
+        if self._call is None or self._may():
+            return
+        state = self._driver.log.state
+        redirected = "redirect" in state.pending.values()
+        cancelled = state.phase is Phase.CANCELLING
+        self.abort("redirected" if redirected else "cancelled" if cancelled else "paused")
+
     async def stop(self, why: str) -> None:
         """End it and wait until that is on record; the function was told, so none begins anew."""
         self.abort(why)
@@ -123,6 +132,7 @@ class Attention:
             return
         assert isinstance(talk, ThreadState)
         self._talk = talk
+        driver.log.heard.append(self._abort_if_stopped)
         async with driver.store.watch({thread: talk.head}) as news, owned_tasks() as tasks:
             tasks.start_soon(self._listen, news)
             while True:
@@ -289,7 +299,7 @@ class Attention:
                 moves.add(driver.run, self._settled(chosen))
             still = [m for m in messages if _is_open(talk, m)]
             apply_choices(moves, view, talk, mine, still, chosen, new=new)
-            return Draft(moves.events)
+            return drafted(view, moves)
 
         request = Submit(driver.ids(), (driver.run, thread), decided)
         done = await driver.log.submit(request)

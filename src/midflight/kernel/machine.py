@@ -234,7 +234,7 @@ PLAIN_OUTCOMES: Final = {Outcome.DONE, Outcome.FAILED, Outcome.ABORTED, Outcome.
 def _attempt_started(s: RunState, event: e.AttemptStarted) -> str | None:
     if event.effect is Effect.READ:
         return "a read records its result only"
-    if s.phase is W and event.tool != TRIAGE:
+    if s.phase is W and not (event.tool == TRIAGE and event.effect is Effect.MODEL):
         return "it waits; only messages are looked at meanwhile"
     if any(a.step == event.step for a in s.open.values()):
         return f"an attempt at {event.step} is in flight already"
