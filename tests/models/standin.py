@@ -105,7 +105,7 @@ class StandIn:
         self._script: deque[Answer] = deque()
         self._choose: Callable[[Request], Answer] = lambda _: self._script.popleft()
         self._server: asyncio.Server | None = None
-        self._serving: set[asyncio.Task[Any]] = set()
+        self._serving: dict[asyncio.Task[Any], anyio.CancelScope] = {}
         self._asked = anyio.Event()
 
     async def __aenter__(self) -> Self:
@@ -115,8 +115,8 @@ class StandIn:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        for task in self._serving:
-            task.cancel()
+        for scope in self._serving.values():
+            scope.cancel()
         if self._serving:
             await asyncio.wait(self._serving, timeout=WAIT_S)
 
@@ -152,18 +152,18 @@ class StandIn:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._serving.add(task)
         try:
-            request = await _read(reader)
-            self.requests.append(request)
-            self._asked.set()
-            async with _watched(reader, request):
-                await self._answer(request, writer)
+            with anyio.CancelScope() as self._serving[task]:
+                request = await _read(reader)
+                self.requests.append(request)
+                self._asked.set()
+                async with _watched(reader, request):
+                    await self._answer(request, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client has gone, which is on record
         finally:
             writer.close()
-            self._serving.discard(task)
+            del self._serving[task]
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
         claude = request.path.endswith("/messages")
