@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -184,6 +186,19 @@ async def test_it_speaks_word_by_word_and_can_be_stopped() -> None:
         await complete(DemoModel(pace=0.01, think=0), prompt, three_words)
 
     assert heard == ["(demo ", "model) ", "I "]
+
+
+async def test_the_code_in_the_docs_asks_it(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).parents[2] / "docs" / "models.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(compile(code, page.name, "exec"), scope)
+    scope["model"] = quick()
+
+    said = await scope["ask"]()
+
+    assert said.startswith("(demo model)")
+    assert capsys.readouterr().out
 
 
 async def test_its_pieces_are_its_text() -> None:

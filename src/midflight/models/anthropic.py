@@ -33,6 +33,7 @@ from midflight.models.wire import (
     Call,
     Sdk,
     SdkStream,
+    certificates,
     usable,
 )
 
@@ -78,7 +79,7 @@ class AnthropicModel:
             max_retries=0,
             timeout=anthropic.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
             default_headers=OWN_CONNECTION,
-            http_client=anthropic.DefaultAsyncHttpxClient(),
+            http_client=anthropic.DefaultAsyncHttpxClient(verify=certificates()),
         )
         self._sdk = Sdk(
             model=self.name,

@@ -38,6 +38,7 @@ from midflight.models.wire import (
     Call,
     Sdk,
     SdkStream,
+    certificates,
     usable,
 )
 
@@ -85,7 +86,7 @@ class OpenAIModel:
             max_retries=0,
             timeout=openai.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
             default_headers=OWN_CONNECTION,
-            http_client=openai.DefaultAsyncHttpxClient(),
+            http_client=openai.DefaultAsyncHttpxClient(verify=certificates()),
         )
         self._sdk = Sdk(
             model=self.name,

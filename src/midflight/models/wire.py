@@ -7,8 +7,10 @@ one of our errors and then dropped, because it holds the request, and that holds
 from __future__ import annotations
 
 import math
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any, Final, Protocol
 
 import anyio
@@ -42,6 +44,14 @@ STATUS_OF: Final = {
 """An error in the middle of a stream has no status of its own any more."""
 
 NO_MONEY: Final = {"insufficient_quota", "enforced_spend_limit_reached"}
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """Whom we trust. To read them takes 20 ms, so all models of a process share them."""
+    import httpx2  # both SDKs are built on it
+
+    return httpx2.create_ssl_context()
 
 
 def usable(key: str, variable: str) -> str:
