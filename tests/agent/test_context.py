@@ -113,6 +113,13 @@ def test_who_may_direct_is_passed_on_as_they_said_it() -> None:
     assert not talk.untrusted
 
 
+def test_a_conversation_of_which_only_the_end_is_known_begins_with_a_person() -> None:
+    spoken = Spoken("agent", "", "There are 12", "text", "r-1", 1.0)
+    talk = Conversation.opened("Now the churned ones", [spoken])
+
+    assert [turn.role for turn in talk.turns] == ["user", "assistant", "user"]
+
+
 def test_what_was_said_before_is_there_with_its_roles() -> None:
     earlier = [
         Spoken("ann", "controller", "Count the customers", "message", "", 0.0),

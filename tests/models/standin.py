@@ -158,7 +158,8 @@ class StandIn:
                 self.requests.append(request)
                 self._asked.set()
                 async with _watched(reader, request):
-                    await self._answer(request, writer)
+                    with suppress(ConnectionError):  # it has gone, which the watch notes
+                        await self._answer(request, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client has gone, which is on record
         finally:

@@ -20,6 +20,7 @@ RESULT_MAX = 16_000  # characters of one tool result that a model is shown
 KEEP = 6  # turns that a summary leaves as they were
 
 SKIPPED = "Skipped: the person has changed the course before this began."
+BEFORE = "[This conversation began earlier.]"
 TRUSTED = {"controller", "operator"}
 
 
@@ -96,7 +97,9 @@ class Conversation(Struct):
         self._add(Turn("user", text))
 
     def _add(self, turn: Turn) -> None:
-        """Turns take turns: what one side says in a row is one turn."""
+        """Turns take turns: what one side says in a row is one turn, and people begin."""
+        if not self.turns and turn.role != "user":
+            self.turns.append(Turn("user", BEFORE))
         last = self.turns[-1] if self.turns else None
         plain = last is not None and not (last.calls or turn.calls or last.raw or turn.raw)
         if last is not None and plain and last.role == turn.role != "tool":
