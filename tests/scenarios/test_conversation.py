@@ -12,7 +12,7 @@ from midflight.kernel import events as e
 from midflight.kernel.front import open_messages
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Run, agent
+from midflight.run import Redirected, Run, agent
 from scenarios.chat import (
     ANN,
     VIC,
@@ -351,3 +351,100 @@ async def test_a_look_at_messages_leaves_the_journal_of_a_run_that_is_only_writt
         assert await control.result(run) == ["one", *(f"message {n}" for n in range(256))]
         names = [type(record.event).__name__ for record in await journal(control.store, run)]
         assert names.count("MessagesTaken") == 1
+
+
+# ── what a run knows of the conversation ─────────────────────────────────────────────────────
+
+
+async def test_a_run_knows_what_was_said_before_it_and_the_same_at_replay(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("earlier")
+    look = stage.reader()
+    seen: list[list[tuple[str, str, str, str]]] = []
+    stage.gate("two")
+
+    @agent("earlier", converses=True, triage_after=0.01)
+    async def remembers(run: Run) -> str:
+        told = await run.earlier()
+        seen.append([(line.by, line.role, line.kind, line.text) for line in told])
+        await run.step("Look", look, run.brief)
+        await run.say(f"I did {run.brief}")
+        return run.brief
+
+    before = [
+        ("vic", "viewer", "message", "nice"),
+        ("agent", "agent", "text", "I did one"),
+    ]
+    async with crashing(remembers) as control:
+        first = await control.start(remembers, "one")
+        await control.send(first, "nice", who=VIC)
+        await control.ended(first)
+        sent = await control.send(first, "two", who=ANN)
+        await stage.until_begun("two")
+        await until_chosen(control, await control.send(first, "three", who=ANN))
+
+    stage.gate("two").set()
+    async with driving(remembers) as control:
+        await control.ended(sent.target)
+
+    assert seen[0] == []
+    spoken = [[line for line in told if line[2] != "triage"] for told in seen]
+    assert spoken[1] == spoken[2]
+    assert sorted(spoken[1]) == sorted(before)
+
+
+async def test_the_profile_changes_where_the_brief_does_and_goes_with_the_conversation(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("profile")
+    look = stage.reader()
+    for gate in ("one", "calm"):
+        stage.gate(gate)
+
+    @agent("profile", converses=True)
+    async def chameleon(run: Run) -> list[str]:
+        found = [run.profile]
+        try:
+            await run.step("Look", look, run.brief)
+        except Redirected:
+            found.append(run.profile)
+            await run.step("Look", look, "calm")
+        return [*found, run.profile]
+
+    async with crashing(chameleon) as control:
+        run = await control.start(chameleon, "one")
+        await stage.until_begun("one")
+        await control.redirect(run, "other", profile="careful")
+        await stage.until_begun("calm")
+
+    stage.gate("calm").set()
+    async with driving(chameleon) as control:
+        assert await control.result(run) == ["", "careful", "careful"]
+        sent = await control.send(run, "next", who=ANN)
+        assert await control.result(sent.target) == ["careful", "careful"]
+
+
+async def test_a_message_knows_what_was_chosen_about_it(driving: Open) -> None:
+    stage = Stage("choice")
+    look = stage.reader()
+    stage.gate("one")
+
+    @agent("choice", converses=True, triage_after=0.01)
+    async def reads(run: Run) -> list[str]:
+        await run.step("Look", look, run.brief)
+        return [message.choice for message in await run.inbox()]
+
+    async with driving(reads) as control:
+        run = await control.start(reads, "one")
+        await stage.until_begun("one")
+        await until_chosen(control, await control.send(run, "also this", who=ANN))
+        stage.gate("one").set()
+        assert await control.result(run) == ["incorporate"]
+
+
+def test_a_triage_is_for_agents_that_converse() -> None:
+    with pytest.raises(InvalidRequest, match="say converses=True too"):
+        agent("mute", triage=Model().__call__)
+    with pytest.raises(InvalidRequest, match="between 0 and 5 seconds"):
+        agent("slow", converses=True, triage_after=60)
