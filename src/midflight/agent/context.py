@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from midflight.agent.profile import Profile
 from midflight.agent.words import cut, quoted
-from midflight.conversation import Message, Spoken
+from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.models.base import Prompt, Reply, ToolCall, Turn
 
 RESULT_MAX = 16_000  # characters of one tool result that a model is shown
@@ -89,6 +89,8 @@ class Conversation(Struct):
     def _hear(self, by: str, role: str, text: str) -> None:
         if role in TRUSTED:
             self._say(text)
+        elif role == BACKGROUND:
+            self._say(f"[Report of the background run {by}]\n{text}")
         else:
             self.untrusted = True
             self._say(quoted(by, text))
