@@ -19,7 +19,7 @@ from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
 from scenarios.conftest import failed_drivers
 
-STORY_S = 30.0
+STORY_S = 50.0
 Open = Callable[..., AbstractAsyncContextManager[Control]]
 
 

@@ -95,7 +95,7 @@ def clerk(
 
 async def until(ready: Callable[[], bool]) -> None:
     """Wait for something that no journal tells."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not ready():  # noqa: ASYNC110 - what is waited for has no event
             await anyio.sleep(0.005)
 

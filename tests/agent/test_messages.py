@@ -46,7 +46,7 @@ async def said(control: Control, thread: str) -> list[str]:
 
 
 async def until_said(control: Control, thread: str, text: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not any(text in line for line in await said(control, thread)):  # noqa: ASYNC110
             await anyio.sleep(0.01)
 

@@ -30,6 +30,7 @@ class Conversation(Struct):
     turns: list[Turn] = field(default_factory=list)
     untrusted: bool = False
     notices: int = 0  # of the run's, that were passed on
+    renamed: int = 0  # calls whose id the model had used before
 
     @classmethod
     def opened(cls, brief: str, earlier: Iterable[Spoken] = ()) -> Conversation:
@@ -49,11 +50,13 @@ class Conversation(Struct):
         """The model has answered; its calls, each under an id of its own, wait for results."""
         used = {call.id for turn in self.turns for call in turn.calls}
         calls: list[ToolCall] = []
-        for number, call in enumerate(reply.calls):
-            fresh = call.id and call.id not in used
-            own = call if fresh else replace(call, id=f"call-{len(self.turns)}-{number}")
-            used.add(own.id)
-            calls.append(own)
+        for call in reply.calls:
+            own = call.id
+            while not own or own in used:
+                self.renamed += 1
+                own = f"call-{self.renamed}"
+            used.add(own)
+            calls.append(call if own == call.id else replace(call, id=own))
         if reply.text or calls:
             self._add(replace(reply.as_turn(), calls=tuple(calls)))
         return tuple(calls)
@@ -137,7 +140,7 @@ class Conversation(Struct):
     def summed_up(self, summary: str) -> Conversation:
         """The summary in place of what it sums up."""
         rest = self.turns[self._cut :]
-        shorter = Conversation(untrusted=self.untrusted, notices=self.notices)
+        shorter = replace(self, turns=[])
         shorter._say(f"[What happened so far, as you have summed it up]\n{summary}")
         for turn in rest:
             shorter._add(turn)
