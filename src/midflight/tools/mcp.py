@@ -24,6 +24,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final
 
@@ -183,8 +184,8 @@ class McpServer:
     async def refresh(self) -> tuple[Tool, ...]:
         """List the server's tools anew. Those whose definition has changed are approved anew."""
         _, listed = await self._listed()
-        self.left_out = {}
-        self.tools = tuple(filter(None, map(self._declared, listed.values())))
+        self.left_out = {"…": f"more than {TOOLS_MAX} tools"} if len(listed) > TOOLS_MAX else {}
+        self.tools = tuple(filter(None, map(self._declared, islice(listed.values(), TOOLS_MAX))))
         return self.tools
 
     async def _listed(self) -> tuple[Client, dict[str, Listed]]:
