@@ -24,8 +24,9 @@ from layers import MUTANTS as JOURNAL
 from layers import Mutant
 from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
+from layers_tools import TOOL_MUTANTS
 
-MUTANTS = (*JOURNAL, *EXECUTOR_MUTANTS, *MODEL_MUTANTS)
+MUTANTS = (*JOURNAL, *EXECUTOR_MUTANTS, *MODEL_MUTANTS, *TOOL_MUTANTS)
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 300.0  # a layer that is missing may leave somebody waiting for ever

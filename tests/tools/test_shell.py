@@ -10,6 +10,7 @@ import pytest
 
 from midflight.errors import InvalidTool, ProcessNotStarted
 from midflight.kernel.phases import Effect
+from midflight.kernel.record import Usage
 from midflight.tools.base import NotDone
 from midflight.tools.progress import listening, stop_listening
 from midflight.tools.shell import ShellResult, shell, shell_tool
@@ -129,15 +130,28 @@ async def test_a_model_sees_no_secret_and_gets_no_more_time_than_it_may(
     assert result.note == "It took longer than 0.3 s and was ended."
 
 
+class Heard:
+    """Listens as a step does."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def hear(self, text: str) -> None:
+        self.said.append(text)
+
+    def pay(self, usage: Usage) -> None:
+        raise AssertionError(f"a command costs nothing, and not {usage}")
+
+
 async def test_what_a_command_prints_is_said_while_it_runs(tmp_path: Path) -> None:
-    said: list[str] = []
-    listens = listening(said.append)
+    heard = Heard()
+    listens = listening(heard)
     try:
         await shell_tool(tmp_path, name="shell-said")("echo one; echo two >&2")
     finally:
         stop_listening(listens)
 
-    assert sorted("".join(said).split()) == ["one", "two"]
+    assert sorted("".join(heard.said).split()) == ["one", "two"]
 
 
 async def test_a_command_that_cannot_be_started_is_proven_not_done(tmp_path: Path) -> None:

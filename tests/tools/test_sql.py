@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     found = tmp_path / "shop?mode=rwc.db"
     with closing(sqlite3.connect(found)) as connection:
         connection.executescript(
-            "CREATE TABLE tea (name TEXT, price REAL, leaf BLOB);"
+            "CREATE TABLE tea (name TEXT, price REAL, leaf BLOB); CREATE INDEX names ON tea (name);"
             "INSERT INTO tea VALUES ('green', 3.5, x'00ff'), ('black', 2, NULL);"
         )
     return found
@@ -46,7 +46,7 @@ async def test_a_query_gives_rows_with_values_as_parameters(reader: SqlReader) -
 
 
 async def test_how_tables_look_can_be_asked(reader: SqlReader) -> None:
-    tables = await reader.query("SELECT name FROM sqlite_master")
+    tables = await reader.query("SELECT name FROM sqlite_master WHERE type = 'table'")
     columns = await reader.query("PRAGMA table_info(tea)")
 
     assert tables.rows == [["tea"]]

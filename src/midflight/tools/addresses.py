@@ -75,8 +75,7 @@ async def addresses(host: str, port: int, allow: Sequence[str]) -> list[str]:
     public = [address for address in resolved if is_public(address)]
     if not public:
         raise ToolRefused(
-            f"{host} is at {', '.join(resolved) or 'no address'}, which is not on the public "
-            "internet. Nothing was sent. A developer may allow it with "
-            f'allow=("{host}:{port}",).'
+            f"{host} is not on the public internet. Nothing was sent. A developer may allow it "
+            f'with allow=("{host}:{port}",).'
         )
     return public

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
@@ -39,6 +40,7 @@ TEXT_MAX: Final = 200_000  # characters of one answer; a model reads on from a l
 WRITE_BYTES_MAX: Final = 500_000  # arguments are in the journal
 LISTED_MAX: Final = 1000
 VISITED_MAX: Final = 20_000
+SEARCHED_BYTES_MAX: Final = 200_000_000  # a thread cannot be ended, so it must end by itself
 FOUND_MAX: Final = 200
 LINE_MAX: Final = 300  # characters of a line that a search shows
 
@@ -191,29 +193,29 @@ class Workspace:
         if not text:
             refuse(text, "cannot be searched for: it is empty")
         lines: list[str] = []
-        skipped = 0
+        skipped = searched = 0
         for visited, entry in enumerate(self._walk(folder)):
-            if visited == VISITED_MAX:
-                return Found(lines, f"only the first {VISITED_MAX:,} files were looked at")
+            if visited == VISITED_MAX or searched > SEARCHED_BYTES_MAX:
+                return Found(lines, f"not all: given up after {visited:,} files and folders")
             if entry.kind not in {"file", "unreadable"} or not fnmatchcase(entry.path, pattern):
                 continue
             try:
-                lines += self._lines_with(text, entry)
+                whole = self._text_of(entry)
             except (ToolRefused, UnicodeError):
                 skipped += 1
-            if len(lines) >= FOUND_MAX:
-                return Found(lines[:FOUND_MAX], f"the first {FOUND_MAX}; there may be more")
+                continue
+            searched += len(whole)
+            lines += islice(_lines_with(text, entry.path, whole), FOUND_MAX - len(lines))
+            if len(lines) == FOUND_MAX:
+                return Found(lines, f"the first {FOUND_MAX}; there may be more")
         note = f"not searched: {skipped} that are no text, too large or unreadable"
         return Found(lines, note if skipped else "")
 
-    def _lines_with(self, text: str, entry: Entry) -> Iterator[str]:
+    def _text_of(self, entry: Entry) -> str:
         if entry.kind == "unreadable":
             refuse(entry.path, "cannot be read")
         content = self._folder.content(entry.path)
-        whole = content.data.decode() if content is not None else ""
-        for number, line in enumerate(whole.splitlines() if text in whole else (), 1):
-            if text in line:
-                yield f"{entry.path}:{number}: {line.strip()[:LINE_MAX]}"
+        return content.data.decode() if content is not None else ""
 
     def _walk(self, folder: str) -> Iterator[Entry]:
         try:
@@ -399,6 +401,12 @@ class Workspace:
 def _given(takes: Takes, performed: Performed) -> dict[str, Any]:
     """The arguments by their names."""
     return dict(zip(takes, performed.args, strict=False)) | performed.kwargs
+
+
+def _lines_with(text: str, path: str, whole: str) -> Iterator[str]:
+    for number, line in enumerate(whole.splitlines() if text in whole else (), 1):
+        if text in line:
+            yield f"{path}:{number}: {line.strip()[:LINE_MAX]}"
 
 
 def _encoded(path: str, text: str) -> bytes:

@@ -201,7 +201,7 @@ def _written_beside(handle: int, name: str, path: str, new: Content) -> Iterator
     Its name is the same at each try, so that what a crash has left is not left for ever.
     """
     beside = f".midflight-{blake2b(os.fsencode(name), digest_size=8).hexdigest()}.tmp"
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError), refusals(path):
         os.unlink(beside, dir_fd=handle)
     try:
         with refusals(path):
