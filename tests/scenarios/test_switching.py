@@ -109,8 +109,8 @@ async def test_an_effect_in_flight_is_finished_before_the_run_is_parked(driving:
         first = await control.start(maker, "thing")
         await stage.until_begun("thing")
         sent = await control.send(first, "urgent", who=ANN)
-        second = await until_front(control, sent.run, but=first)
-        assert await control.result(second) == "made urgent"
+        _, second = await until_runs(control, sent.run, 2)
+        assert await control.result(second.journal) == "made urgent"
         assert (await control.state(first)).phase in {Phase.PAUSING, Phase.RUNNING}
         stage.gate("thing").set()
 
@@ -333,6 +333,25 @@ async def test_a_run_that_is_started_beside_stays_beside_and_reports(driving: Op
         await control.ended(first)
         third = await control.start(works, "three", thread=thread)
         assert (await talk_of(control, first)).front == third
+
+
+async def test_a_run_that_is_started_beside_leaves_messages_to_the_front(driving: Open) -> None:
+    stage, model, works = switching("beside-quiet")
+    stage.gate("one")
+    stage.gate("two")
+
+    async with driving(works) as control:
+        first = await control.start(works, "one")
+        await stage.until_begun("one")
+        thread = (await control.state(first)).thread
+        second = await control.start(works, "two", thread=thread)
+        await stage.until_begun("two")
+        choice = await until_chosen(control, await control.send(thread, "also this", who=ANN))
+        assert (choice.run, len(model.asked)) == (first, 1)
+        stage.gate("two").set()
+        assert await control.result(second) == ["two"]
+        stage.gate("one").set()
+        assert await control.result(first) == ["one", "also this"]
 
 
 async def test_the_end_of_a_background_run_brings_nothing_back(driving: Open) -> None:
