@@ -20,7 +20,7 @@ from midflight.engines.base import Engine, NoEngine
 from midflight.engines.local import DRAIN_S, LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.forking import created_by_fork, place_of
-from midflight.executor.front import finder, look_after, thread_of
+from midflight.executor.front import finder, look_after, thread_of, to_front
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
@@ -109,7 +109,7 @@ class Control(Talks):
             if isinstance(verdict, Known):
                 return Draft()
             opening = () if talk.head else (ThreadCreated(who=who, title=title),)
-            return Draft({run: verdict, on: (*opening, *_to_front(view, talk, run, begun, known))})
+            return Draft({run: verdict, on: (*opening, *_fronted(view, talk, run, known))})
 
         await self.store.submit(
             Submit(self._ids(), (run, on), decided, scopes=scopes(name, on), new=(run, on))
@@ -242,7 +242,7 @@ class Control(Talks):
             if isinstance(verdict, Known):
                 return Draft()
             talk = thread_of(view, on)
-            fronted = _to_front(view, talk, new, created, known) if talk.head else ()
+            fronted = _fronted(view, talk, new, known) if talk.head else ()
             return Draft({new: verdict, on: fronted})
 
         covered = scopes(old.agent, on)
@@ -405,24 +405,11 @@ class Control(Talks):
         return msgspec.structs.replace(known, in_flight=nouns)
 
 
-def _to_front(
-    view: View, talk: ThreadState, run: str, created: e.RunCreated, agent: Agent | None
+def _fronted(
+    view: View, talk: ThreadState, run: str, agent: Agent | None
 ) -> tuple[FrontChanged, ...]:
     """A run that is started comes to the front if that is free, and otherwise works beside it."""
-    if not is_free(talk, finder(view)):
-        return ()
-    if not created.converses:
-        return (FrontChanged(run=run),)
-    limits = agent.limits if agent is not None else created.limits
-    return (
-        FrontChanged(
-            run=run,
-            agent=created.agent,
-            mode=created.mode,
-            limits=limits,
-            asides=created.asides,
-        ),
-    )
+    return (to_front(run, agent),) if is_free(talk, finder(view)) else ()
 
 
 def _encode(what: str, value: Any) -> bytes:

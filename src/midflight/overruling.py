@@ -12,6 +12,7 @@ from midflight.errors import InvalidRequest
 from midflight.executor.front import finder
 from midflight.kernel import events as e
 from midflight.kernel import front
+from midflight.kernel.decide import refuse_if_stopped
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Request, Who
 from midflight.kernel.state import RunState
@@ -41,6 +42,7 @@ class Overruling:
         """A todo is taken now; what is in front is parked in its turn."""
         if todo.kind == "parked" and not front.is_parked(todo, self._find):
             raise InvalidRequest(f"run {todo.run} is not parked any more. Nothing was changed.")
+        self._begins()
         taken_by = todo.run if todo.kind == "parked" else self._new
         parked = self._park_front(f"until {todo.text!r} is done", until=taken_by)
         if todo.kind == "parked":
@@ -50,6 +52,10 @@ class Overruling:
                 self._moves, self._talk, self._find, todo, new=self._new, who=self._who
             )
         return f"{parked}now: {todo.text}"
+
+    def _begins(self) -> None:
+        """Something is about to move, which an operator may have forbidden."""
+        refuse_if_stopped(self._view.switches)
 
     def _front(self) -> RunState | None:
         """The run in front, unless that is free."""
@@ -107,7 +113,7 @@ class Overruling:
 
     def _reader(self, message: Message) -> str:
         run = self._front()
-        if run is None or not run.converses:
+        if run is None or not front.is_host(self._talk, run):
             raise _refused(message, "has no run to go into", "say 'switch' to have it done now")
         return run.journal
 
@@ -121,6 +127,7 @@ class Overruling:
             raise _refused(message, f"is done by run {message.run}", "write it again")
         if talk.host is None:
             raise _refused(message, "has no agent that answers here", "start a run")
+        self._begins()
         parked = self._park_front(f"until {front.short(message.text)!r} is done", until=self._new)
         front.switch(
             self._moves, talk, self._find, [message], front=None, new=self._new, why="overruled"
@@ -160,6 +167,7 @@ class Overruling:
         todo = self._parked_for(message.run)
         if todo is None or self._talk.front != message.run:
             raise _refused(message, f"is done by run {message.run}", "cancel that run")
+        self._begins()
         front.bring_back(self._moves, self._talk, todo, f"overruled by {self._who.by}")
         self._ask(message.run, e.CancelRequested(who=self._who))
         return todo.run

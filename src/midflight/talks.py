@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from midflight.conversation import stop_word
 from midflight.engines.base import Engine
 from midflight.errors import InvalidRequest, JournalNotFound
-from midflight.executor.front import begun_in, drafted, finder, thread_of, thread_scopes
+from midflight.executor.front import begun_in, drafted, finder, thread_of, transact
 from midflight.executor.talk import spoken
 from midflight.inputs import Ids
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
-from midflight.kernel.decide import Known, decide, scopes
+from midflight.kernel.decide import Known, decide, refuse_if_stopped
 from midflight.kernel.machine import TRANSITIONS
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.preview import preview
@@ -37,7 +37,6 @@ from midflight.stores.base import (
     Draft,
     Query,
     Store,
-    Submit,
     View,
 )
 from midflight.transcript import Line, lines_of
@@ -84,20 +83,21 @@ class Talks:
         message = t.MessageSent(who=who or self._who, key=key, text=text)
         word = stop_word(text) if message.who.role.steers else ""
         live = await self._live(thread) if word else []
-        new = RUN_PREFIX + self._ids()
+        new, seen = RUN_PREFIX + self._ids(), {}
 
         def then(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:
+            seen[thread] = talk
             sent = t.Message(talk.head + 1, text, message.who, at=view.now)
             if word:
                 return _stopped(view, talk, moves, sent, word, [run or talk.front, *live])
-            return {} if view.switches else _started(view, talk, moves, sent, new)
+            return _started(view, talk, moves, sent, new)
 
-        accepted = await self._tell(thread, "send", message, then, scopes=thread_scopes(thread))
-        talk = await self._thread(thread)
-        reads = run or accepted.target or await self._front(talk)
-        if talk.host is not None and talk.front and not accepted.did:
+        accepted = await self._tell(thread, "send", message, then)
+        talk = seen.get(thread) or await self._thread(thread)
+        hosted, reads = talk.host is not None, accepted.target or run or await self._front(talk)
+        if hosted and talk.front and not accepted.did:
             await self._engine.ensure(talk.front)  # it may have been evicted while it waits
-        said = await self._answer(reads)
+        said = await self._answer(reads, hosted=hosted)
         return replace(accepted, status="; ".join(filter(None, [said, accepted.status])))
 
     async def _live(self, thread: str) -> list[str]:
@@ -113,12 +113,14 @@ class Talks:
         runs = await self.store.rows(Query(thread=talk.journal))
         return next((row.journal for row in runs if not row.parent), "")
 
-    async def _answer(self, run: str) -> str:
+    async def _answer(self, run: str, *, hosted: bool) -> str:
         try:
             state = await self.store.load(run) if run else None
         except JournalNotFound:  # it has ended long ago, and was purged
             return ""
-        return answer(state, await self.store.now()) if isinstance(state, RunState) else ""
+        if not isinstance(state, RunState):
+            return ""
+        return answer(state, await self.store.now(), hosted=hosted)
 
     async def edit_message(self, thread: str, message: int, text: str, **by: Any) -> Accepted:
         """Give a message that nobody has read yet another text. Its sender only."""
@@ -146,7 +148,7 @@ class Talks:
             overruling = Overruling(view, talk, moves, who=request.who, new=new)
             return {"status": overruling.overrule(request)}
 
-        return await self._tell(thread, "overrule", request, then, scopes=thread_scopes(thread))
+        return await self._tell(thread, "overrule", request, then)
 
     # ── todos ────────────────────────────────────────────────────────────────────────────────
 
@@ -185,7 +187,7 @@ class Talks:
             done = overruling.do_now(taken)
             return {"status": done, "target": taken.run or new}
 
-        return await self._tell(thread, "do now", request, then, scopes=thread_scopes(thread))
+        return await self._tell(thread, "do now", request, then)
 
     async def reorder(self, thread: str, order: Sequence[int], **by: Any) -> Accepted:
         """Put todos in the person's order; what is left out follows in the usual one."""
@@ -231,7 +233,9 @@ class Talks:
         assert isinstance(state, RunState)
         asked = t.AsideAsked(who=who or self._who, key=key, text=text, run=about)
         stands = status(state, await self.store.now())
-        if not (state.asides and asked.who.role.steers):
+        talk = await self._thread(state.thread)
+        hosts = talk.host is not None and front.is_host(talk, state) and talk.host.asides
+        if not ((state.asides or hosts) and asked.who.role.steers):
 
             def answered(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:
                 moves.add(talk.journal, t.Said(run=about, text=stands, kind="aside"))
@@ -263,12 +267,11 @@ class Talks:
                 aside_of=about.journal,
                 thread_at=talk.head,
             )
-            verdict = decide(RunState(new), created, switches=view.switches)
-            moves.add(new, *(() if isinstance(verdict, Known) else verdict))
+            refuse_if_stopped(view.switches)
+            moves.add(new, created)
             return {"status": stands, "did": "started", "target": new}
 
-        covered = {*scopes(agent, thread), *scopes(about.agent, thread)}
-        return await self._tell(thread, "ask aside", asked, then, scopes=tuple(sorted(covered)))
+        return await self._tell(thread, "ask aside", asked, then, agent=about.agent)
 
     # ── their common part ────────────────────────────────────────────────────────────────────
 
@@ -288,11 +291,11 @@ class Talks:
         request: Request,
         then: Then | None = None,
         *,
-        scopes: tuple[str, ...] = (),
+        agent: str = "",
     ) -> Accepted:
         """Record a request over a thread, with what follows from it."""
 
-        def decided(view: View) -> Draft:
+        def decided(covered: str, view: View) -> Draft:
             talk = thread_of(view, thread)
             verdict = decide(talk, request)
             if isinstance(verdict, Known):
@@ -300,11 +303,14 @@ class Talks:
             moves = front.Moves()
             moves.add(thread, *verdict)
             told = then(view, talk, moves) if then is not None else {}
-            return drafted(view, moves, Accepted(thread, verb, talk.head + 1, **told))
+            accepted = Accepted(thread, verb, talk.head + 1, **told)
+            return drafted(view, moves, covered=covered, note=accepted)
 
         if not thread.startswith(THREAD_PREFIX):
             raise JournalNotFound(thread)
-        done = await self.store.submit(Submit(self._ids(), (thread,), decided, scopes=scopes))
+        done = await transact(
+            self.store.submit, self._ids, (thread,), decided, thread=thread, agent=agent
+        )
         for run in begun_in(done):
             await self._engine.ensure(run)
         accepted: Accepted = done.note
@@ -322,6 +328,8 @@ def _started(
     """Where an agent converses and nothing is in front, a message begins its next run."""
     if talk.host is None or not sent.who.role.steers or not front.is_free(talk, finder(view)):
         return {}
+    for switch in view.switches:
+        return {"status": f"stopped by operator {switch.by}, your message is kept"}
     messages = [*front.left_messages(talk, finder(view)), sent]
     front.begin(moves, talk, finder(view), new=new, messages=messages)
     front.take(moves, talk, new, messages)

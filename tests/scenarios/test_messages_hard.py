@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import msgspec
 import pytest
 
 from midflight.control import Control
+from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.front import open_messages
-from midflight.kernel.phases import Phase
+from midflight.kernel.phases import Phase, Role
+from midflight.kernel.record import Who
 from midflight.kernel.thread import MessageTriaged, ThreadState, TodoTaken
 from midflight.run import Agent, Run, agent
+from midflight.stores.base import Committed, Store, Submit
 from scenarios.chat import (
     ANN,
     VIC,
@@ -32,6 +36,8 @@ from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+OLGA = Who(by="olga", role=Role.OPERATOR)
 
 
 @pytest.mark.slow
@@ -224,6 +230,53 @@ async def test_a_viewers_message_wakes_nobody_and_is_read_as_data(driving: Open)
         assert model.asked == []
 
 
+async def test_a_pause_that_comes_as_the_triage_ends_leaves_the_messages_open(
+    store: Store, tmp_path: Path
+) -> None:
+    """The call has returned, and what it chose is about to be written down."""
+    stage, model = Stage("late-pause"), Model(urgent="switch")
+    works = clerk(stage, model)
+    stage.gate("one")
+    cord = Lingering(store)
+    async with LocalEngine.open(
+        cast("Store", cord), [works], workdir=tmp_path, sweep_s=0.05
+    ) as engine:
+        control = Control(store, engine)
+        run = await control.start(works, "one")
+        await stage.until_begun("one")
+        cord.armed = True
+        sent = await control.send(run, "urgent thing", who=ANN)
+        await cord.reached.wait()
+        await control.pause(run)
+        cord.let_go.set()
+        held = await control.until(run, lambda state: state.phase is Phase.PAUSED)
+        assert held.open == {}
+        assert len(await runs_of(control, sent.run)) == 1
+        await control.resume(run)
+        assert (await until_chosen(control, sent)).choice == "switch"
+        stage.gate("one").set()
+        await control.ended(run)
+
+
+class Lingering:
+    """A store in which the first request over two journals, once armed, waits for its cue."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.armed = False
+        self.reached, self.let_go = anyio.Event(), anyio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def submit(self, request: Submit) -> Committed:
+        if self.armed and len(request.journals) == 2:
+            self.armed = False
+            self.reached.set()
+            await self.let_go.wait()
+        return await self._store.submit(request)
+
+
 # ── crashes ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -287,3 +340,23 @@ async def _all_done(control: Control, thread: str) -> None:
         if ended and len(rows) == 3 and not talk.todos and not talk.unread:
             return
         await anyio.sleep(0.01)
+
+
+async def test_a_crash_between_a_kill_and_the_way_back_is_found_by_the_sweep(
+    driving: Open,
+) -> None:
+    stage, model = Stage("kill-back"), Model(urgent="switch")
+    works = clerk(stage, model)
+    stage.gate("one")
+    stage.gate("urgent thing")
+
+    async with driving(works) as control:
+        first = await control.start(works, "one")
+        await stage.until_begun("one")
+        sent = await control.send(first, "urgent thing", who=ANN)
+        await stage.until_begun("urgent thing")
+        await control.store.kill(f"thread:{sent.run}", OLGA)
+        stage.gate("one").set()
+        await control.store.release(f"thread:{sent.run}", OLGA)  # and nobody is told
+
+        assert await control.result(first) == ["one"]

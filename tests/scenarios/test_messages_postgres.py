@@ -16,7 +16,6 @@ from scenarios.test_conversation import (
 )
 from scenarios.test_messages_hard import (
     test_a_message_during_an_overnight_approval_is_answered_in_seconds,
-    test_a_message_just_before_the_end_is_seen_or_begins_the_next_run,
     test_twenty_messages_in_two_seconds_are_two_calls_at_most_and_none_is_lost,
 )
 from scenarios.test_overrule import (
@@ -42,7 +41,6 @@ pytestmark = [
 
 __all__ = [
     "test_a_message_during_an_overnight_approval_is_answered_in_seconds",
-    "test_a_message_just_before_the_end_is_seen_or_begins_the_next_run",
     "test_a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume",
     "test_a_side_question_is_answered_by_a_run_beside_and_touches_nothing",
     "test_a_switch_taken_back_cancels_what_was_begun_for_it",

@@ -301,6 +301,26 @@ async def test_a_message_that_is_edited_while_it_is_looked_at_is_looked_at_again
         assert model.texts == [["urgent thing"], ["no hurry"]]
 
 
+async def test_what_a_person_has_chosen_while_a_model_thinks_stands(driving: Open) -> None:
+    stage, model, works = switching("over-first")
+    stage.gate("one")
+    model.gate = anyio.Event()
+
+    async with driving(works) as control:
+        first = await control.start(works, "one")
+        await stage.until_begun("one")
+        sent = await control.send(first, "urgent thing", who=ANN)
+        await model.begun.wait()
+        await control.overrule(sent.run, sent.position, "incorporate", who=ANN)
+        model.gate.set()
+        await control.until(first, lambda state: not state.open)
+        await anyio.sleep(0.1)
+
+        assert (await talk_of(control, first)).front == first
+        stage.gate("one").set()
+        assert await control.result(first) == ["one", "urgent thing"]
+
+
 # ── stop words ───────────────────────────────────────────────────────────────────────────────
 
 

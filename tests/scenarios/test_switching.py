@@ -9,7 +9,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Who
@@ -109,8 +109,8 @@ async def test_an_effect_in_flight_is_finished_before_the_run_is_parked(driving:
         first = await control.start(maker, "thing")
         await stage.until_begun("thing")
         sent = await control.send(first, "urgent", who=ANN)
-        second = await until_front(control, sent.run, but=first)
-        assert await control.result(second) == "made urgent"
+        _, second = await until_runs(control, sent.run, 2)
+        assert await control.result(second.journal) == "made urgent"
         assert (await control.state(first)).phase in {Phase.PAUSING, Phase.RUNNING}
         stage.gate("thing").set()
 
@@ -335,6 +335,25 @@ async def test_a_run_that_is_started_beside_stays_beside_and_reports(driving: Op
         assert (await talk_of(control, first)).front == third
 
 
+async def test_a_run_that_is_started_beside_leaves_messages_to_the_front(driving: Open) -> None:
+    stage, model, works = switching("beside-quiet")
+    stage.gate("one")
+    stage.gate("two")
+
+    async with driving(works) as control:
+        first = await control.start(works, "one")
+        await stage.until_begun("one")
+        thread = (await control.state(first)).thread
+        second = await control.start(works, "two", thread=thread)
+        await stage.until_begun("two")
+        choice = await until_chosen(control, await control.send(thread, "also this", who=ANN))
+        assert (choice.run, len(model.asked)) == (first, 1)
+        stage.gate("two").set()
+        assert await control.result(second) == ["two"]
+        stage.gate("one").set()
+        assert await control.result(first) == ["one", "also this"]
+
+
 async def test_the_end_of_a_background_run_brings_nothing_back(driving: Open) -> None:
     stage, model = Stage("child-end"), Model(urgent="switch")
     look = stage.reader()
@@ -412,6 +431,7 @@ async def test_after_a_kill_nothing_goes_on_before_the_release(driving: Open) ->
         await anyio.sleep(0.3)  # some sweeps
 
         assert stored.did == ""
+        assert stored.status == "killed; stopped by operator olga, your message is kept"
         assert (await control.state(second)).phase is Phase.KILLED
         assert (await control.state(first)).phase is Phase.PAUSED
         assert len(await runs_of(control, sent.run)) == 2
@@ -420,6 +440,75 @@ async def test_after_a_kill_nothing_goes_on_before_the_release(driving: Open) ->
         third = (await until_runs(control, sent.run, 3))[-1].journal
         assert await control.result(third) == ["are you there?"]
         assert await control.result(first) == ["one"]
+
+
+async def test_an_agent_that_is_stopped_begins_nothing_for_a_message_or_a_todo(
+    driving: Open,
+) -> None:
+    stage, _, works = switching("killed-agent")
+    stage.gate("one")
+
+    async with driving(works) as control:
+        first = await control.start(works, "one")
+        await stage.until_begun("one")
+        later = await control.send(first, "later this", who=ANN)
+        await until_chosen(control, later)
+        await control.kill(f"agent:{works.name}", who=OLGA)
+        sent = await control.send(first, "two", who=ANN)
+        (todo,) = await control.todos(sent.run)
+        with pytest.raises(ScopeStopped):
+            await control.do_now(sent.run, todo.position, who=ANN)
+        with pytest.raises(ScopeStopped):
+            await control.overrule(sent.run, later.position, "switch", who=ANN)
+        await anyio.sleep(0.3)  # some sweeps
+
+        assert (sent.did, len(await runs_of(control, sent.run))) == ("", 1)
+        await control.release(f"agent:{works.name}", who=OLGA)
+        rows = await until_runs(control, sent.run, 3)
+        assert [await control.result(row.journal) for row in rows[1:]] == [["two"], ["later this"]]
+
+
+async def test_who_is_started_by_name_from_elsewhere_converses_all_the_same(driving: Open) -> None:
+    stage, _, works = switching("by-name")
+    stage.gate("one")
+
+    async with driving(works) as control:
+        command = Control(control.store)  # it knows no agent
+        first = await command.start(works.name, "one")
+        await stage.until_begun("one")
+        sent = await command.send(first, "later this", who=ANN)
+        await until_chosen(control, sent)
+        stage.gate("one").set()
+
+        assert await control.result(first) == ["one"]
+        _, second = await until_runs(control, sent.run, 2)
+        assert await control.result(second.journal) == ["later this"]
+        third = await command.send(sent.run, "and that", who=ANN)
+        assert await control.result(third.target) == ["and that"]
+
+
+async def test_a_thread_keeps_its_host_when_another_agent_works_in_it(driving: Open) -> None:
+    stage, _, works = switching("host")
+    look = stage.reader()
+    stage.gate("errand")
+
+    @agent("host-errand")
+    async def errand(run: Run) -> Any:
+        return await run.step("Look", look, run.brief)
+
+    async with driving(works, errand) as control:
+        first = await control.start(works, "one")
+        await control.ended(first)
+        thread = (await control.state(first)).thread
+        other = await control.start(errand, "errand", thread=thread)
+        await stage.until_begun("errand")
+        assert (await talk_of(control, first)).front == other
+        await control.send(thread, "two", who=ANN)
+        stage.gate("errand").set()
+
+        assert await control.result(other) == "ERRAND"
+        third = (await until_runs(control, thread, 3))[-1].journal
+        assert await control.result(third) == ["two"]
 
 
 async def test_a_front_that_failed_gives_way_as_well(driving: Open) -> None:
@@ -437,8 +526,8 @@ async def test_a_front_that_failed_gives_way_as_well(driving: Open) -> None:
         first = await control.start(fails, "one")
         await stage.until_begun("one")
         sent = await control.send(first, "urgent", who=ANN)
-        second = await until_front(control, sent.run, but=first)
-        assert (await control.ended(second)).phase is Phase.FAILED
+        _, second = await until_runs(control, sent.run, 2)
+        assert (await control.ended(second.journal)).phase is Phase.FAILED
         stage.gate("one").set()
         assert await control.result(first) == "ONE"
 

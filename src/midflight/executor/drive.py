@@ -387,6 +387,7 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self.draining = True
+        self.triage.abort("its process is ending")
         self.log.stir()
 
     def _drained(self) -> Move | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
@@ -10,9 +11,11 @@ from midflight.inputs import Ids
 from midflight.kernel import events as e
 from midflight.kernel.decide import scopes
 from midflight.kernel.front import Find, Moves, after_end, go_on, is_spoken_to
+from midflight.kernel.phases import Mode
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
-from midflight.kernel.thread import Said, ThreadState
+from midflight.kernel.thread import FrontChanged, Said, ThreadState
+from midflight.run import Agent
 from midflight.stores.base import RUN_PREFIX, Committed, Draft, Store, Submit, View, Widen
 
 if TYPE_CHECKING:
@@ -34,6 +37,19 @@ def finder(view: View) -> Find:
     return find
 
 
+def to_front(run: str, agent: Agent | None) -> FrontChanged:
+    """A run comes to the front; if its agent converses, that is the thread's host from now on."""
+    if agent is None or not agent.converses:
+        return FrontChanged(run=run)
+    return FrontChanged(
+        run=run,
+        agent=agent.name,
+        mode=Mode(agent.mode),
+        limits=agent.limits,
+        asides=agent.aside is not None,
+    )
+
+
 def thread_of(view: View, thread: str) -> ThreadState:
     """The thread, as of this moment under lock."""
     talk = view.states[thread]
@@ -41,20 +57,53 @@ def thread_of(view: View, thread: str) -> ThreadState:
     return talk
 
 
-def thread_scopes(thread: str) -> tuple[str, ...]:
-    """The kill switches that keep a thread from going on.
+class Uncovered(Exception):
+    """Raised where an agent would go on whose kill switch was not looked at."""
 
-    That of an agent is not known before the thread is; it is read when the run is claimed.
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        super().__init__(agent)
+
+
+def drafted(view: View, moves: Moves, *, covered: str, note: Any = None) -> Draft:
+    """What the store is to append, if all that must be seen for it was seen under lock.
+
+    That is every journal, and the switches of every agent of which something begins to move.
     """
-    return "all", f"thread:{thread}"
-
-
-def drafted(view: View, moves: Moves, note: Any = None) -> Draft:
-    """What the store is to append; it locks what it has not locked yet, as a run that begins."""
     missing = [journal for journal in moves.events if journal not in view.states]
     if missing:
         raise Widen(*missing)
+    for journal, events in moves.events.items():
+        for event in events:
+            if isinstance(event, e.RunCreated) and event.agent != covered and not event.aside_of:
+                raise Uncovered(event.agent)
+            if isinstance(event, e.HoldLifted):
+                run = view.states[journal]
+                if isinstance(run, RunState) and run.agent != covered:
+                    raise Uncovered(run.agent)
     return Draft(moves.events, note)
+
+
+async def transact(
+    submit: Callable[[Submit], Awaitable[Committed]],
+    ids: Ids,
+    journals: tuple[str, ...],
+    decided: Callable[[str, View], Draft],
+    *,
+    thread: str,
+    agent: str = "",
+    new: tuple[str, ...] = (),
+) -> Committed:
+    """Submit what may let a thread go on, under the kill switches that could forbid it.
+
+    ``decided`` is told the agent whose switches are looked at.
+    """
+    while True:
+        covered, deciding = scopes(agent, thread), partial(decided, agent)
+        try:
+            return await submit(Submit(ids(), journals, deciding, scopes=covered, new=new))
+        except Uncovered as found:
+            agent = found.agent
 
 
 def begun_in(done: Committed) -> Iterable[str]:
@@ -68,7 +117,7 @@ async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool
     run, thread = driver.run, driver.log.state.thread
     new = RUN_PREFIX + driver.ids()
 
-    def decided(view: View) -> Draft:
+    def decided(agent: str, view: View) -> Draft:
         mine, talk = view.states[run], thread_of(view, thread)
         assert isinstance(mine, RunState)
         events = ending(mine) if mine.epoch == driver.epoch else []
@@ -81,11 +130,16 @@ async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool
             moves.add(thread, words)
         stopped = bool(view.switches)
         after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)
-        return drafted(view, moves)
+        return drafted(view, moves, covered=agent)
 
-    covered = scopes(driver.log.state.agent, thread)
-    done = await driver.log.submit(
-        Submit(driver.ids(), (run, thread), decided, scopes=covered, new=(thread,))
+    done = await transact(
+        driver.log.submit,
+        driver.ids,
+        (run, thread),
+        decided,
+        thread=thread,
+        agent=driver.log.state.agent,
+        new=(thread,),
     )
     for begun in begun_in(done):
         if begun != run:
@@ -97,16 +151,16 @@ async def look_after(store: Store, ids: Ids, thread: str) -> Iterable[str]:
     """Whatever was left undone in a thread by a crash or a kill; gives the runs to be driven."""
     new = RUN_PREFIX + ids()
 
-    def decided(view: View) -> Draft:
+    def decided(agent: str, view: View) -> Draft:
         moves, talk, find = Moves(), thread_of(view, thread), finder(view)
         if view.switches:
             return Draft()
         go_on(moves, talk, find, new=new)
         front = find(talk.front) if talk.front else None
         waits = front is not None and is_spoken_to(talk, front)
-        return drafted(view, moves, talk.front if waits else "")
+        return drafted(view, moves, covered=agent, note=talk.front if waits else "")
 
-    done = await store.submit(Submit(ids(), (thread,), decided, scopes=thread_scopes(thread)))
+    done = await transact(store.submit, ids, (thread,), decided, thread=thread)
     return [*begun_in(done), *filter(None, [done.note])]
 
 

@@ -8,9 +8,9 @@ aborts the call as it does every model call, and the messages are looked at agai
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import msgspec
@@ -29,7 +29,8 @@ from midflight.conversation import (
 from midflight.errors import JournalNotFound
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Raised, Returned
-from midflight.executor.front import begun_in, drafted, finder, thread_of
+from midflight.executor.front import begun_in, drafted, finder, thread_of, to_front
+from midflight.executor.logbook import AGAIN_S, TROUBLE
 from midflight.executor.talk import spoken
 from midflight.kernel import events as e
 from midflight.kernel import front
@@ -49,6 +50,7 @@ from midflight.tools.base import Tool
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
+T = TypeVar("T")
 TRIAGE_S: Final = 20.0  # a triage that takes longer has nothing to say
 RUSH_MAX: Final = 3  # while people keep writing each call waits twice as long; so often
 TRANSCRIPT: Final = 20  # lines of the conversation that a triage sees
@@ -127,11 +129,13 @@ class Attention:
         """For as long as the run is driven here."""
         driver, thread = self._driver, self._driver.log.state.thread
         try:
-            talk = await driver.store.load(thread)
+            talk = await self._patiently(lambda: driver.store.load(thread))
         except JournalNotFound:
             return
         assert isinstance(talk, ThreadState)
         self._talk = talk
+        if talk.host is None and talk.front == driver.run:
+            await self._be_host(thread)
         driver.log.heard.append(self._abort_if_stopped)
         async with driver.store.watch({thread: talk.head}) as news, owned_tasks() as tasks:
             tasks.start_soon(self._listen, news)
@@ -139,6 +143,18 @@ class Attention:
                 await driver.log.until(self._due)
                 await self._let_them_finish()
                 await self._look()
+
+    async def _be_host(self, thread: str) -> None:
+        """Who started the run knew only its agent's name: say here that it converses."""
+        run, agent = self._driver.run, self._driver.agent
+
+        def decided(view: View) -> Draft:
+            talk = thread_of(view, thread)
+            ours = talk.host is None and talk.front == run
+            return Draft({thread: (to_front(run, agent),)} if ours else {})
+
+        await self._driver.log.submit(Submit(self._driver.ids(), (thread,), decided))
+        await self._catch_up()
 
     async def _listen(self, news: Watch) -> None:
         async for record in news:
@@ -153,6 +169,20 @@ class Attention:
                 advance(talk, record)
         self._heard += talk.messages - before
         self._driver.log.stir()
+
+    async def _catch_up(self) -> None:
+        talk = self._talk
+        assert talk is not None
+        store = self._driver.store
+        self._fold(await self._patiently(lambda: store.read(talk.journal, after=talk.head)))
+
+    async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T:
+        """A store that is out of reach for a while must not cost the run its driver."""
+        while True:
+            try:
+                return await read()
+            except TROUBLE:
+                await anyio.sleep(AGAIN_S)
 
     def _due(self) -> bool:
         return self._talk is not None and bool(front.open_messages(self._talk)) and self._may()
@@ -214,7 +244,7 @@ class Attention:
     async def _view(self, messages: list[Unread]) -> TriageView:
         driver, state = self._driver, self._driver.log.state
         before = messages[0].position - 1
-        said = await spoken(driver.store, state.thread, before, TRANSCRIPT)
+        said = await self._patiently(lambda: spoken(driver.store, state.thread, before, TRANSCRIPT))
         return TriageView(
             brief=state.brief,
             status=status(state, driver.clock()),
@@ -299,7 +329,7 @@ class Attention:
                 moves.add(driver.run, self._settled(chosen))
             still = [m for m in messages if _is_open(talk, m)]
             apply_choices(moves, view, talk, mine, still, chosen, new=new)
-            return drafted(view, moves)
+            return drafted(view, moves, covered=mine.agent)  # killed, we would not drive it
 
         request = Submit(driver.ids(), (driver.run, thread), decided)
         done = await driver.log.submit(request)
@@ -307,8 +337,7 @@ class Attention:
             await self._settle(
                 msgspec.structs.replace(chosen, outcome=Outcome.ABORTED, error="not needed")
             )
-        assert self._talk is not None
-        self._fold(await driver.store.read(thread, after=self._talk.head))
+        await self._catch_up()
         for run in begun_in(done):
             await driver.ensure(run)
 

@@ -86,7 +86,7 @@ def decide(
     if (known := _known(state, request)) is not None:
         return known
     if isinstance(request, MOVES) or getattr(request, "resume", False):
-        _refuse_if_stopped(switches)
+        refuse_if_stopped(switches)
     if isinstance(state, RunState):
         if expect is not None and state.relevant > expect and not isinstance(request, STOPS):
             raise Outdated(state.journal, expect, state.relevant)
@@ -134,7 +134,8 @@ def _known(state: State, request: Request) -> Known | None:
     return Known(position)
 
 
-def _refuse_if_stopped(switches: Iterable[Switch]) -> None:
+def refuse_if_stopped(switches: Iterable[Switch]) -> None:
+    """Raise ScopeStopped if an operator's switch is on."""
     for switch in switches:
         raise ScopeStopped(switch.scope, switch.by)
 
@@ -334,7 +335,7 @@ def claim(
 ) -> tuple[Event, ...]:
     """Take a run over. Empty when a living driver has it: then there is nothing to do."""
     check_driver_name(driver)
-    _refuse_if_stopped(switches)
+    refuse_if_stopped(switches)
     if state.driver and not (lease_gone or state.driver == driver):
         return ()
     claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver)

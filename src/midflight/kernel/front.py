@@ -49,8 +49,13 @@ def open_messages(talk: t.ThreadState) -> list[t.Message]:
 
 def is_spoken_to(talk: t.ThreadState, run: RunState) -> bool:
     """Whether a run that waits for a person has messages to look at meanwhile."""
-    waits = run.phase is Phase.WAITING and run.converses
+    waits = run.phase is Phase.WAITING and is_host(talk, run)
     return waits and talk.front == run.journal and bool(open_messages(talk))
+
+
+def is_host(talk: t.ThreadState, run: RunState) -> bool:
+    """Whether a run is one of the agent that answers in the thread."""
+    return talk.host is not None and talk.host.agent == run.agent
 
 
 def readable(talk: t.ThreadState, run: str, *, converses: bool) -> tuple[int, ...]:

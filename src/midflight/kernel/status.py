@@ -49,10 +49,13 @@ def _line(state: RunState, now: float) -> str:
             return str(state.phase)
 
 
-def answer(state: RunState, now: float) -> str:
-    """What a message to this run is answered with: how it stands, and who will read it."""
+def answer(state: RunState, now: float, *, hosted: bool) -> str:
+    """What a message to this run is answered with: how it stands, and whether anybody reads it.
+
+    Where an agent converses (``hosted``) somebody always does.
+    """
     line = status(state, now)
-    if not state.alive and not state.converses:
+    if not (state.alive or hosted):
         return f"{line}; nobody reads this until a run is started here"
     if Cause.USER in state.holds:
         return f"{line}; your message is kept until you resume"
