@@ -163,7 +163,8 @@ class Run(Protocol):
     async def inbox(self) -> list[Message]:
         """Messages that nobody has read yet; from here on they are read.
 
-        An agent that converses gets those that were chosen for the work it is doing.
+        An agent that converses gets those that were chosen for the work it is doing. A background
+        run that has ended reports here too, in the role ``background``.
         """
 
     async def earlier(self) -> list[Spoken]:

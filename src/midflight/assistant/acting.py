@@ -9,10 +9,10 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midflight.agent.context import SKIPPED
-from midflight.agent.profile import Profile
-from midflight.agent.recovery import Skip, retry_step
-from midflight.agent.words import as_text, short
+from midflight.assistant.context import SKIPPED
+from midflight.assistant.profile import Profile
+from midflight.assistant.recovery import Skip, retry_step
+from midflight.assistant.words import as_text, short
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.models.base import ToolCall
 from midflight.run import Redirected, Run
@@ -113,7 +113,7 @@ def title(called: Tool, arguments: dict[str, Any]) -> str:
     return f"{name}: {short(first)}" if first else name
 
 
-@tool(effect="read", name="midflight.agent.refuse")
+@tool(effect="read", name="midflight.assistant.refuse")
 async def refuse(why: str) -> NoReturn:
     """A call that cannot be made fails as a step, where people see it."""
     raise InvalidRequest(why)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from midflight.agent.acting import act
-from midflight.agent.context import Conversation
-from midflight.agent.policy import Policy
-from midflight.agent.profile import Profile, Profiles
-from midflight.agent.recovery import retry_thinking
-from midflight.agent.thinking import Thought, thinking
+from midflight.assistant.acting import act
+from midflight.assistant.context import Conversation
+from midflight.assistant.policy import Policy
+from midflight.assistant.profile import Profile, Profiles
+from midflight.assistant.recovery import retry_thinking
+from midflight.assistant.thinking import Thought, thinking
 from midflight.errors import StepFailed
 from midflight.run import Redirected, Run
 

@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midflight.agent.context import KEEP, RESULT_MAX, Conversation
-from midflight.agent.policy import Open
-from midflight.agent.profile import Profile
+from midflight.assistant.context import KEEP, RESULT_MAX, Conversation
+from midflight.assistant.policy import Open
+from midflight.assistant.profile import Profile
 from midflight.conversation import Message, Spoken
 from midflight.models.base import Reply, Spent, ToolCall, Turn, check_pairing
 from midflight.models.scripted import ScriptedModel

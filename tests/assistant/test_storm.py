@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.desk import Office, until
-from midflight.agent import Profile, assistant
+from assistant.desk import Office, until
+from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.errors import Refused

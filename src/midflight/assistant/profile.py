@@ -7,14 +7,14 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from midflight.agent.policy import Open, Policy
+from midflight.assistant.policy import Open, Policy
 from midflight.errors import InvalidRequest
 from midflight.models.base import Model, ToolSpec
 from midflight.tools.base import Tool
 from midflight.tools.specs import named, spec
 
 if TYPE_CHECKING:
-    from midflight.agent.actions import Action
+    from midflight.assistant.actions import Action
 
 SYSTEM = (
     "You work for the people in this conversation, step by step, with the tools you are given. "
@@ -39,7 +39,7 @@ class Profile:
         max_tokens: int = 4096,
         context_tokens: int = 100_000,
     ) -> None:
-        from midflight.agent.actions import ACTIONS
+        from midflight.assistant.actions import ACTIONS
 
         self.name = name
         self.model = model

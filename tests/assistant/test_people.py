@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.conftest import Open
-from agent.desk import Office, clerk, last, until
-from midflight.agent import Profile, Rules, assistant
+from assistant.conftest import Open
+from assistant.desk import Office, clerk, last, until
+from midflight.assistant import Profile, Rules, assistant
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Limits, Who

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from midflight.agent.thinking import pay
-from midflight.agent.words import cut, quoted, short
+from midflight.assistant.thinking import pay
+from midflight.assistant.words import cut, quoted, short
 from midflight.conversation import Choice, TriageView
 from midflight.models.base import Model, Prompt, ToolSpec, Turn, complete
 

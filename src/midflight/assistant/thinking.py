@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from midflight.agent.policy import Open, Policy, Verdict
+from midflight.assistant.policy import Open, Policy, Verdict
 from midflight.kernel.record import Usage
 from midflight.models.base import Model, Prompt, Reply, Spent, TextDelta
 from midflight.tools.base import Tool, declared

@@ -3,10 +3,10 @@
 Built only on the public API: whatever it can do, an agent of your own can.
 """
 
-from midflight.agent.actions import Action, action
-from midflight.agent.assistant import LIMITS, assistant
-from midflight.agent.policy import Policy, Rules, Verdict
-from midflight.agent.profile import SYSTEM, Profile, Profiles
+from midflight.assistant.actions import Action, action
+from midflight.assistant.declare import LIMITS, assistant
+from midflight.assistant.policy import Policy, Rules, Verdict
+from midflight.assistant.profile import SYSTEM, Profile, Profiles
 
 __all__ = [
     "LIMITS",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midflight.agent import aside
-from midflight.agent.actions import delegating
-from midflight.agent.loop import work
-from midflight.agent.profile import Profile, Profiles
-from midflight.agent.triage import choose
+from midflight.assistant import aside
+from midflight.assistant.actions import delegating
+from midflight.assistant.loop import work
+from midflight.assistant.profile import Profile, Profiles
+from midflight.assistant.triage import choose
 from midflight.conversation import Choice, TriageView
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import anyio
 
-from midflight.agent import Profile, assistant
-from midflight.agent.policy import Policy
+from midflight.assistant import Profile, assistant
+from midflight.assistant.policy import Policy
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, say
 from midflight.run import Agent

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.conftest import Open
-from agent.desk import Office, clerk, last, until
+from assistant.conftest import Open
+from assistant.desk import Office, clerk, last, until
 from midflight.errors import ModelBroken, ModelBusy, ModelRefused
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
@@ -222,7 +222,7 @@ async def test_a_model_that_refuses_is_asked_about_at_once(driving: Open) -> Non
 
 
 async def test_a_result_of_5_mb_is_kept_whole_and_shown_in_part(driving: Open) -> None:
-    from midflight.agent import Profile, assistant
+    from midflight.assistant import Profile, assistant
     from midflight.models.scripted import ScriptedModel
     from midflight.tools.base import tool
 
@@ -242,6 +242,6 @@ async def test_a_result_of_5_mb_is_kept_whole_and_shown_in_part(driving: Open) -
 
 
 def test_the_loop_fits_two_screens() -> None:
-    import midflight.agent.loop as loop
+    import midflight.assistant.loop as loop
 
     assert len(Path(loop.__file__).read_text(encoding="utf-8").splitlines()) <= 150

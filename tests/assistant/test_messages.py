@@ -9,8 +9,8 @@ import anyio
 import msgspec
 import pytest
 
-from agent.conftest import Open
-from agent.desk import Office, clerk, last, until
+from assistant.conftest import Open
+from assistant.desk import Office, clerk, last, until
 from midflight.control import Control
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who

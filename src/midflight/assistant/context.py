@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from midflight.agent.profile import Profile
-from midflight.agent.words import cut, quoted
+from midflight.assistant.profile import Profile
+from midflight.assistant.words import cut, quoted
 from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.models.base import Prompt, Reply, ToolCall, Turn
 

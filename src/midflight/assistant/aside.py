@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from midflight.agent.thinking import Thought, thinking
-from midflight.agent.words import short
+from midflight.assistant.thinking import Thought, thinking
+from midflight.assistant.words import short
 from midflight.models.base import Model, Prompt, Turn
 from midflight.run import Run
 
