@@ -47,7 +47,7 @@ bench-interrupt: $(INSTALLED)  ## measure how soon a stop is heard, and what ste
 	@PYTHONPATH=tests $(BIN)/python bench/interrupt.py
 
 bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a message answered for
-	@PYTHONPATH=tests $(BIN)/python bench/assistant.py
+	@PYTHONPATH=tests $(BIN)/python bench/talking.py
 
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py
