@@ -57,15 +57,15 @@ TALK_MUTANTS = (
     Mutant(
         "talk: nobody is asked while a person holds the run",
         EXECUTOR + "triage.py",
-        "        return moves and ours and in_front\n",
-        "        return ours and in_front\n",
+        "        return moves and ours\n",
+        "        return ours\n",
         (CHAT + "a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume",),
     ),
     Mutant(
         "talk: only the run in front looks at messages",
         EXECUTOR + "triage.py",
-        "        return moves and ours and in_front\n",
-        "        return moves and ours\n",
+        "        return talk is not None and in_front and bool(front.open_messages(talk))\n",
+        "        return talk is not None and bool(front.open_messages(talk))\n",
         (SWITCHING + "a_run_that_is_started_beside_leaves_messages_to_the_front",),
     ),
     Mutant(
