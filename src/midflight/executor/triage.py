@@ -96,6 +96,7 @@ class Attention:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._talk: ThreadState | None = None
+        self._arriving = driver.agent.converses  # and has not seen the thread yet
         self._call: Call | None = None
         self._choosing = False
         self._heard = 0
@@ -103,8 +104,8 @@ class Attention:
 
     @property
     def busy(self) -> bool:
-        """Whether there are messages to be looked at, or they are being looked at."""
-        return self._choosing or self._due()
+        """Whether there are messages to be looked at, or may be, or they are being looked at."""
+        return self._arriving or self._choosing or self._due()
 
     @property
     def has_messages(self) -> bool:
@@ -139,6 +140,8 @@ class Attention:
             talk = await self._patiently(lambda: driver.store.load(thread))
         except JournalNotFound:
             return
+        finally:
+            self._arriving = False
         assert isinstance(talk, ThreadState)
         self._talk = talk
         if talk.host is None and talk.front == driver.run:
