@@ -78,8 +78,8 @@ TALK_MUTANTS = (
     Mutant(
         "talk: messages for a parked run wait for it",
         KERNEL + "front.py",
-        "        return tuple(m.position for m in chosen if m.run == run)\n",
-        "        return tuple(m.position for m in chosen)\n",
+        "*(m.position for m in chosen if m.run == run)",
+        "*(m.position for m in chosen)",
         (SWITCHING + "messages_for_a_parked_run_wait_for_it_and_not_for_who_is_in_front",),
     ),
     Mutant(

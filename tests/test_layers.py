@@ -12,12 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 sys.path.insert(0, str(ROOT / "scripts"))
 try:
-    from layers import MUTANTS as JOURNAL
-    from layers_talk import TALK_MUTANTS
+    from layers_all import MUTANTS
 finally:
     sys.path.remove(str(ROOT / "scripts"))
-
-MUTANTS = (*JOURNAL, *TALK_MUTANTS)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.layer)

@@ -18,6 +18,9 @@ SWITCH: Final = "switch"
 DEFER: Final = "defer"
 ACTIONS: Final = (INCORPORATE, SWITCH, DEFER)
 
+BACKGROUND: Final = "background"
+"""The role of a background run that reports to the one which began it."""
+
 TRIAGE_AFTER_S: Final = 0.4  # people send a thought in three messages: wait for the third
 
 

@@ -163,7 +163,8 @@ class Run(Protocol):
     async def inbox(self) -> list[Message]:
         """Messages that nobody has read yet; from here on they are read.
 
-        An agent that converses gets those that were chosen for the work it is doing.
+        An agent that converses gets those that were chosen for the work it is doing. A background
+        run that has ended reports here too, in the role ``background``.
         """
 
     async def earlier(self) -> list[Spoken]:
@@ -220,6 +221,7 @@ class Agent(Struct, frozen=True):
     triage: Triage | None = None
     aside: AgentFunction | None = None
     triage_after: float = TRIAGE_AFTER_S
+    helpers: tuple[Agent, ...] = ()
 
     def answering_asides(self) -> Agent | None:
         """The agent whose runs answer side questions, if there is one."""
@@ -238,6 +240,7 @@ def agent(
     triage: Triage | None = None,
     aside: AgentFunction | None = None,
     triage_after: float = TRIAGE_AFTER_S,
+    helpers: Sequence[Agent] = (),
 ) -> Callable[[AgentFunction], Agent]:
     """Declare an agent: ``@agent()`` above an ``async def`` that takes a ``Run``.
 
@@ -247,7 +250,8 @@ def agent(
     An agent that ``converses`` answers in its thread: a message while it works is looked at within
     seconds by ``triage`` (by plain words, if there is none), and one after its end begins its next
     run. ``triage_after`` is how long a triage waits for more messages. ``aside`` answers side
-    questions, in a run of its own beside the work.
+    questions, in a run of its own beside the work. ``helpers`` are agents that it spawns by name:
+    whoever can drive it can drive them.
     """
     if mode not in {"immediate", "boundary"}:
         raise InvalidRequest(f"mode {mode!r} is neither 'immediate' nor 'boundary'.")
@@ -268,6 +272,7 @@ def agent(
             triage,
             aside,
             triage_after,
+            tuple(helpers),
         )
 
     return declare

@@ -53,7 +53,7 @@ class LocalEngine:
         ids: Ids,
         sweep_s: float,
     ) -> None:
-        declared = list(agents)
+        declared = [each for agent in agents for each in (agent, *agent.helpers)]
         beside = [aside for agent in declared if (aside := agent.answering_asides()) is not None]
         self.agents = {agent.name: agent for agent in [*declared, *beside]}
         self.name = f"local-{ids()}"

@@ -174,7 +174,7 @@ def _last_words(run: RunState, talk: ThreadState, ended: e.RunFinished) -> Said 
     beside = talk.front not in {"", run.journal}
     if not (run.parent or beside):
         return None
-    return Said(run=run.journal, text=_report(run.brief, ended), kind="report")
+    return Said(run=run.journal, text=_report(run.brief, ended), kind="report", to=run.parent)
 
 
 def _report(brief: str, ended: e.RunFinished) -> str:

@@ -334,7 +334,7 @@ class Replay:
             return
         self._doubts.pop(step, None)
         thought = done and begun.event.effect is Effect.MODEL  # no two are the same
-        if event.outcome is not Outcome.NOT_STARTED and not thought:
+        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not thought:
             self._note_call(event, step, not done)
         if done:
             self.records[step] = record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from midflight.conversation import Message, Spoken
+from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.kernel import events as e
 from midflight.kernel.front import readable
 from midflight.kernel.record import Recorded
@@ -84,6 +84,10 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
                 who = event.who
                 found[record.position] = Message(
                     record.position, event.text, who.by, str(who.role), record.at
+                )
+            if isinstance(event, Said) and record.position in taken.messages:
+                found[record.position] = Message(
+                    record.position, event.text, event.run, BACKGROUND, record.at
                 )
             in_time = record.position <= taken.upto
             if isinstance(event, MessageEdited) and in_time and event.message in found:

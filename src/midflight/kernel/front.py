@@ -59,17 +59,19 @@ def is_host(talk: t.ThreadState, run: RunState) -> bool:
 
 
 def readable(talk: t.ThreadState, run: str, *, converses: bool) -> tuple[int, ...]:
-    """The unread messages that a run is given.
+    """The unread messages that a run is given, and what its background runs report to it.
 
     To one that converses, those that were chosen for it. Others read what comes, unless the thread
     is somebody else's.
     """
+    reports = [position for position, to in talk.reports.items() if to == run]
     if converses:
         chosen = (m for m in talk.unread.values() if m.choice == "incorporate")
-        return tuple(m.position for m in chosen if m.run == run)
+        return tuple(sorted([*reports, *(m.position for m in chosen if m.run == run)]))
     elsewhere = talk.host is not None and talk.front not in {"", run}
     takes = {run} if elsewhere else {"", run}
-    return tuple(m.position for m in talk.unread.values() if m.run in takes)
+    mine = (m.position for m in talk.unread.values() if m.run in takes)
+    return tuple(sorted([*reports, *mine]))
 
 
 # ── beginning, parking, coming back ──────────────────────────────────────────────────────────

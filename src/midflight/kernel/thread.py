@@ -70,12 +70,13 @@ class AsideAsked(Request, frozen=True, kw_only=True, tag="aside.asked"):
 
 
 class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
-    """The agent speaks in the thread."""
+    """The agent speaks in the thread; a background run also ``to`` the run that began it."""
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     run: str
     text: str
     kind: str = "text"
+    to: str = ""
 
 
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):
@@ -191,6 +192,7 @@ class ThreadState:
     host: Host | None = None
     opaque: bool = False
     unread: dict[int, Message] = field(default_factory=dict)
+    reports: dict[int, str] = field(default_factory=dict)  # to whom, until they are read
     read: dict[int, Message] = field(default_factory=dict)  # the last of them
     last_said: str = ""
     messages: int = 0
@@ -295,6 +297,12 @@ def advance(s: ThreadState, event: Event, record: Recorded) -> None:  # noqa: C9
         case MessagesTaken():
             taken = event.messages or [p for p in s.unread if p <= event.upto]
             _read(s, taken, event.run)
+            for report in event.messages:
+                s.reports.pop(report, None)
+        case Said(to=to) if to:
+            s.reports[at] = to
+            while len(s.reports) > READ_KEPT:  # who has ended reads none
+                del s.reports[next(iter(s.reports))]
         case TodoAdded():
             about = (event.kind, event.text, event.run, event.message, event.note, event.until)
             s.todos[at] = Todo(at, *about)
