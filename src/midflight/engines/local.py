@@ -140,11 +140,11 @@ class LocalEngine:
         for run in self._stumbled - self._driving.keys():
             self._stumbled.discard(run)
             await self.ensure(run)
-        await self._look_after_threads([row for row in due if row.kind == "thread"])
         for row in due:
             held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
             if row.agent in self.agents and not held:
                 await self.ensure(row.journal)
+        await self._look_after_threads([row for row in due if row.kind == "thread"])
 
     async def _look_after_threads(self, rows: list[Row]) -> None:
         """Those where something waits: a crash or a kill may have left the front free.

@@ -216,7 +216,8 @@ async def evict(driver: Driver) -> None:
 
     def released(state: RunState) -> list[Event]:
         rests = state.phase in {Phase.PAUSED, Phase.WAITING}
-        if driver.lost or not rests or (state.wants_driver and not driver.draining):
+        wanted = state.wants_driver or (state.phase is Phase.WAITING and driver.triage.has_messages)
+        if driver.lost or not rests or (wanted and not driver.draining):
             return []
         return [e.DriverReleased(epoch=driver.epoch, why="rests")]
 
