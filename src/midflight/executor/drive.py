@@ -216,7 +216,8 @@ class Driver:
 
     def look_again(self) -> None:
         """Take in what was published here already, without an await."""
-        self.log.absorb(self._watch.ready())
+        for record in self._watch.ready():
+            self._take_in(record)
 
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
