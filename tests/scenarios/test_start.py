@@ -18,6 +18,7 @@ from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Append, Committed, Query
 from midflight.stores.memory import MemoryStore
+from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +80,7 @@ async def test_a_cancel_between_the_record_of_a_start_and_its_first_line_prevent
 
 
 async def test_a_pause_just_before_a_start_is_written_lets_it_begin_after_the_resume(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage, store = Stage("start-before"), LastMoment()
     make = stage.writer()
@@ -103,6 +104,7 @@ async def test_a_pause_just_before_a_start_is_written_lets_it_begin_after_the_re
 
         assert (await control.ended(run)).phase is Phase.DONE
     assert stage.begun == ["a"]
+    assert failed_drivers(caplog) == []  # it has not even asked for what the table refuses
 
 
 async def test_a_driver_that_is_not_sure_of_its_lease_starts_nothing_until_it_is(

@@ -277,8 +277,7 @@ class Step:
         if not written:
             return None
         position = written[-1].position
-        driver.look_again()  # no await from here to the tool's first line
-        if not driver.may_start(self.course):
+        if not driver.may_start(self.course):  # no await from here to the tool's first line
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
