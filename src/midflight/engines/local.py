@@ -30,6 +30,7 @@ from midflight.kernel.state import RunState
 from midflight.run import Agent
 from midflight.stores.base import PAGE, Draft, Lease, Row, Store, Submit, View
 from midflight.stores.hub import owned_tasks
+from midflight.tools.supervised import outlived
 
 SWEEP_S: Final = 2.0
 DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does
@@ -88,7 +89,7 @@ class LocalEngine:
                 engine._tasks = tasks
                 tasks.start_soon(engine._keep_sweeping)
                 try:
-                    with block:
+                    with block, outlived(lease.lock):
                         yield engine
                 finally:
                     await engine._drain(drain_s)

@@ -9,13 +9,16 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 from msgspec import Raw
 
 from midflight.errors import StepFailed
 from midflight.executor import values
 from midflight.executor.backoff import back_off, tries_left
 from midflight.executor.calls import Aborted, Call, Raised, Returned
+from midflight.executor.caps import give_notice
 from midflight.executor.logbook import Choose
+from midflight.executor.lost import may_act_for
 from midflight.executor.replay import Begun
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
@@ -27,6 +30,7 @@ from midflight.tools.secret import from_stored, hide
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
+STILL_AT_IT: Final = "The worker that began it was lost and may still be at it."
 CHOICES: Final = {
     "happened": "It did happen",
     "again": "It did not: try again",
@@ -91,6 +95,8 @@ async def _check(step: Step, begun: Begun) -> Any:
             case Returned(value=Done() | Unclear() as answer):
                 return answer
             case Returned(value=NotDone()) | Raised(error=NotDone()):
+                if await _has_waited(step, begun.position):
+                    continue  # it may have happened meanwhile
                 return NotDone()
             case Raised(error=error):
                 return Unclear(f"its check failed: {values.words(error)}")
@@ -98,6 +104,19 @@ async def _check(step: Step, begun: Begun) -> Any:
                 return Unclear("its check gave no answer")
             case Aborted():
                 continue
+
+
+async def _has_waited(step: Step, attempt: int) -> bool:
+    """Whether a lost worker had to be given time, in which it may still have done it."""
+    driver = step.driver
+    left = may_act_for(driver, driver.log.state.effects[attempt])
+    if not left:
+        return False
+    words = f"{step.noun}: {STILL_AT_IT} It is looked up again in {left:.0f} s."
+    await give_notice(driver, f"lost:{attempt}", words)
+    with anyio.move_on_after(left):
+        await driver.log.until(lambda: not driver.may_start(step.course))
+    return True
 
 
 def _as_read(check: Any) -> Tool:
@@ -109,6 +128,8 @@ def _as_read(check: Any) -> Tool:
 async def _ask_person(step: Step, attempt: int, why: str) -> Any:
     why = hide(why)
     message = f"It is not known whether this happened: {step.noun}. {why}".strip()
+    if may_act_for(step.driver, step.driver.log.state.effects[attempt]):
+        message = f"{message.rstrip('.')}. {STILL_AT_IT}"
     answer = await step.ask(f"doubt:{attempt}", "doubt", message, choice_of(CHOICES), about=attempt)
     choice = values.decode(answer.payload) if answer.by else "fail"
     match choice:

@@ -18,6 +18,7 @@ from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.children import undo_child
 from midflight.executor.left import changed_since, performed
+from midflight.executor.lost import may_act_for
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event
@@ -76,7 +77,8 @@ async def _look_into_doubts(driver: Driver) -> None:
             continue
         told = Call(_as_tool(tool.check), (performed(driver, effect.position, None),), {})
         outcome, result = _finding(await _run(driver, told, effect))
-        if outcome is not Outcome.UNKNOWN:
+        early = outcome is Outcome.NOT_DONE and may_act_for(driver, effect) > 0
+        if outcome is not Outcome.UNKNOWN and not early:
             learned = e.LateOutcome(
                 epoch=driver.epoch,
                 attempt=effect.position,
