@@ -17,9 +17,10 @@ import anyio
 from msgspec import Struct
 
 from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
+from midflight.kernel.record import Usage
 from midflight.tools.base import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
-from midflight.tools.progress import Sink, listening, stop_listening
+from midflight.tools.progress import Ear, listening, stop_listening
 
 GRACE_S: Final = 2.0
 AGAIN_S: Final = 0.1
@@ -52,21 +53,30 @@ class Raised(Struct, frozen=True):
 Ending = Aborted | Returned | Raised
 
 
-def _nobody(_text: str) -> None:
-    """Nobody listens to what an undo or a check says."""
+class Nobody:
+    """Listens to what an undo or a check says."""
+
+    def hear(self, text: str) -> None:
+        """It is for nobody."""
+
+    def pay(self, usage: Usage) -> None:
+        """It is on the house."""
+
+
+NOBODY: Final = Nobody()
 
 
 class Call:
     """A tool being called. Owned by the step that makes it."""
 
     def __init__(
-        self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], sink: Sink = _nobody
+        self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], ear: Ear = NOBODY
     ) -> None:
         self.tool = tool
         self.stubborn = False
         self._args = args
         self._kwargs = kwargs
-        self._sink = sink
+        self._ear = ear
         self._why = ""
         self._task: asyncio.Task[Any] | None = None
         self._over: anyio.Event | None = None  # made by who waits for it
@@ -87,7 +97,7 @@ class Call:
         self._task = asyncio.current_task()
         assert self._task is not None
         cancels = self._task.cancelling()
-        mark, listens = in_step.set(True), listening(self._sink)
+        mark, listens = in_step.set(True), listening(self._ear)
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:

@@ -12,7 +12,7 @@ import anyio
 
 from midflight.executor.caps import give_notice
 from midflight.kernel import events as e
-from midflight.tools.progress import Sink
+from midflight.kernel.record import Usage
 from midflight.tools.secret import beginning_of_one, hide
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
+NOTHING: Final = Usage()
 CUT: Final = "\n[… the rest was not kept …]\n"
 
 
@@ -34,16 +35,18 @@ class Speech:
         self._said = 0
         self._attempts = 0  # by this driver; a read has no record of its own for each
         self._keeping = False
+        self.usage = NOTHING
         self._home = threading.get_ident()
         self._loop = asyncio.get_running_loop()
 
-    def begin(self) -> Sink:
+    def begin(self) -> Speech:
         """A new attempt speaks from the beginning."""
+        self.usage = NOTHING
         self._pending.clear()
         self._offset, self._said, self._spoke_at = 0, 0, self._loop.time()
         self._attempts += 1
         self._step.driver.silence.watch(self)
-        return self._hear
+        return self
 
     def end(self) -> None:
         """The attempt is over, and may be silent."""
@@ -61,7 +64,15 @@ class Speech:
         text = f"{step.name} has shown no progress for {stall:g} s"
         step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
 
-    def _hear(self, text: str) -> None:
+    def pay(self, usage: Usage) -> None:
+        """What the attempt has spent. One unknown price makes its sum unknown."""
+        before = self.usage
+        priced = usage.usd is not None and (before.usd is not None or not before.tokens)
+        usd = (before.usd or 0.0) + usage.usd if priced and usage.usd is not None else None
+        self.usage = Usage(tokens=before.tokens + usage.tokens, usd=usd)
+
+    def hear(self, text: str) -> None:
+        """What the attempt says, perhaps in a thread."""
         if threading.get_ident() == self._home:
             self._take(text)
         else:
