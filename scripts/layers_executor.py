@@ -137,8 +137,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: an undo that was cut off is done again",
         EXECUTOR + "moves.py",
-        'why="worker lost", final=False',
-        'why="worker lost", final=True',
+        "why=WORKER_LOST, final=False",
+        "why=WORKER_LOST, final=True",
         ("tests/scenarios/test_crash.py",),
     ),
     Mutant(
