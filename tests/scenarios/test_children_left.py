@@ -87,6 +87,37 @@ async def test_a_child_that_was_purged_does_not_keep_its_parent_from_being_cance
         assert (line.word, line.why) == expected
 
 
+async def test_a_parent_that_was_away_learns_that_its_child_has_ended_and_was_purged(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("purged-away")
+    look = stage.reader()
+    stage.gate("slow")
+
+    @agent("purged-away-leaf")
+    async def leaf(run: Run) -> object:
+        return await run.step("Read", look, "slow")
+
+    @agent("purged-away")
+    async def top(run: Run) -> str:
+        try:
+            await (await run.spawn(leaf, "read")).result()
+        except StepFailed as failed:
+            return str(failed)
+        return ""
+
+    async with crashing(top, leaf) as control:
+        run = await control.start(top, "work")
+        await stage.until_begun("slow")
+        child = await child_of(control, run)
+    stage.gate("slow").set()
+    async with driving(leaf) as control:
+        await control.ended(child)
+        assert (await control.store.purge(time.time() + 60)).runs == 1  # noqa: TID251 - the store's
+    async with driving(top) as control:
+        assert "its journal was purged" in await control.result(run)
+
+
 async def test_a_child_that_is_killed_is_reported_by_its_parent(driving: Open) -> None:
     stage = Stage("killed-child")
     look = stage.reader()

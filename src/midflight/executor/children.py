@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
+WAS_PURGED: Final = "its journal was purged, and with it what it did"
 REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
 
 
@@ -70,7 +71,10 @@ class Child:
             driver.waiting.pop(call, None)
         driver.raise_if_told(course)
         driver.replay.learn(ends[self.id][0])
-        state = await _load(driver, self.id)
+        try:
+            state = await _load(driver, self.id)
+        except JournalNotFound:
+            raise StepFailed(f"background run {self.id}", WAS_PURGED) from None
         if self.outcome != "done":
             raise StepFailed(f"background run {self.id}", state.error or self.outcome)
         (last,) = await driver.store.read(self.id, after=state.finished - 1, limit=1)
@@ -154,11 +158,17 @@ async def _adopt(driver: Driver, child: str) -> None:
 async def look_after(driver: Driver) -> None:
     """At the start of driving: children that have ended since, and those to be waited for."""
     for child, outcome in list(driver.log.state.children.items()):
-        if not outcome:
+        if outcome:
+            continue
+        try:
             row = await driver.store.row(child)
-            driver.watch_child(child, row.head)
-            if row.phase in ENDS:
-                await settle(driver, child)
+        except JournalNotFound:  # it has ended while nobody looked, long ago
+            purged = e.ChildSettled(epoch=driver.epoch, child=child, outcome="purged")
+            await driver.log.settle(purged)
+            continue
+        driver.watch_child(child, row.head)
+        if row.phase in ENDS:
+            await settle(driver, child)
 
 
 async def settle(driver: Driver, child: str) -> None:
@@ -257,7 +267,7 @@ async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
     except TimeoutError:
         return False, f"it did not end within {UNDO_S:g} s"
     except JournalNotFound:
-        return False, "its journal was purged, and with it what it did"
+        return False, WAS_PURGED
     left = [
         line.text
         for line in receipt(state).lines
