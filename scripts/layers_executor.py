@@ -20,7 +20,7 @@ EXECUTOR_MUTANTS = (
         EXECUTOR + "cancel.py",
         "    await compensate(driver)\n",
         "",
-        ("tests/scenarios/test_torture.py",),
+        ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(
         "executor: a cancel aborts effects too",
