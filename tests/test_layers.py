@@ -12,13 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 sys.path.insert(0, str(ROOT / "scripts"))
 try:
-    from layers import MUTANTS as JOURNAL
-    from layers_executor import EXECUTOR_MUTANTS
+    from layers_all import MUTANTS
 finally:
     sys.path.remove(str(ROOT / "scripts"))
-
-
-MUTANTS = (*JOURNAL, *EXECUTOR_MUTANTS)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.layer)
