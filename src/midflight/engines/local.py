@@ -33,6 +33,7 @@ from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import PAGE, Draft, Lease, Row, Store, Submit, View
 from midflight.stores.hub import owned_tasks
+from midflight.tools.supervised import outlived
 
 SWEEP_S: Final = 2.0
 LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often at least
@@ -96,7 +97,7 @@ class LocalEngine:
                 engine._tasks = tasks
                 tasks.start_soon(engine._keep_sweeping)
                 try:
-                    with block:
+                    with block, outlived(lease.lock):
                         yield engine
                 finally:
                     await engine._drain(drain_s)

@@ -225,10 +225,6 @@ class Driver:
             self._expecting -= 1
             self.log.stir()
 
-    def look_again(self) -> None:
-        """Take in what was published here already, without an await."""
-        self.log.absorb(self._watch.ready())
-
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
         return Raw(await self.store.blob(record.blob.hash)) if record.blob else record.result

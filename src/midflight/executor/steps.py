@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec import Raw
 
-from midflight.errors import CorruptEntry, IllegalEvent, NotPlainData, StepFailed
+from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.executor import doubt, values
 from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
@@ -203,7 +203,7 @@ class Step:
                 await self.driver.log.settle(e.UsageSpent(epoch=self.driver.epoch, usage=spent))
             match ending:
                 case Returned(value=value):
-                    return await self.record(*self._encoded(value))
+                    return await self.record(*values.storable(self.name, value))
                 case Raised(error=error) if tries_left(self, error) <= 0:
                     await self.speech.keep()
                     return await self.record(NULL, values.words(error))
@@ -236,13 +236,6 @@ class Step:
         if error:
             raise StepFailed(self.name, error)
         return result
-
-    def _encoded(self, value: Any) -> tuple[Raw, str]:
-        """What it returned; or, if that cannot be stored, why. It happened all the same."""
-        try:
-            return values.encode_result(self.name, value), ""
-        except NotPlainData as error:
-            return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────
 
@@ -286,8 +279,7 @@ class Step:
         if not written:
             return None
         position = written[-1].position
-        driver.look_again()  # no await from here to the tool's first line
-        if not driver.may_start(self.course):
+        if not driver.may_start(self.course):  # no await from here to the tool's first line
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
@@ -333,6 +325,7 @@ class Step:
                 undoable=tool.undo is not None,
                 irreversible=tool.irreversible,
                 release_always=tool.release_always,
+                in_thread=tool.runs == "thread",
                 reserved=self.reserved,
             ),
         ]
@@ -342,7 +335,7 @@ class Step:
         touches = self.tool.effect.touches_world
         match ending:
             case Returned(value=value):
-                return Outcome.DONE, *self._encoded(value)
+                return Outcome.DONE, *values.storable(self.name, value)
             case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
             case Raised(error=error, began=False) if touches:
@@ -415,6 +408,7 @@ class Step:
         *,
         about: int = 0,
         replaces: str = "",
+        expires_at: float | None = None,
     ) -> Answered:
         """Open a question of this step, or find it again, and wait for its answer."""
         self.asking = True
@@ -428,6 +422,7 @@ class Step:
                     schema=schema,
                     about=about,
                     replaces=replaces,
+                    expires_at=expires_at,
                     course=self.course,
                 )
             await self.driver.questions.withdraw(step)

@@ -271,8 +271,7 @@ class Attention:
             return None
         attempt, purse = written[-1].position, Purse()
         declared = Tool(name=TRIAGE, function=triage, effect=Effect.MODEL, timeout=TRIAGE_S)
-        driver.look_again()
-        if not self._may():
+        if not self._may():  # no await from here to the first line of the call
             await self._settle(Chosen(attempt, outcome=Outcome.NOT_STARTED))
             return None
         self._call = Call(declared, (view,), {}, purse)
