@@ -1,6 +1,6 @@
 """An assistant with real tools that you can talk to while it works. Offline: the demo model.
 
-With a key of your own: ``python examples/assistant.py anthropic:MODEL`` (or ``openai:MODEL``).
+With a key of your own: ``python examples/assisted.py anthropic:MODEL`` (or ``openai:MODEL``).
 """
 
 from __future__ import annotations
