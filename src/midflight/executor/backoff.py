@@ -37,6 +37,8 @@ def back_off(step: Step, state: RunState) -> list[Event]:
 
 async def wait_out(step: Step) -> None:
     """What is left of a back-off, also of one that began before a crash or an eviction."""
+    if not step.driver.log.state.timers:
+        return
     driver, timer = step.driver, _timer(step)
 
     def cleared(state: RunState) -> list[Event]:

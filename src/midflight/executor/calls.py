@@ -17,6 +17,7 @@ import anyio
 from msgspec import Struct
 
 from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
+from midflight.executor.alarms import Alarms
 from midflight.tools.base import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
 from midflight.tools.progress import Sink, listening, stop_listening
@@ -52,6 +53,10 @@ class Raised(Struct, frozen=True):
 Ending = Aborted | Returned | Raised
 
 
+def _door(tool: Tool) -> threading.Lock | None:
+    return threading.Lock() if tool.runs == "thread" else None
+
+
 def _nobody(_text: str) -> None:
     """Nobody listens to what an undo or a check says."""
 
@@ -59,18 +64,30 @@ def _nobody(_text: str) -> None:
 class Call:
     """A tool being called. Owned by the step that makes it."""
 
+    __slots__ = (
+        "_alarms", "_args", "_door", "_kwargs", "_late", "_over", "_sink", "_task", "_why",
+        "stubborn", "tool",
+    )  # fmt: skip
+
     def __init__(
-        self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], sink: Sink = _nobody
+        self,
+        tool: Tool,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        alarms: Alarms,
+        sink: Sink = _nobody,
     ) -> None:
         self.tool = tool
         self.stubborn = False
         self._args = args
         self._kwargs = kwargs
+        self._alarms = alarms
         self._sink = sink
         self._why = ""
+        self._late = False
         self._task: asyncio.Task[Any] | None = None
         self._over: anyio.Event | None = None  # made by who waits for it
-        self._door = threading.Lock()  # taken by the tool's thread or by an abort, whoever is first
+        self._door = _door(tool)  # taken by the tool's thread or by an abort, whoever is first
 
     @property
     def running(self) -> bool:
@@ -80,7 +97,7 @@ class Call:
     @property
     def aborting(self) -> bool:
         """Whether we have begun to end it, or cannot."""
-        return bool(self._why) or (self.tool.runs == "thread" and self._door.locked())
+        return bool(self._why) or (self._door is not None and self._door.locked())
 
     async def run(self) -> Ending:
         """Call the tool and tell how it ended. Never raises what the tool raises."""
@@ -88,23 +105,26 @@ class Call:
         assert self._task is not None
         cancels = self._task.cancelling()
         mark, listens = in_step.set(True), listening(self._sink)
-        limit = asyncio.timeout(self._timeout)
+        if self._door is None:
+            self._alarms.set(self, self._alarms.loop.time() + self.tool.timeout)
         try:
-            async with limit:
-                return Returned(await self._invoke())
+            return Returned(await self._invoke())
         except (GeneratorExit, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
             if not self._why and being_ended():
                 raise  # somebody outside is ending *us*: never swallow it
-            return self._aborted(error) if self._why else Raised(error)
+            if self._why:
+                return self._aborted(error)
+            return Raised(self._timed_out() if self._late else error)
         except BaseException as error:  # noqa: BLE001 - the edge of a step: it is recorded
             if self._why and not isinstance(error, NotDone):
                 return self._aborted(error)
-            if isinstance(error, TimeoutError) and limit.expired():
-                return Raised(TimeoutError(f"no end within {self.tool.timeout:g} s"))
+            if isinstance(error, TimeoutError) and self._late:
+                return Raised(self._timed_out())
             return Raised(error, began=not self._was_refused(error))
         finally:
+            self._alarms.drop(self)
             stop_listening(listens)
             in_step.reset(mark)
             while self._task.cancelling() > cancels and not being_ended():
@@ -132,9 +152,13 @@ class Call:
             case _:
                 return Aborted(self._why)
 
-    @property
-    def _timeout(self) -> float | None:
-        return None if self.tool.runs == "thread" else self.tool.timeout
+    def ring(self, _now: float) -> None:
+        """It has taken too long: one cancel, which it may still make a result of."""
+        self._late = True
+        self._cancel()
+
+    def _timed_out(self) -> TimeoutError:
+        return TimeoutError(f"no end within {self.tool.timeout:g} s")
 
     async def _invoke(self) -> Any:
         function, args, kwargs = self.tool.function, self._args, self._kwargs
@@ -150,6 +174,7 @@ class Call:
                 return await function(*args, **kwargs)
 
     def _in_thread(self) -> Any:
+        assert self._door is not None
         if not self._door.acquire(blocking=False):
             raise NotDone  # aborted while it waited for its thread; nobody hears this
         return self.tool.function(*self._args, **self._kwargs)
@@ -163,7 +188,7 @@ class Call:
         """Tell it to end, at once and not in a turn of the loop. False where that cannot be."""
         if self._why or not self.running:
             return False
-        if self.tool.runs == "thread" and not self._door.acquire(blocking=False):
+        if self._door is not None and not self._door.acquire(blocking=False):
             return False  # a thread cannot be ended: it is in flight until it returns
         self._why = why
         self._cancel()

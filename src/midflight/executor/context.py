@@ -81,8 +81,9 @@ class RunContext:
         refuse_inside_a_step("run.step")
         await self._listen()
         driver, tool = self._driver, as_tool(function)
-        given = values.encode(name, "its arguments", {"args": list(args), "kwargs": kwargs})
-        what = self._what(key, f"{name}:{values.digest(bytes(given))}", is_reusable(tool))
+        given = values.encode(name, "its arguments", {"args": args, "kwargs": kwargs})
+        asked = values.digest(bytes(given))
+        what = self._what(key, f"{name}:{asked}", is_reusable(tool))
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
         record = driver.replay.given(identity) or await self._on_record(identity, name)
@@ -103,6 +104,7 @@ class RunContext:
             tool,
             call=(args, kwargs),
             given=given,
+            asked=asked,
             course=driver.heard,
             refreshing=outdated,
         )

@@ -85,7 +85,8 @@ async def _check(step: Step, begun: Begun) -> Any:
         await step.may_start()
         if step.tool.check is None:
             return Unclear("the tool cannot be asked whether it happened")
-        ending = await step.run_call(Call(_as_read(step.tool.check), (asked,), {}))
+        check = Call(_as_read(step.tool.check), (asked,), {}, step.driver.alarms)
+        ending = await step.run_call(check)
         step.resting = True
         match ending:
             case Returned(value=Done() | Unclear() as answer):

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from midflight.executor import children, moves, stale, values
+from midflight.executor.alarms import Alarms
 from midflight.executor.asking import Questions
 from midflight.executor.cancel import cancel
 from midflight.executor.forking import inherited
@@ -24,7 +25,6 @@ from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Record, Replay, Waiting
-from midflight.executor.speech import Silence
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -88,7 +88,7 @@ class Driver:
         self.ensure = ensure
         self.guards = Guards(self)
         self.questions = Questions(self)
-        self.silence = Silence()
+        self.alarms = Alarms()
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
@@ -271,7 +271,7 @@ class Driver:
                     else:
                         await self._until_something_happens()
                 self.function.abandon()
-                self.silence.close()
+                self.alarms.close()
                 tasks.cancel_scope.cancel()
 
     async def _read(self) -> None:

@@ -45,6 +45,12 @@ class NotWaitedFor(Exception):
 class Step:
     """A step that is being done."""
 
+    __slots__ = (
+        "_asking", "_idle", "_intact", "_questions", "_refreshing", "_resting", "_since",
+        "_unwanted", "args", "asked", "attempt", "call", "course", "driver", "future", "given",
+        "identity", "kwargs", "name", "speech", "tool",
+    )  # fmt: skip
+
     def __init__(
         self,
         driver: Driver,
@@ -54,6 +60,7 @@ class Step:
         *,
         call: tuple[tuple[Any, ...], dict[str, Any]],
         given: Raw,
+        asked: str,
         course: int,
         refreshing: bool = False,
     ) -> None:
@@ -63,11 +70,11 @@ class Step:
         self.tool = tool
         self.args, self.kwargs = call
         self.given = given
-        self.asked = values.digest(bytes(given))  # by the function; a person may edit it
+        self.asked = asked  # the digest of what the function has given; a person may edit it
         self.course = course
         self.call: Call | None = None
         self.attempt = 0  # where the attempt under way is on record
-        self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
         self.speech = Speech(self)
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self._unwanted = False
@@ -76,7 +83,7 @@ class Step:
         self._asking = False
         self._idle = False
         self._questions: anyio.CancelScope | None = None
-        self._since = asyncio.get_running_loop().time()
+        self._since = driver.alarms.loop.time()
 
     @property
     def noun(self) -> str:
@@ -173,7 +180,7 @@ class Step:
 
     async def _leave(self) -> None:
         """Note that the function has not learnt how this ended."""
-        waited = asyncio.get_running_loop().time() - self._since
+        waited = self.driver.alarms.loop.time() - self._since
         left = e.StepLeft(
             epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
         )
@@ -188,7 +195,7 @@ class Step:
             await self.may_start()
             if (self.tool.approval or self.tool.relies_on) and not await self._permitted():
                 continue
-            await self.driver.log.decide(self.driver.wait_over)
+            await self._end_wait()
             if not self._starts():
                 continue
             ending = await self._run_tool()
@@ -207,8 +214,9 @@ class Step:
 
     async def _end_wait(self) -> None:
         """Something happens in a run that waits for a person: it does not only wait any more."""
-        if self.driver.log.state.phase is Phase.WAITING:
-            await self.driver.log.decide(self.driver.wait_over)
+        log = self.driver.log
+        if log.busy or log.state.phase is Phase.WAITING:
+            await log.decide(self.driver.wait_over)
 
     async def record(self, result: Raw, error: str) -> Raw:
         """Write down how the step ended, for good; raises if that is a failure."""
@@ -453,7 +461,7 @@ class Step:
         kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
-        return await self.run_call(Call(self.tool, self.args, kwargs, self.speech.begin()))
+        return await self.run_call(Call(self.tool, self.args, kwargs, self.driver.alarms, self.speech.begin()))
 
     async def run_call(self, call: Call) -> Ending:
         """Be inside a tool, where a stop can reach it."""

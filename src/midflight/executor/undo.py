@@ -74,7 +74,7 @@ async def _look_into_doubts(driver: Driver) -> None:
         tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
         if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
             continue
-        told = Call(_as_tool(tool.check), (performed(driver, effect.position, None),), {})
+        told = Call(_as_tool(tool.check), (performed(driver, effect.position, None),), {}, driver.alarms)
         outcome, result = _finding(await _run(driver, told, effect))
         if outcome is not Outcome.UNKNOWN:
             learned = e.LateOutcome(
@@ -178,7 +178,7 @@ async def _touched(driver: Driver, effect: Attempt) -> str:
         return ""
     why = ""
     for attempt in range(1, TRIES + 1):
-        look = Call(_as_tool(changed_since), (tool, await _done(driver, effect)), {})
+        look = Call(_as_tool(changed_since), (tool, await _done(driver, effect)), {}, driver.alarms)
         match await _run(driver, look, effect):
             case Returned(value=str(words)):
                 return words
@@ -202,7 +202,7 @@ async def _call(driver: Driver, effect: Attempt) -> Undoing:
     tool = REGISTRY.get(name)
     if tool is None or tool.undo is None:
         return Undoing(False, f"no tool {name} with an undo is registered here")
-    call = Call(_as_tool(tool.undo), (await _done(driver, effect),), {})
+    call = Call(_as_tool(tool.undo), (await _done(driver, effect),), {}, driver.alarms)
     match await _run(driver, call, effect):
         case Returned():
             return Undoing(True)
