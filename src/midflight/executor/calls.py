@@ -114,9 +114,7 @@ class Call:
         except asyncio.CancelledError as error:
             if not self._why and being_ended():
                 raise  # somebody outside is ending *us*: never swallow it
-            if self._why:
-                return self._aborted(error)
-            return Raised(self._timed_out() if self._late else error)
+            return self._cancelled(error)
         except BaseException as error:  # noqa: BLE001 - the edge of a step: it is recorded
             if self._why and not isinstance(error, NotDone):
                 return self._aborted(error)
@@ -138,6 +136,12 @@ class Call:
         if self.tool.runs != "process" or isinstance(error.__cause__, CallFailed):
             return False
         return isinstance(error, ProcessNotStarted | CallRefused)
+
+    def _cancelled(self, error: asyncio.CancelledError) -> Ending:
+        """By us, because it took too long, or by itself."""
+        if self._why:
+            return self._aborted(error)
+        return Raised(self._timed_out() if self._late else error)
 
     def _aborted(self, error: BaseException) -> Aborted:
         match self.tool.runs:

@@ -1,7 +1,7 @@
 """The driver of one run: enters its function, hears what people want, and brings it to its end.
 
 One task, the pilot, looks at the folded state and makes the next move; the others only work
-(steps), listen (the watch) or run the agent's function. Everything they learn goes through the
+(steps), read what was missed, or run the agent's function. Everything they learn goes through the
 logbook, so the pilot decides on one state and nothing else.
 """
 
@@ -61,6 +61,7 @@ class Driver:
         clock: Clock = wall_clock,
         ids: Ids = new_id,
         ensure: Ensure = _nobody_else,
+        alarms: Alarms,
     ) -> None:
         from midflight.executor.context import RunContext
 
@@ -88,7 +89,7 @@ class Driver:
         self.ensure = ensure
         self.guards = Guards(self)
         self.questions = Questions(self)
-        self.alarms = Alarms()
+        self.alarms = alarms
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
@@ -97,6 +98,7 @@ class Driver:
         self._rested = False
         self.draining = False
         self._watch: Watch
+        self._catching_up = False
         self._context_type = RunContext
         self.log.heard.append(self._hear)
 
@@ -260,8 +262,9 @@ class Driver:
             self._watch = watch
             async with anyio.create_task_group() as tasks:
                 self.tasks = tasks
-                watch.tap(self._take_in)  # or each append of our own would wake the listener
-                tasks.start_soon(self._listen)
+                watch.tap(
+                    self._take_in, self._fell_behind
+                )  # no task that listens: few have to read
                 await moves.settle_orphans(self)
                 await children.look_after(self)
                 while not self.over:
@@ -271,7 +274,6 @@ class Driver:
                     else:
                         await self._until_something_happens()
                 self.function.abandon()
-                self.alarms.close()
                 tasks.cancel_scope.cancel()
 
     async def _read(self) -> None:
@@ -285,9 +287,16 @@ class Driver:
             if len(page) < PAGE:
                 return
 
-    async def _listen(self) -> None:
-        async for record in self._watch:
-            self._take_in(record)
+    def _fell_behind(self) -> None:
+        if not self._catching_up:
+            self._catching_up = True
+            self.tasks.start_soon(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._watch.catch_up()
+        finally:
+            self._catching_up = False
 
     def _take_in(self, record: Recorded) -> None:
         if record.journal == self.run:

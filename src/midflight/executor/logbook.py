@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Turn:
-    """One at a time, in the order of their coming. While it is free it costs no turn of the loop."""
+    """One at a time, in the order of their coming; while it is free, at no cost."""
 
     def __init__(self) -> None:
         self.taken = False

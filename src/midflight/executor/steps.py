@@ -461,7 +461,9 @@ class Step:
         kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
-        return await self.run_call(Call(self.tool, self.args, kwargs, self.driver.alarms, self.speech.begin()))
+        return await self.run_call(
+            Call(self.tool, self.args, kwargs, self.driver.alarms, self.speech.begin())
+        )
 
     async def run_call(self, call: Call) -> Ending:
         """Be inside a tool, where a stop can reach it."""

@@ -74,7 +74,9 @@ async def _look_into_doubts(driver: Driver) -> None:
         tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
         if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
             continue
-        told = Call(_as_tool(tool.check), (performed(driver, effect.position, None),), {}, driver.alarms)
+        told = Call(
+            _as_tool(tool.check), (performed(driver, effect.position, None),), {}, driver.alarms
+        )
         outcome, result = _finding(await _run(driver, told, effect))
         if outcome is not Outcome.UNKNOWN:
             learned = e.LateOutcome(
