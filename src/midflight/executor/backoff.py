@@ -23,7 +23,7 @@ def _timer(step: Step) -> str:
 
 def tries_left(step: Step) -> int:
     """Each try but the first has a timer on record, so no crash gives a step more of them."""
-    return step.tool.retry - step.driver.replay.timers[_timer(step)]
+    return step.tool.retry - step.driver.replay.timers.get(_timer(step), 0)
 
 
 def back_off(step: Step, state: RunState) -> list[Event]:
@@ -31,7 +31,7 @@ def back_off(step: Step, state: RunState) -> list[Event]:
     driver, timer = step.driver, _timer(step)
     if state.epoch != driver.epoch or state.phase not in {Phase.RUNNING, Phase.PAUSING}:
         return []
-    until = driver.clock() + step.tool.backoff * 2 ** driver.replay.timers[timer]
+    until = driver.clock() + step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0)
     return [e.TimerSet(epoch=driver.epoch, name=timer, until=until)]
 
 

@@ -16,7 +16,8 @@ from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import approval, children, talk, values
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
-from midflight.executor.replay import KEYED, Answered, Record, Waiting
+from midflight.executor.heard import KEYED, Answered, Record
+from midflight.executor.replay import Waiting
 from midflight.executor.steps import Step
 from midflight.guards import Guard
 from midflight.kernel import events as e
@@ -32,6 +33,8 @@ PATIENCE: Final = 3  # signals raised before a function that catches them all wa
 
 class RunContext:
     """The run of one call of an agent function; ``course`` is the last one that it has heard of."""
+
+    __slots__ = ("_chance", "_driver", "_seed", "_signals", "restored")
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

@@ -15,8 +15,8 @@ from midflight.errors import StepFailed
 from midflight.executor import values
 from midflight.executor.backoff import back_off, tries_left
 from midflight.executor.calls import Aborted, Call, Raised, Returned
+from midflight.executor.heard import Begun
 from midflight.executor.logbook import Choose
-from midflight.executor.replay import Begun
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome

@@ -23,8 +23,9 @@ from midflight.executor.cancel import cancel
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
+from midflight.executor.heard import Record
 from midflight.executor.logbook import Logbook
-from midflight.executor.replay import Record, Replay, Waiting
+from midflight.executor.replay import Replay, Waiting
 from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -49,6 +50,14 @@ async def _nobody_else(_run: str) -> None:
 
 class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
+
+    __slots__ = (
+        "_catching_up", "_context_type", "_expecting", "_rested", "_watch", "agent",
+        "alarms", "brief", "clock", "course", "delivering", "draining", "ensure", "epoch",
+        "function", "gated", "guards", "heard", "ids", "input", "lease", "log", "looked_up",
+        "over", "questions", "replay", "restored", "steps", "store", "tasks", "thread_read",
+        "told", "under_way", "waiting", "workdir",
+    )  # fmt: skip
 
     def __init__(
         self,

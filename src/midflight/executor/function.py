@@ -32,6 +32,8 @@ log: Final = logging.getLogger(__name__)
 class AgentCall:
     """One run's agent function. ``ended`` is its value or error once it has come to its end."""
 
+    __slots__ = ("_abandoned", "_driver", "_task", "ended", "running")
+
     def __init__(self, driver: Driver) -> None:
         self.running = False
         self.ended: BaseException | Raw | None = None

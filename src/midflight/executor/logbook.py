@@ -32,6 +32,8 @@ T = TypeVar("T")
 class Turn:
     """One at a time, in the order of their coming; while it is free, at no cost."""
 
+    __slots__ = ("_queue", "taken")
+
     def __init__(self) -> None:
         self.taken = False
         self._queue: list[asyncio.Future[None]] = []
@@ -63,6 +65,8 @@ class Turn:
 
 class Logbook:
     """One run's journal, as its driver holds it."""
+
+    __slots__ = ("_changes", "_ids", "_store", "_turn", "_waiting", "heard", "state")
 
     def __init__(self, store: Store, state: RunState, ids: Ids) -> None:
         self.state = state

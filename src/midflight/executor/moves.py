@@ -13,7 +13,7 @@ from msgspec import Raw
 from midflight.executor import values
 from midflight.executor.backoff import RETRY
 from midflight.executor.children import end
-from midflight.executor.replay import REDIRECTED
+from midflight.executor.heard import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN

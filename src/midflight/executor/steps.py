@@ -22,9 +22,9 @@ from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.caps import within_caps
+from midflight.executor.heard import Answered
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
-from midflight.executor.replay import Answered
 from midflight.executor.speech import Speech
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
