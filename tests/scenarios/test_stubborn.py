@@ -392,7 +392,7 @@ async def test_a_thread_that_has_not_begun_never_does() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await anyio.lowlevel.checkpoint()
-        await call.abort("cancelled")
+        call.abort("cancelled")
     await anyio.sleep(0.05)
 
     assert (ending, done) == ([Aborted("cancelled", began=False)], [])

@@ -65,8 +65,17 @@ class Call:
     """A tool being called. Owned by the step that makes it."""
 
     __slots__ = (
-        "_alarms", "_args", "_door", "_kwargs", "_late", "_over", "_sink", "_task", "_why",
-        "stubborn", "tool",
+        "_alarms",
+        "_args",
+        "_door",
+        "_kwargs",
+        "_late",
+        "_sink",
+        "_stubborn_at",
+        "_task",
+        "_why",
+        "stubborn",
+        "tool",
     )  # fmt: skip
 
     def __init__(
@@ -86,7 +95,7 @@ class Call:
         self._why = ""
         self._late = False
         self._task: asyncio.Task[Any] | None = None
-        self._over: anyio.Event | None = None  # made by who waits for it
+        self._stubborn_at = 0.0
         self._door = _door(tool)  # taken by the tool's thread or by an abort, whoever is first
 
     @property
@@ -128,8 +137,6 @@ class Call:
             while self._task.cancelling() > cancels and not being_ended():
                 self._task.uncancel()
             self._task = None
-            if self._over is not None:
-                self._over.set()
 
     def _was_refused(self, error: BaseException) -> bool:
         """Whether its process never ran; from within it the same error has another cause."""
@@ -156,10 +163,17 @@ class Call:
             case _:
                 return Aborted(self._why)
 
-    def ring(self, _now: float) -> None:
-        """It has taken too long: one cancel, which it may still make a result of."""
-        self._late = True
+    def ring(self, now: float) -> float | None:
+        """It has taken too long: one cancel, which it may still make a result of.
+
+        Once it was told to end, one now and then: it may have been deaf to the first.
+        """
         self._cancel()
+        if self._why:
+            self.stubborn = now >= self._stubborn_at
+            return now + AGAIN_S
+        self._late = True
+        return None
 
     def _timed_out(self) -> TimeoutError:
         return TimeoutError(f"no end within {self.tool.timeout:g} s")
@@ -183,33 +197,18 @@ class Call:
             raise NotDone  # aborted while it waited for its thread; nobody hears this
         return self.tool.function(*self._args, **self._kwargs)
 
-    async def abort(self, why: str) -> None:
-        """End it, as gently as it lets us, and wait until it has ended."""
-        if self.begin_abort(why):
-            await self.see_out()
-
-    def begin_abort(self, why: str) -> bool:
-        """Tell it to end, at once and not in a turn of the loop. False where that cannot be."""
+    def abort(self, why: str) -> bool:
+        """Tell it to end, at once, and again if need be. False where that cannot be."""
         if self._why or not self.running:
             return False
         if self._door is not None and not self._door.acquire(blocking=False):
             return False  # a thread cannot be ended: it is in flight until it returns
         self._why = why
+        now = self._alarms.loop.time()
+        self._stubborn_at = now + STUBBORN_S
+        self._alarms.set(self, now + GRACE_S)
         self._cancel()
         return True
-
-    async def see_out(self) -> None:
-        """Wait until what was told to end has ended; tell it again if need be."""
-        if not self.running:
-            return
-        began, self._over = anyio.current_time(), self._over or anyio.Event()
-        with anyio.move_on_after(GRACE_S):
-            await self._over.wait()
-        while not self._over.is_set():
-            self.stubborn = anyio.current_time() - began >= STUBBORN_S
-            self._cancel()
-            with anyio.move_on_after(AGAIN_S):
-                await self._over.wait()
 
     def _cancel(self) -> None:
         if self._task is not None:

@@ -328,9 +328,8 @@ class Driver:
     def _stop_effect(self, attempt: int) -> None:
         """*Stop it*: the person does not want to wait for the effect that a pause waits for."""
         for step in self.steps:
-            call = step.call
-            if step.attempt == attempt and call and call.running and not call.aborting:
-                self.tasks.start_soon(call.abort, "stopped by a person")
+            if step.attempt == attempt and step.call is not None:
+                step.call.abort("stopped by a person")
 
     @property
     def quiet(self) -> bool:
@@ -427,8 +426,8 @@ class Driver:
             if call is None or call.tool.irreversible:
                 continue
             harmless = call.tool.effect in {Effect.READ, Effect.MODEL}
-            if (effects or harmless) and call.begin_abort(why):
-                self.tasks.start_soon(call.see_out)
+            if effects or harmless:
+                call.abort(why)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""

@@ -173,9 +173,8 @@ class Step:
         if self._questions is not None:
             self._questions.cancel()
         self.driver.tasks.start_soon(self._leave)
-        harmless = self.tool.effect is Effect.READ
-        if harmless and self.call is not None and self.call.running and not self.call.aborting:
-            self.driver.tasks.start_soon(self.call.abort, "not waited for any more")
+        if self.tool.effect is Effect.READ and self.call is not None:
+            self.call.abort("not waited for any more")
         self.driver.log.stir()
 
     async def _leave(self) -> None:

@@ -232,7 +232,7 @@ async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
 
     async def abort() -> None:
         await driver.log.until(unwanted)
-        await call.abort("stopped")
+        call.abort("stopped")
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(abort)
