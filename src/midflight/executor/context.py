@@ -145,15 +145,18 @@ class RunContext:
         return values.decode(bytes(await self._driver.raw(record)), kind)
 
     async def _result(self, step: Step) -> Any:
+        future = step.future
         try:
-            return await step.future
+            return await future
         except Signal:
             self._note()
             raise
         except asyncio.CancelledError:  # the function's own timeout, or its end
-            if step.future.cancelled():
+            if future.cancelled():
                 step.give_up()
             raise
+        finally:
+            del future  # it knows what it has raised, which knows this frame
 
     async def spawn(
         self,

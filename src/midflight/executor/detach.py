@@ -30,7 +30,8 @@ def detachable(
         except StopIteration as stop:
             result: T = stop.value
             return result
-        thrown = None  # or it would be kept for as long as the coroutine waits
+        finally:
+            thrown = None  # it knows this frame, and neither would go
         try:
             value = yield awaited
         except BaseException as error:
@@ -38,3 +39,5 @@ def detachable(
                 abandoned.append(coroutine)
                 raise
             thrown = error
+        finally:
+            del awaited  # it may hold what it has raised

@@ -263,27 +263,40 @@ class Driver:
 
     async def drive(self) -> None:
         """Drive until the run ends, rests for long, or is not ours any more."""
-        await self._read()
-        if self.log.state.driver != self.lease.driver:
-            return
-        self.epoch = self.log.state.epoch
-        async with self.store.watch({self.run: self.log.state.head}) as watch:
-            self._watch = watch
-            async with anyio.create_task_group() as tasks:
-                self.tasks = tasks
-                watch.tap(
-                    self._take_in, self._fell_behind
-                )  # no task that listens: few have to read
-                await moves.settle_orphans(self)
-                await children.look_after(self)
-                while not self.over:
-                    move = self._next_move()
-                    if move is not None:
-                        await move(self)
-                    else:
-                        await self._until_something_happens()
-                self.function.abandon()
-                tasks.cancel_scope.cancel()
+        try:
+            await self._read()
+            if self.log.state.driver == self.lease.driver:
+                self.epoch = self.log.state.epoch
+                async with self.store.watch({self.run: self.log.state.head}) as watch:
+                    self._watch = watch
+                    await self._pilot()
+        finally:
+            self._let_go()
+
+    async def _pilot(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            self.tasks = tasks
+            self._watch.tap(self._take_in, self._fell_behind)
+            await moves.settle_orphans(self)
+            await children.look_after(self)
+            while not self.over:
+                move = self._next_move()
+                if move is not None:
+                    await move(self)
+                else:
+                    await self._until_something_happens()
+            self.function.abandon()
+            tasks.cancel_scope.cancel()
+
+    def _let_go(self) -> None:
+        """Who know each other forget each other.
+
+        Left to the collector, ten thousand runs would be in memory long after they were let go.
+        """
+        self.told = None  # what was raised knows every frame that it has passed
+        self.function.forget()
+        self.log.heard.clear()
+        del self.function, self.guards, self.questions
 
     async def _read(self) -> None:
         """Fold the journal and note its records: once, and a page at a time for the loop's sake."""

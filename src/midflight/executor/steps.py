@@ -147,8 +147,8 @@ class Step:
             if not self.future.done():
                 self.future.set_result(result)
         finally:
-            self.call = None  # both know us: or each step would be left to the collector
-            del self.speech
+            self.call = None  # all know us: or each step would be left to the collector
+            del self.speech, self.future
             self.driver.steps.discard(self)
             self.driver.under_way.discard(self)
             self.driver.log.stir()

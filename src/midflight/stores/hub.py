@@ -90,6 +90,7 @@ class Subscription:
     async def __aexit__(self, *_: object) -> None:
         for journal in self._next:
             self._hub.leave(journal, self)
+        self._hear = self._fell = None
 
     def add(self, journal: str, after: int) -> None:
         """Also watch this journal, from a position on."""
