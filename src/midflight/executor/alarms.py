@@ -27,15 +27,13 @@ class Alarms:
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()  # in which the loop runs
         self._due: dict[Timed, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._looks_at = 0.0
-        self._context = contextvars.copy_context()  # not that of whoever sets the timer
+        self._timers: list[asyncio.TimerHandle] = []  # the soonest last
+        self._context = contextvars.copy_context()  # not that of whoever sets a timer
 
     def set(self, timed: Timed, due: float) -> None:
         """Ring it at this time of the loop's clock, unless it is dropped before."""
         self._due[timed] = due
-        if self._timer is None or due < self._looks_at:
-            self._look_at(due)
+        self._look_at(due)
 
     def drop(self, timed: Timed) -> None:
         """It has ended. The timer stays: the next one to begin will want it."""
@@ -44,18 +42,18 @@ class Alarms:
     def close(self) -> None:
         """Ring no more."""
         self._due.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
 
     def _look_at(self, due: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._looks_at = due
-        self._timer = self.loop.call_at(due, self._look, context=self._context)
+        """Unless somebody looks before. A later timer stays: a loop keeps what is cancelled."""
+        if not self._timers or due < self._timers[-1].when():
+            timer = self.loop.call_at(due, self._look, context=self._context)
+            self._timers.append(timer)
 
     def _look(self) -> None:
-        self._timer, now = None, max(self._looks_at, self.loop.time())
+        now = max(self._timers.pop().when(), self.loop.time())
         for timed in [timed for timed, due in self._due.items() if due <= now]:
             later = timed.ring(now)
             if later is None:
