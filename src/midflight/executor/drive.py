@@ -337,12 +337,22 @@ class Driver:
             self.input = record.event.input
         if isinstance(record.event, e.EffectStopRequested):
             self._stop_effect(record.event.attempt)
+        if isinstance(record.event, e.CancelRequested):
+            self._stop_all(record.event.now)
 
     def _stop_effect(self, attempt: int) -> None:
         """*Stop it*: the person does not want to wait for the effect that a pause waits for."""
         for step in self.steps:
             if step.attempt == attempt and step.call is not None:
                 step.call.abort("stopped by a person")
+
+    def _stop_all(self, now: bool) -> None:
+        """What a cancel ends hears of it here, and not when the pilot has its turn.
+
+        Beside many busy runs that would be several milliseconds later.
+        """
+        if (now or self.agent.mode == "immediate") and not self.lost:
+            self.abort("cancelled", effects=True)
 
     @property
     def quiet(self) -> bool:
