@@ -103,11 +103,6 @@ class Call:
         """Whether it is inside the tool now."""
         return self._task is not None
 
-    @property
-    def aborting(self) -> bool:
-        """Whether we have begun to end it, or cannot."""
-        return bool(self._why) or (self._door is not None and self._door.locked())
-
     async def run(self) -> Ending:
         """Call the tool and tell how it ended. Never raises what the tool raises."""
         self._task = asyncio.current_task()

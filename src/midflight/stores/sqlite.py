@@ -95,7 +95,7 @@ class SqliteStore:
             stack.callback(store._reader.shutdown)
             await store._set_up(stack, wait_max_s, busy_s)
             stack.callback(store._reader.shutdown)  # first of all: it may be reading what we close
-            async with owned_tasks(store._listen, lambda: store._mind_the_queue(wait_max_s)):
+            async with owned_tasks(store._listen):
                 try:
                     yield store
                 finally:
@@ -313,11 +313,6 @@ class SqliteStore:
             heads = await self._select("heads", (watched,))
             self._hub.moved(dict(heads))
         return int(version)
-
-    async def _mind_the_queue(self, wait_max_s: float) -> None:
-        while True:
-            await anyio.sleep(min(1.0, wait_max_s / 4))
-            self._writer.give_up_on_old_jobs()
 
 
 def _is_light(ledger: Ledger, decision: Append) -> bool:
