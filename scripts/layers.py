@@ -572,9 +572,9 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: nobody waits at the turnstile without end",
-        STORES + "sqlite.py",
+        STORES + "sqlite_writer.py",
         "        self._give_up_on_old_jobs()",
-        "            pass",
+        "        pass",
         (TROUBLE + "a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothing",),
     ),
     Mutant(
