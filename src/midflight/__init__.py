@@ -12,7 +12,7 @@ from midflight.run import Agent, Answer, Approval, Child, Message, Redirected, R
 from midflight.stores.base import Store
 from midflight.stores.opening import open_store
 from midflight.tools.base import ChangedSince, Done, NotDone, Performed, Unclear, tool
-from midflight.tools.progress import emit
+from midflight.tools.progress import emit, spend
 from midflight.tools.secret import Secret
 
 __all__ = [
@@ -48,5 +48,6 @@ __all__ = [
     "emit",
     "local",
     "open_store",
+    "spend",
     "tool",
 ]

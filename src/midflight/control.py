@@ -324,6 +324,18 @@ class Control:
             **by,
         )
 
+    async def take_over(self, run: str, **by: Any) -> Accepted:
+        """Do it yourself: the run holds, as at a pause, until it is handed back."""
+        return await self._ask(
+            run, "take over", lambda who, key: e.TakenOver(who=who, key=key), **by
+        )
+
+    async def hand_back(self, run: str, note: str = "", **by: Any) -> Accepted:
+        """Give a run back that a person had; ``note`` is what it is told."""
+        return await self._ask(
+            run, "hand back", lambda who, key: e.HandedBack(who=who, key=key, note=note), **by
+        )
+
     async def stop_effect(self, run: str, attempt: int, **by: Any) -> Accepted:
         """Abort the effect that a pause waits for; its outcome becomes unknown."""
         return await self._ask(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 from uuid import UUID
 
 from msgspec import Struct
@@ -158,6 +158,15 @@ class Run(Protocol):
         answerers: Sequence[str] = (),
     ) -> Approval:
         """Ask whether something may be done; ``details`` is what a person may edit."""
+
+    async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
+        """Give the run to a person, and wait until they hand it back with what they have to say.
+
+        Nothing of it moves meanwhile. ``to`` names who may take it: people, or a role.
+        """
+
+    async def cancel(self, why: str, *, by: str = "") -> NoReturn:
+        """Stop here: abort, undo, save. ``by`` is the person who wants it so, where one does."""
 
     async def inbox(self) -> list[Message]:
         """Messages that nobody has read yet; from here on they are read."""

@@ -162,6 +162,19 @@ async def held(store: Store) -> None:
     await driver.leaves()
 
 
+async def handed(store: Store) -> None:
+    """Given to a person, taken by one, handed back; then taken from it."""
+    driver = await running(store, "r-handed", brief="Answer the customer")
+    asked = e.QuestionOpened(epoch=1, kind="human", message="She is angry", step="human:1")
+    await driver.decides(asked, e.HoldPlaced(cause=Cause.HUMAN, why="She is angry"))
+    await driver.pauses()
+    await ask(store, e.TakenOver(who=ANN), "r-handed")
+    await ask(store, e.HandedBack(who=ANN, note="I have called her"), "r-handed")
+    await ask(store, e.TakenOver(who=ANN), "r-handed")
+    await driver.pauses()
+    await driver.leaves()
+
+
 async def stopping(store: Store) -> None:
     """In the middle of a cancel: one effect still in flight, another being undone."""
     driver = await running(store, "r-stopping", brief="Move the files")
@@ -326,6 +339,7 @@ STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "undone": undone,
     "redirected": redirected,
     "held": held,
+    "handed": handed,
     "stopping": stopping,
     "cancelled": cancelled,
     "killed": killed,

@@ -122,6 +122,8 @@ MAKERS: Final[dict[type[Event], Maker]] = {
         who=ANN, effects=c.among(((), tuple(s.effects)[-1:]))
     ),
     e.LimitsRaised: lambda s, c: e.LimitsRaised(who=ANN, limits=Limits(usd=9.0)),
+    e.TakenOver: lambda s, c: e.TakenOver(who=ANN),
+    e.HandedBack: lambda s, c: e.HandedBack(who=ANN, note="refunded"),
     e.HoldPlaced: lambda s, c: e.HoldPlaced(cause=c.among(tuple(Cause))),
     e.HoldLifted: lambda s, c: e.HoldLifted(cause=c.among((*sorted(s.holds), *Cause))),
     e.Paused: lambda s, c: e.Paused(epoch=c.epoch(s), upto=s.head - c.among((0, 0, 0, 1, -1))),

@@ -58,6 +58,9 @@ def _running() -> Iterator[Run]:
 def _pausing() -> Iterator[Run]:
     yield pausing()
     run = running()
+    run.append(e.TakenOver(who=ANN))
+    yield run
+    run = running()
     run.pause()
     yield run
     run = busy()
@@ -71,6 +74,10 @@ def _pausing() -> Iterator[Run]:
 
 def _paused() -> Iterator[Run]:
     yield paused()
+    run = running()
+    run.append(e.TakenOver(who=ANN))
+    run.hold()
+    yield run
     run = eventful()
     run.open_question()
     run.redirect("Elsewhere")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from kernel.journals import ANN, Run, paused, pausing, queued, running, waiting
-from midflight.errors import IllegalEvent, InvalidRequest
+from midflight.errors import IllegalEvent, InvalidRequest, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Limits
+from midflight.kernel.record import Limits, Who
 
 OTHERS = sorted(set(Cause) - {Cause.USER, Cause.CAP})
 
@@ -175,3 +175,84 @@ def test_a_run_held_for_a_drain_wants_the_driver_of_the_next_start() -> None:
     run.hold()
 
     assert run.state.wants_driver
+
+
+# ── a person takes it over ───────────────────────────────────────────────────────────────────
+
+BOB = Who("bob")
+
+
+def handed_over(*to: str) -> Run:
+    """A run that has given itself to a person."""
+    run = running()
+    asked = e.QuestionOpened(epoch=run.state.epoch, kind="human", message="Angry", answerers=to)
+    run.append(asked, e.HoldPlaced(cause=Cause.HUMAN))
+    run.hold()
+    return run
+
+
+def test_who_takes_a_run_over_holds_it_until_they_hand_it_back() -> None:
+    run = running()
+    run.ask(e.TakenOver(who=ANN))
+    run.hold()
+    assert (run.state.phase, run.state.holds, run.state.human) == (
+        Phase.PAUSED,
+        {Cause.HUMAN},
+        "ann",
+    )
+
+    with pytest.raises(InvalidRequest, match="held for another reason"):
+        run.resume()
+    run.ask(e.HandedBack(who=ANN))
+
+    assert (run.state.phase, run.state.human) == (Phase.RUNNING, "")
+
+
+def test_to_hand_back_answers_why_it_was_handed_over() -> None:
+    run = handed_over()
+    (question,) = run.state.questions
+
+    run.ask(e.HandedBack(who=ANN, note="I have called her"))
+
+    assert (run.state.phase, run.state.answered) == (Phase.RUNNING, {question: "ann"})
+
+
+def test_it_is_not_answered_but_handed_back() -> None:
+    run = handed_over()
+    (question,) = run.state.questions
+
+    with pytest.raises(InvalidRequest, match="hand it back instead of answering"):
+        run.ask(e.QuestionAnswered(who=ANN, question=question))
+
+
+def test_only_who_is_named_may_take_it_over_or_hand_it_back() -> None:
+    run = handed_over("ann")
+
+    for press in (e.TakenOver(who=BOB), e.HandedBack(who=BOB)):
+        with pytest.raises(NotAllowed, match="ann"):
+            run.ask(press)
+
+
+def test_what_one_person_has_another_does_not_take() -> None:
+    run = handed_over()
+    run.ask(e.TakenOver(who=ANN))
+
+    with pytest.raises(InvalidRequest, match="over already"):
+        run.ask(e.TakenOver(who=BOB))
+
+
+def test_what_nobody_has_is_not_handed_back() -> None:
+    with pytest.raises(InvalidRequest, match="nobody has taken it over"):
+        paused().ask(e.HandedBack(who=ANN))
+
+
+def test_to_take_over_lets_what_is_in_flight_end_first_and_says_so_in_its_receipt() -> None:
+    run = running()
+    pay = run.start("pay")
+    at = run.ask(e.TakenOver(who=ANN))
+    assert run.state.deliveries[at].status == "accepted"
+
+    run.settle(pay)
+    run.hold()
+
+    assert run.state.deliveries[at].status == "applied"

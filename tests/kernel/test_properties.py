@@ -325,6 +325,8 @@ def presses(state: RunState, verb: str) -> list[Request]:
         "answer": [e.QuestionAnswered(who=ANN, question=q) for q in state.questions],
         "stop effect": [e.EffectStopRequested(who=ANN, attempt=a) for a in state.open],
         "raise limits": [e.LimitsRaised(who=ANN, limits=Limits(usd=9.0))],
+        "take over": [e.TakenOver(who=ANN)],
+        "hand back": [e.HandedBack(who=ANN)],
         "undo": [e.UndoRequested(who=ANN)],
         "recover": [e.Recovered(who=OLGA)],
     }
@@ -336,9 +338,12 @@ def test_a_control_is_enabled_exactly_when_the_kernel_would_act_on_it(run: Run) 
     for state, _ in run.replay():
         for verb, offer in preview(state).items():
             granted = any(grants(state, press) for press in presses(state, verb))
-            # The one press that is taken and pointless: what is paused is not refused a pause,
-            # because two people may press it at once and neither has done anything wrong.
-            pointless = verb == "pause" and Cause.USER in state.holds
+            # Presses that are taken and pointless: what is paused is not refused a pause,
+            # because two people may press it at once and neither has done anything wrong; nor
+            # who has taken it over, for pressing twice.
+            pointless = (verb == "pause" and Cause.USER in state.holds) or (
+                verb == "take over" and bool(state.human)
+            )
             assert offer.enabled == (granted and not pointless), (verb, state.phase)
             assert offer.consequence
 

@@ -42,6 +42,8 @@ PRESSES: dict[str, Request] = {
     "answer": e.QuestionAnswered(who=ANN, question=1),
     "stop effect": e.EffectStopRequested(who=ANN, attempt=1),
     "raise limits": e.LimitsRaised(who=ANN, limits=Limits()),
+    "take over": e.TakenOver(who=ANN),
+    "hand back": e.HandedBack(who=ANN),
     "undo": e.UndoRequested(who=ANN),
     "recover": e.Recovered(who=OLGA),
 }

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from midflight.executor import values
 from midflight.executor.heard import Answered
 from midflight.kernel import events as e
-from midflight.kernel.decide import WITHDRAWN
+from midflight.kernel.decide import HANDED_OVER, WITHDRAWN
+from midflight.kernel.phases import Cause
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 
@@ -93,7 +94,8 @@ class Questions:
             for old, position in questions.items()
             if replaces and old.startswith(replaces) and position in state.questions
         ]
-        return [*closed, asked]
+        held = e.HoldPlaced(cause=Cause.HUMAN, why=asked.message)
+        return [*closed, asked, held] if asked.kind == HANDED_OVER else [*closed, asked]
 
     def _hears(self, question: int, course: int) -> bool:
         return question in self._driver.replay.answers or self._driver.is_told(course)

@@ -21,8 +21,14 @@ def _timer(step: Step) -> str:
     return f"{RETRY}{step.identity}"
 
 
-def tries_left(step: Step) -> int:
-    """Each try but the first has a timer on record, so no crash gives a step more of them."""
+def tries_left(step: Step, error: BaseException | None = None) -> int:
+    """Each try but the first has a timer on record, so no crash gives a step more of them.
+
+    An error that says ``retryable = False`` would only come again.
+    """
+    if not getattr(error, "retryable", True):
+        return 0
+    step.wait_at_least = getattr(error, "retry_after", 0.0) or 0.0
     return step.tool.retry - step.driver.replay.timers.get(_timer(step), 0)
 
 
@@ -31,7 +37,8 @@ def back_off(step: Step, state: RunState) -> list[Event]:
     driver, timer = step.driver, _timer(step)
     if state.epoch != driver.epoch or state.phase not in {Phase.RUNNING, Phase.PAUSING}:
         return []
-    until = driver.clock() + step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0)
+    wait = max(step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0), step.wait_at_least)
+    until = driver.clock() + wait
     return [e.TimerSet(epoch=driver.epoch, name=timer, until=until)]
 
 

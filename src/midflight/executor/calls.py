@@ -18,9 +18,10 @@ from msgspec import Struct
 
 from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
 from midflight.executor.alarms import Alarms
+from midflight.kernel.record import Usage
 from midflight.tools.base import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
-from midflight.tools.progress import Sink, listening, stop_listening
+from midflight.tools.progress import Ear, listening, stop_listening
 
 GRACE_S: Final = 2.0
 AGAIN_S: Final = 0.1
@@ -57,25 +58,25 @@ def _door(tool: Tool) -> threading.Lock | None:
     return threading.Lock() if tool.runs == "thread" else None
 
 
-def _nobody(_text: str) -> None:
-    """Nobody listens to what an undo or a check says."""
+class Nobody:
+    """Listens to what an undo or a check says."""
+
+    def hear(self, text: str) -> None:
+        """It is for nobody."""
+
+    def pay(self, usage: Usage) -> None:
+        """It is on the house."""
+
+
+NOBODY: Final = Nobody()
 
 
 class Call:
     """A tool being called. Owned by the step that makes it."""
 
     __slots__ = (
-        "_alarms",
-        "_args",
-        "_door",
-        "_kwargs",
-        "_late",
-        "_sink",
-        "_stubborn_at",
-        "_task",
-        "_why",
-        "stubborn",
-        "tool",
+        "_alarms", "_args", "_door", "_ear", "_kwargs", "_late", "_stubborn_at", "_task", "_why",
+        "stubborn", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -84,14 +85,14 @@ class Call:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         alarms: Alarms,
-        sink: Sink = _nobody,
+        ear: Ear = NOBODY,
     ) -> None:
         self.tool = tool
         self.stubborn = False
         self._args = args
         self._kwargs = kwargs
         self._alarms = alarms
-        self._sink = sink
+        self._ear = ear
         self._why = ""
         self._late = False
         self._task: asyncio.Task[Any] | None = None
@@ -108,7 +109,7 @@ class Call:
         self._task = asyncio.current_task()
         assert self._task is not None
         cancels = self._task.cancelling()
-        mark, listens = in_step.set(True), listening(self._sink)
+        mark, listens = in_step.set(True), listening(self._ear)
         if self._door is None:
             self._alarms.set(self, self._alarms.loop.time() + self.tool.timeout)
         try:

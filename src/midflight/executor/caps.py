@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from midflight.kernel import events as e
-from midflight.kernel.limits import NO_CAPS, at_cap, stuck, warnings
-from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Event
+from midflight.kernel.limits import NO_CAPS, Meter, at_cap, stuck, warnings
+from midflight.kernel.phases import Cause, Effect, Phase
+from midflight.kernel.record import Event, Limits
 from midflight.kernel.state import RunState
 
 if TYPE_CHECKING:
@@ -33,11 +35,11 @@ async def within_caps(driver: Driver, step: Step | None = None) -> bool:
     circle = stuck(driver.replay.history, repeats) if repeats else None
     if repeats and circle is not None and not await _in_circles(driver, circle, repeats):
         return False
-    if at_cap(state, driver.clock(), steps=1, tool_calls=1) is not None:
-        await driver.log.decide(lambda s: _at_cap(driver, s))
+    if _passed(driver, state, step) is not None:
+        await driver.log.decide(lambda s: _at_cap(driver, s, step))
         return False
     flying = _under_way(driver, step)
-    if _full(driver, flying):
+    if _full(driver, step, flying):
         await driver.log.until(lambda: _under_way(driver, step) != flying or not _moves(driver))
         return False
     if step is not None:
@@ -52,11 +54,22 @@ def _under_way(driver: Driver, step: Step | None) -> set[Step]:
     return {s for s in busy if s.identity not in known}
 
 
-def _full(driver: Driver, flying: set[Step]) -> bool:
+def _full(driver: Driver, step: Step | None, flying: set[Step]) -> bool:
+    """Whether one more call would pass a cap together with those that are not counted yet."""
     state = driver.log.state
-    uncounted = sum(s.attempt not in state.open for s in flying)  # an effect counts as it begins
-    wants = {"steps": 1 + len(flying), "tool_calls": 1 + uncounted}
-    return bool(flying) and at_cap(state, driver.clock(), **wants) is not None
+    acting = [s for s in flying if not _is_thought(s)]
+    uncounted = [s for s in flying if s.attempt not in state.open]  # counted as they begin
+    reserved = [s.reserved for s in uncounted]
+    full = at_cap(
+        state,
+        driver.clock(),
+        steps=1 + len(acting),
+        tool_calls=1 + sum(not _is_thought(s) for s in uncounted),
+        tokens=sum(usage.tokens for usage in reserved),
+        usd=sum(usage.usd or 0.0 for usage in reserved),
+        caps=_caps(state, step),
+    )
+    return bool(flying) and full is not None
 
 
 def _moves(driver: Driver) -> bool:
@@ -64,8 +77,23 @@ def _moves(driver: Driver) -> bool:
     return driver.told is None and not driver.lost and not state.pending and not state.holds
 
 
-def _at_cap(driver: Driver, state: RunState) -> list[Event]:
-    meter = at_cap(state, driver.clock(), steps=1, tool_calls=1)
+def _is_thought(step: Step | None) -> bool:
+    return step is not None and step.tool.effect is Effect.MODEL
+
+
+def _caps(state: RunState, step: Step | None) -> Limits:
+    """Those that are for this call: a thought is neither a step nor a tool call."""
+    caps = state.limits
+    return msgspec.structs.replace(caps, steps=None, tool_calls=None) if _is_thought(step) else caps
+
+
+def _passed(driver: Driver, state: RunState, step: Step | None) -> Meter | None:
+    """The cap that one more call would pass."""
+    return at_cap(state, driver.clock(), steps=1, tool_calls=1, caps=_caps(state, step))
+
+
+def _at_cap(driver: Driver, state: RunState, step: Step | None) -> list[Event]:
+    meter = _passed(driver, state, step)
     if meter is None:
         return []
     return _hold(driver, state, f"{meter.name}: the cap of {meter.cap:g} is reached.")

@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 import anyio
@@ -21,8 +21,9 @@ from midflight.executor.replay import Waiting
 from midflight.executor.steps import Step
 from midflight.guards import Guard
 from midflight.kernel import events as e
+from midflight.kernel.decide import HANDED_OVER
 from midflight.kernel.limits import validate
-from midflight.kernel.record import Limits
+from midflight.kernel.record import Limits, Who
 from midflight.run import Agent, Answer, Approval, Child, Message, Redirected, Signal
 from midflight.schemas import check_schema
 from midflight.tools.base import Tool, as_tool, is_reusable
@@ -227,6 +228,24 @@ class RunContext:
                 return Approval("respond", answered.by, respond=text)
             case _:
                 return Approval("")
+
+    async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
+        """See ``Run.hand_over``."""
+        answered = await self._ask(HANDED_OVER, message, None, None, to)
+        return Answer(values.decode(bytes(answered.payload)), answered.by)
+
+    async def cancel(self, why: str, *, by: str = "") -> NoReturn:
+        """See ``Run.cancel``."""
+        refuse_inside_a_step("run.cancel")
+        await self._listen()
+        driver = self._driver
+        async with self._turn("cancel", "its own end") as (_, course):
+            await driver.gate(course)
+            who = Who(by=by or driver.agent.name, channel="agent")
+            await driver.cancel(e.CancelRequested(who=who, why=why))
+            await driver.log.until(lambda: driver.told is not None)
+            driver.raise_if_told(course)
+        raise AssertionError("a run that cancels itself is told so")
 
     async def _ask(
         self,

@@ -30,12 +30,13 @@ from midflight.executor.steps import Step
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
+from midflight.kernel.decide import Known, decide
 from midflight.kernel.fold import BULK
 from midflight.kernel.phases import ENDS, Effect, Phase
 from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal, Stopped
-from midflight.stores.base import PAGE, Lease, Store, Watch
+from midflight.stores.base import PAGE, Draft, Lease, Store, Submit, View, Watch
 
 REPLAY_S: Final = 1.0  # a function that waits for so long without asking for more has changed
 
@@ -537,6 +538,17 @@ class Driver:
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""
         self.function.start(self._context_type(self))
+
+    async def cancel(self, request: e.CancelRequested) -> None:
+        """Somebody wants this run to end, and has said so to the run itself."""
+        run = self.run
+
+        def decided(view: View) -> Draft:
+            verdict = decide(view.states[run], request)
+            return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
+
+        await self.store.submit(Submit(self.ids(), (run,), decided))
+        await self.log.catch_up()
 
     def tell(self, signal: Signal) -> None:
         """From here on every call of the function raises this, whatever it catches."""

@@ -16,7 +16,7 @@ from midflight.executor import values
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
-from midflight.kernel.phases import Outcome
+from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 
 REDIRECTED: Final = "redirected"
@@ -303,7 +303,8 @@ class Heard:
         if step in self.records:
             return
         self._doubts.pop(step, None)
-        if event.outcome is not Outcome.NOT_STARTED:
+        thought = done and begun.event.effect is Effect.MODEL  # no two are the same
+        if event.outcome is not Outcome.NOT_STARTED and not thought:
             self._note_call(event, step, not done)
         if done:
             self.records[step] = record

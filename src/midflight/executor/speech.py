@@ -10,7 +10,7 @@ import anyio
 
 from midflight.executor.caps import give_notice
 from midflight.kernel import events as e
-from midflight.tools.progress import Sink
+from midflight.kernel.record import Usage
 from midflight.tools.secret import beginning_of_one, hide
 
 if TYPE_CHECKING:
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
+NOTHING: Final = Usage()
 CUT: Final = "\n[… the rest was not kept …]\n"
 
 
 class Speech:
     """The text of one step so far. What comes from a thread is taken over on the loop."""
 
-    __slots__ = ("_attempts", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step")
+    __slots__ = (
+        "_attempts", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step", "usage",
+    )  # fmt: skip
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -34,15 +37,17 @@ class Speech:
         self._said = 0
         self._attempts = 0  # by this driver; a read has no record of its own for each
         self._keeping = False
+        self.usage = NOTHING
 
-    def begin(self) -> Sink:
+    def begin(self) -> Speech:
         """A new attempt speaks from the beginning."""
+        self.usage = NOTHING
         self._pending.clear()
         alarms = self._step.driver.alarms
         self._offset, self._said, self._spoke_at = 0, 0, alarms.loop.time()
         self._attempts += 1
         alarms.set(self, self._spoke_at + self._step.tool.stall)
-        return self._hear
+        return self
 
     def end(self) -> None:
         """The attempt is over, and may be silent."""
@@ -58,7 +63,15 @@ class Speech:
         step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
         return None
 
-    def _hear(self, text: str) -> None:
+    def pay(self, usage: Usage) -> None:
+        """What the attempt has spent. One unknown price makes its sum unknown."""
+        before = self.usage
+        priced = usage.usd is not None and (before.usd is not None or not before.tokens)
+        usd = (before.usd or 0.0) + usage.usd if priced and usage.usd is not None else None
+        self.usage = Usage(tokens=before.tokens + usage.tokens, usd=usd)
+
+    def hear(self, text: str) -> None:
+        """What the attempt says, perhaps in a thread."""
         home = self._step.driver.alarms
         if threading.get_ident() == home.thread:
             self._take(text)

@@ -17,11 +17,9 @@ from midflight.executor.forking import fork_and_stop
 from midflight.executor.heard import Answered
 from midflight.guards import Age
 from midflight.kernel import events as e
-from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
-from midflight.stores.base import Draft, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -149,12 +147,4 @@ async def _ask_again(driver: Driver, question: int) -> None:
 async def _cancel(driver: Driver, answer: Answered, question: int) -> None:
     """The answer is the person's cancel, under a key of its own."""
     assert answer.who is not None
-    request = e.CancelRequested(who=answer.who, key=f"answer:{question}")
-    run = driver.run
-
-    def decided(view: View) -> Draft:
-        verdict = decide(view.states[run], request)
-        return Draft() if isinstance(verdict, Known) else Draft({run: verdict})
-
-    await driver.store.submit(Submit(driver.ids(), (run,), decided))
-    await driver.log.catch_up()
+    await driver.cancel(e.CancelRequested(who=answer.who, key=f"answer:{question}"))

@@ -25,10 +25,10 @@ from midflight.executor.caps import within_caps
 from midflight.executor.heard import Answered
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
-from midflight.executor.speech import Speech
+from midflight.executor.speech import NOTHING, Speech
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import NULL, Event
+from midflight.kernel.record import NULL, Event, Usage
 from midflight.kernel.state import RunState
 from midflight.run import Redirected
 from midflight.tools.base import NotDone, Tool
@@ -48,7 +48,7 @@ class Step:
     __slots__ = (
         "_asking", "_idle", "_intact", "_questions", "_refreshing", "_resting", "_since",
         "_unwanted", "args", "asked", "attempt", "call", "course", "driver", "future", "given",
-        "identity", "kwargs", "name", "speech", "tool",
+        "identity", "kwargs", "name", "speech", "tool", "wait_at_least",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,7 @@ class Step:
         self.asked = asked  # the digest of what the function has given; a person may edit it
         self.course = course
         self.call: Call | None = None
+        self.wait_at_least = 0.0  # before the next try, as who refused the last one has said
         self.attempt = 0  # where the attempt under way is on record
         self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
         self.speech = Speech(self)
@@ -89,6 +90,12 @@ class Step:
     def noun(self) -> str:
         """What a person calls it."""
         return self.tool.noun or self.name
+
+    @property
+    def reserved(self) -> Usage:
+        """What it may spend, as its tool says."""
+        reserves = self.tool.reserves
+        return reserves(*self.args, **self.kwargs) if reserves else NOTHING
 
     @property
     def resting(self) -> bool:
@@ -198,10 +205,12 @@ class Step:
             if not self._starts():
                 continue
             ending = await self._run_tool()
+            if (spent := self.speech.usage).tokens:
+                await self.driver.log.settle(e.UsageSpent(epoch=self.driver.epoch, usage=spent))
             match ending:
                 case Returned(value=value):
                     return await self.record(*self._encoded(value))
-                case Raised(error=error) if tries_left(self) <= 0:
+                case Raised(error=error) if tries_left(self, error) <= 0:
                     await self.speech.keep()
                     return await self.record(NULL, values.words(error))
                 case Raised():
@@ -262,7 +271,7 @@ class Step:
             outcome, result, error = self._judge(ending)
             failed = error if isinstance(ending, Raised) else ""
             clear = outcome is not Outcome.UNKNOWN or self.tool.effect is Effect.WRITE
-            over = bool(failed) and clear and tries_left(self) <= 0
+            over = isinstance(ending, Raised) and clear and tries_left(self, ending.error) <= 0
             again = partial(back_off, self) if failed and clear and not over else None
             if outcome is not Outcome.DONE:
                 await self.speech.keep()
@@ -331,6 +340,7 @@ class Step:
                 undoable=tool.undo is not None,
                 irreversible=tool.irreversible,
                 release_always=tool.release_always,
+                reserved=self.reserved,
             ),
         ]
 
@@ -368,6 +378,7 @@ class Step:
             outcome=outcome,
             result=result,
             error=error,
+            usage=self.speech.usage,
             left=left,
         )
         await self.driver.log.settle(settled, then)

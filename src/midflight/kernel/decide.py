@@ -57,6 +57,9 @@ MOVES: Final = (e.RunCreated, e.ResumeRequested)
 WITHDRAWN: Final = "withdrawn"
 """How the reason begins why a question was closed that nobody needs to answer any more."""
 
+HANDED_OVER: Final = "human"
+"""The kind of question with which a run gives itself to a person."""
+
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
 _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
@@ -157,6 +160,8 @@ def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None)
             return (request, *(e.QuestionClosed(question=q, why="raised") for q in asked))
         case e.UndoRequested():
             _undoable(state, request)
+        case e.TakenOver() | e.HandedBack():
+            return _human(state, request)
         case _:
             pass
     return (request,)
@@ -197,6 +202,27 @@ def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:
     return (request, *closed)
 
 
+def _human(state: RunState, request: e.TakenOver | e.HandedBack) -> Verdict:
+    """A person takes the run over, or gives it back with an answer to why it was theirs."""
+    asked = [question for question in state.questions.values() if question.kind == HANDED_OVER]
+    named = {name for question in asked for name in question.answerers}
+    if named and not _may_answer(request.who, named):
+        needs = " or ".join(sorted(named))
+        raise NotAllowed(request.who.by, request.who.role, signal(request), needs)
+    if isinstance(request, e.HandedBack):
+        note = msgspec.Raw(msgspec.json.encode(request.note))
+        answers = (
+            e.QuestionAnswered(who=request.who, question=question.position, payload=note)
+            for question in asked
+        )
+        return (request, *answers)
+    if state.human and state.human != request.who.by:
+        raise InvalidRequest(
+            f"{state.human} has taken run {state.journal} over already. The run was not changed."
+        )
+    return (request,)
+
+
 def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
     question = state.questions.get(request.question)
     if question is None and request.question in state.answered:
@@ -204,10 +230,11 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
             f"question {request.question} of run {state.journal} was answered by "
             f"{state.answered[request.question]}. The run was not changed."
         )
-    if question is not None and question.kind == "cap":
+    instead = {"cap": "is held at a cap: raise it", HANDED_OVER: "is a person's: hand it back"}
+    if question is not None and question.kind in instead:
         raise InvalidRequest(
-            f"run {state.journal} is held at a cap: raise it instead of answering. The run was "
-            "not changed."
+            f"run {state.journal} {instead[question.kind]} instead of answering. The run was not "
+            "changed."
         )
     named = question.answerers if question is not None else ()
     if named and not _may_answer(request.who, named):

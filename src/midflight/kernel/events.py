@@ -295,6 +295,7 @@ class CancelRequested(Request, frozen=True, kw_only=True, tag="cancel.requested"
     now: bool = False
     scope: str = "tree"
     in_flight: tuple[int, ...] = ()
+    why: str = ""
 
 
 class EffectStopRequested(Request, frozen=True, kw_only=True, tag="effect.stop_requested"):
@@ -313,6 +314,16 @@ class LimitsRaised(Request, frozen=True, kw_only=True, tag="limits.raised"):
     """New caps; lifts the hold for the cap."""
 
     limits: Limits
+
+
+class TakenOver(Request, frozen=True, kw_only=True, tag="run.taken_over"):
+    """A person does this themselves now; the run holds until they hand it back."""
+
+
+class HandedBack(Request, frozen=True, kw_only=True, tag="run.handed_back"):
+    """The person is done with it; ``note`` is what the run is told."""
+
+    note: str = ""
 
 
 class HoldPlaced(Event, frozen=True, kw_only=True, tag="hold.placed"):

@@ -269,6 +269,9 @@ def _let_go(s: RunState, cause: Cause, at: int) -> None:
     if cause is Cause.USER:
         s.held_since, s.answers = None, []
         _supersede(s, at, "pause")
+    if cause is Cause.HUMAN:
+        s.human = ""
+        _supersede(s, at, "take over")
 
 
 def _redirect_requested(s: RunState, event: e.RedirectRequested, at: int) -> None:
@@ -292,12 +295,12 @@ def _redirect_delivered(s: RunState, event: e.RedirectDelivered, at: int) -> Non
 
 
 def _paused(s: RunState, event: e.Paused, at: int) -> None:
-    _apply_pending(s, event.upto, at, "pause")
+    _apply_pending(s, event.upto, at, "pause", "take over")
     s.windows.clear()
 
 
 def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
-    _supersede(s, at, "pause", "redirect", "cancel")
+    _supersede(s, at, "pause", "take over", "redirect", "cancel")
     s.redirect = None
     s.holds.clear()
     s.questions.clear()
@@ -311,10 +314,9 @@ def _cancel_requested(s: RunState, event: e.CancelRequested, at: int) -> None:
     s.deliveries[at] = Delivery("cancel")
 
 
-def _apply_pending(s: RunState, upto: int, at: int, verb: str) -> None:
-    for asked in [p for p, v in s.pending.items() if v == verb and p <= upto]:
-        del s.pending[asked]
-        s.deliveries[asked] = Delivery(verb, "applied", at)
+def _apply_pending(s: RunState, upto: int, at: int, *verbs: str) -> None:
+    for asked in [p for p, v in s.pending.items() if v in verbs and p <= upto]:
+        s.deliveries[asked] = Delivery(s.pending.pop(asked), "applied", at)
 
 
 def _supersede(s: RunState, at: int, *verbs: str) -> None:
@@ -340,6 +342,23 @@ def _limits_raised(s: RunState, event: e.LimitsRaised, at: int) -> None:
 
 def _hold_placed(s: RunState, event: e.HoldPlaced, at: int) -> None:
     s.holds.add(event.cause)
+
+
+def _taken_over(s: RunState, event: e.TakenOver, at: int) -> None:
+    at_once = s.phase in {Phase.QUEUED, Phase.WAITING, Phase.PAUSED}
+    s.holds.add(Cause.HUMAN)
+    s.human = event.who.by
+    s.deliveries[at] = Delivery("take over", "applied", at) if at_once else Delivery("take over")
+    if not at_once:
+        s.pending[at] = "take over"
+    s.relevant = at
+
+
+def _handed_back(s: RunState, event: e.HandedBack, at: int) -> None:
+    _let_go(s, Cause.HUMAN, at)
+    s.stirred = True
+    s.deliveries[at] = Delivery("hand back", "applied", at)
+    s.relevant = at
 
 
 def _hold_lifted(s: RunState, event: e.HoldLifted, at: int) -> None:
@@ -430,6 +449,8 @@ _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {
     e.LimitsRaised: _limits_raised,
     e.HoldPlaced: _hold_placed,
     e.HoldLifted: _hold_lifted,
+    e.TakenOver: _taken_over,
+    e.HandedBack: _handed_back,
     e.UndoStarted: _undo_started,
     e.UndoSettled: _undo_settled,
     e.WorkSaved: _work_saved,

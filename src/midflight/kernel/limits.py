@@ -39,9 +39,10 @@ def validate(limits: Limits) -> None:
             )
 
 
-def meters(state: RunState, now: float) -> list[Meter]:
-    """Every cap that is set, with spent + reserved against it."""
-    if state.limits == NO_CAPS:
+def meters(state: RunState, now: float, caps: Limits | None = None) -> list[Meter]:
+    """Every cap that is set, or of ``caps``, with spent + reserved against it."""
+    limits = state.limits if caps is None else caps
+    if limits == NO_CAPS:
         return []
     spent, flying = state.spent, state.open.values()
     spawns = len(state.children)  # a run that only spawns comes to its cap as well
@@ -55,8 +56,8 @@ def meters(state: RunState, now: float) -> list[Meter]:
         "usd": spent.usd + sum(a.reserved_usd for a in flying) + _allotted(state, "usd"),
         "tool_calls": spent.tool_calls + spawns + _allotted(state, "tool_calls"),
     }
-    caps = msgspec.structs.asdict(state.limits)
-    return [Meter(name, used[name], caps[name]) for name in used if caps[name] is not None]
+    cap = msgspec.structs.asdict(limits)
+    return [Meter(name, used[name], cap[name]) for name in used if cap[name] is not None]
 
 
 def _allotted(state: RunState, meter: str) -> float:
@@ -72,13 +73,14 @@ def at_cap(
     tokens: int = 0,
     usd: float = 0.0,
     tool_calls: int = 0,
+    caps: Limits | None = None,
 ) -> Meter | None:
     """The first cap that the next call would pass.
 
     Asked before each call, so that the overshoot is at most what is in flight already.
     """
     wants = {"steps": steps, "tokens": tokens, "usd": usd, "tool_calls": tool_calls}
-    for meter in meters(state, now):
+    for meter in meters(state, now, caps):
         want = wants.get(meter.name, 0)
         if meter.used + want > meter.cap or (meter.used >= meter.cap and not want):
             return Meter(meter.name, meter.used + want, meter.cap)

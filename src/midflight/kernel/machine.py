@@ -57,6 +57,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.RunEntered: R,
         e.PauseRequested: PD,
         e.HoldPlaced: PD,
+        e.TakenOver: PD,
         e.CancelRequested: C,
         e.RunFinished: Phase.FAILED,  # nobody here knows the agent
     },
@@ -66,6 +67,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.WaitBegan: W,
         e.PauseRequested: PG,
         e.HoldPlaced: PG,
+        e.TakenOver: PG,
         e.CancelRequested: C,
         e.Killed: Phase.KILLED,
         e.RunFinished: (Phase.DONE, Phase.FAILED),
@@ -74,11 +76,12 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
     PG: _stay(
         PG, *DRIVERS, *FACTS, *OUTCOMES, *ASKING, *TIMERS, *NOTES, *WORLD, e.RedirectDelivered
     )
-    | _stay(PG, e.PauseRequested, e.HoldPlaced, e.EffectStopRequested, e.StepLeft)
+    | _stay(PG, e.PauseRequested, e.HoldPlaced, e.TakenOver, e.EffectStopRequested, e.StepLeft)
     | {
         e.Paused: PD,
         e.ResumeRequested: (R, PG),
         e.HoldLifted: (R, PG),
+        e.HandedBack: (R, PG),
         e.RedirectRequested: (R, PG),
         e.LimitsRaised: (R, PG),
         e.CancelRequested: C,
@@ -86,10 +89,11 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.RunFinished: (Phase.DONE, Phase.FAILED),  # the last effect finished, and was the last
     },
     PD: _stay(PD, *DRIVERS, *FACTS, *ASKING, *TIMERS, *WORLD, e.RedirectDelivered, e.DriverRevoked)
-    | _stay(PD, e.PauseRequested, e.HoldPlaced, e.StepLeft)
+    | _stay(PD, e.PauseRequested, e.HoldPlaced, e.TakenOver, e.StepLeft)
     | {
         e.ResumeRequested: (Q, R, W, PD),
         e.HoldLifted: (Q, R, W, PD),
+        e.HandedBack: (Q, R, W, PD),
         e.RedirectRequested: (Q, R, W, PD),
         e.LimitsRaised: (Q, R, W, PD),
         e.CancelRequested: C,  # nothing in flight, but effects to undo
@@ -101,6 +105,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.WaitEnded: R,
         e.PauseRequested: PD,
         e.HoldPlaced: PD,
+        e.TakenOver: PD,
         e.CancelRequested: C,
     },
     C: _stay(C, *DRIVERS, *FACTS, *OUTCOMES, *TIMERS, e.QuestionClosed)
@@ -125,6 +130,8 @@ VERBS: Final[Mapping[str, type[Event]]] = {
     "answer": e.QuestionAnswered,
     "stop effect": e.EffectStopRequested,
     "raise limits": e.LimitsRaised,
+    "take over": e.TakenOver,
+    "hand back": e.HandedBack,
     "undo": e.UndoRequested,
     "recover": e.Recovered,
 }
@@ -317,7 +324,12 @@ def _hold(_s: RunState, event: e.HoldPlaced | e.HoldLifted) -> str | None:
     return None
 
 
+def _handed_back(s: RunState, _event: e.HandedBack) -> str | None:
+    return None if Cause.HUMAN in s.holds else "nobody has taken it over"
+
+
 _RULES: Final[dict[type[Event], Callable[[RunState, Any], str | None]]] = {
+    e.HandedBack: _handed_back,
     e.AttemptStarted: _attempt_started,
     e.AttemptSettled: _attempt_settled,
     e.LateOutcome: _late_outcome,

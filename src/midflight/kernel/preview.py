@@ -31,6 +31,8 @@ LABELS: Final = {
     "answer": "Review",
     "stop effect": "Stop it",
     "raise limits": "Raise cap",
+    "take over": "Take over",
+    "hand back": "Hand back",
     "undo": "Undo",
     "recover": "Recover",
 }
@@ -64,6 +66,8 @@ def _why_not(state: RunState, verb: str) -> str:
         "answer": not state.questions and "Nothing is asked",
         "stop effect": not _stoppable(state) and "Nothing in flight can be stopped",
         "undo": not _undoable(state) and "Nothing can be undone",
+        "take over": state.human and f"{state.human} has it",
+        "hand back": Cause.HUMAN not in state.holds and "Nobody has taken it over",
     }
     return reasons.get(verb) or ""
 
@@ -150,6 +154,8 @@ _CONSEQUENCES: Final[dict[str, Callable[[RunState], str]]] = {
         if Cause.CAP in state.holds
         else "Allows more before it asks"
     ),
+    "take over": lambda state: f"{_pause(state)}; yours until you hand it back",
+    "hand back": lambda state: _then(state, Cause.HUMAN, "Goes on with what you tell it"),
     "undo": lambda state: f"Undoes {_listed(_undoable(state))}",
     "recover": lambda state: "Comes back paused",
 }

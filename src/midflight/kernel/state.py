@@ -136,6 +136,7 @@ class RunState:
     held_since: tuple[str, Limits] | None = None  # brief and caps when the person held it
     held_at: float = 0.0  # and when that was
     answers: list[str] = field(default_factory=list)  # given while the person held it
+    human: str = ""  # who has taken it over
     notices: list[tuple[str, str]] = field(default_factory=list)  # (kind, text)
     cancel_at: int = 0
     cancel_now: bool = False

@@ -32,6 +32,8 @@ def _line(state: RunState, now: float) -> str:
         case Phase.PAUSING:
             finishing = _names(state)
             return f"pausing: finishing {finishing}" if finishing else "pausing"
+        case Phase.PAUSED if state.human and Cause.USER not in state.holds:
+            return f"{state.human} has taken it over"
         case Phase.PAUSED:
             return next((words for cause, words in HELD.items() if cause in state.holds), "paused")
         case Phase.WAITING:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from midflight.errors import InvalidTool
 from midflight.kernel.phases import Effect
+from midflight.kernel.record import Usage
 
 TIMEOUT_S: Final = 600.0
 KEY_TTL_S: Final = 24 * 3600.0  # how long a provider usually honours an idempotency key
@@ -78,6 +79,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     relies_on: tuple[str, ...] = ()
     key_ttl: float = KEY_TTL_S
     stall: float = STALL_S
+    reserves: Callable[..., Usage] | None = None
     wants_key: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -109,12 +111,15 @@ class Options(TypedDict, total=False):
     relies_on: Sequence[str]
     key_ttl: float
     stall: float
+    reserves: Callable[..., Usage] | None
 
 
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     """Declare a tool.
 
-    ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key) or ``once``.
+    ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key), ``once``, or
+    ``model``: a read that costs, and is on record before it begins. ``reserves`` is called with the
+    arguments and says what a call may spend; until it ends that counts as spent.
     ``undo`` and ``check`` are called with a ``Performed``; so is ``leaves``, right after the effect
     and again before its undo: if what it returns has changed, others were there and nothing is
     touched. ``irreversible`` asks for approval unless ``approval=False``; ``approval="the rule"``
@@ -124,9 +129,10 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     attempt's key, which the provider honours for ``key_ttl`` seconds.
 
     What failed is tried again ``retry`` times, after ``backoff`` seconds and then twice as many
-    each time. A ``read`` older than ``fresh`` seconds is repeated when the function is entered
-    again. ``relies_on`` names guards that are checked just before. After ``stall`` seconds without
-    a word the step is shown as stalled.
+    each time. An error with ``retryable = False`` is not; one with ``retry_after`` is, no earlier.
+    A ``read`` older than ``fresh`` seconds is repeated when the function is entered again.
+    ``relies_on`` names guards that are checked just before. After ``stall`` seconds without a word
+    the step is shown as stalled.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:

@@ -1,8 +1,9 @@
-"""What a step says while it works: text so far, and that it is still alive.
+"""What a step says while it works: text so far, that it is still alive, and what it has spent.
 
-``emit`` may be called anywhere inside a step, also in a thread. What it is given is shown at once,
-is in the journal every two seconds and whenever the step is stopped, and is saved as partial work
-by a cancel. Outside a step it does nothing, so a tool can be used and tested by itself.
+``emit`` and ``spend`` may be called anywhere inside a step, also in a thread. What is emitted is
+shown at once, is in the journal every two seconds and whenever the step is stopped, and is saved as
+partial work by a cancel. What is spent counts against the run's caps, however the step ends.
+Outside a step both do nothing, so a tool can be used and tested by itself.
 """
 
 from __future__ import annotations
@@ -10,19 +11,38 @@ from __future__ import annotations
 import codecs
 import contextvars
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-Sink = Callable[[str], None]
+from midflight.kernel.record import Usage
 
 _Decoder: Final = codecs.getincrementaldecoder("utf-8")
-_sink: Final = contextvars.ContextVar[Sink | None]("midflight_progress", default=None)
+
+
+class Ear(Protocol):
+    """Who listens to a step."""
+
+    def hear(self, text: str) -> None:
+        """Text so far."""
+
+    def pay(self, usage: Usage) -> None:
+        """What was spent."""
+
+
+_ear: Final = contextvars.ContextVar[Ear | None]("midflight_progress", default=None)
 
 
 def emit(text: str) -> None:
     """Say what there is so far. An empty text only says that the step is alive."""
-    sink = _sink.get()
-    if sink is not None:
-        sink(text)
+    ear = _ear.get()
+    if ear is not None:
+        ear.hear(text)
+
+
+def spend(tokens: int, usd: float | None = None) -> None:
+    """Say what was used. Without a price it is shown in tokens, and never as a sum of money."""
+    ear = _ear.get()
+    if ear is not None:
+        ear.pay(Usage(tokens=tokens, usd=usd))
 
 
 def output_of_process() -> Callable[[str, bytes], None] | None:
@@ -30,23 +50,23 @@ def output_of_process() -> Callable[[str, bytes], None] | None:
 
     Bound to the step that asks, because output arrives in callbacks of the loop.
     """
-    sink = _sink.get()
-    if sink is None:
+    ear = _ear.get()
+    if ear is None:
         return None
     streams: dict[str, codecs.IncrementalDecoder] = {}
 
     def printed(stream: str, data: bytes) -> None:
         decoder = streams.setdefault(stream, _Decoder(errors="replace"))
-        sink(decoder.decode(data))  # a character may come in two pieces
+        ear.hear(decoder.decode(data))  # a character may come in two pieces
 
     return printed
 
 
-def listening(sink: Sink) -> contextvars.Token[Sink | None]:
-    """From here on, in this context, what is emitted goes to ``sink``."""
-    return _sink.set(sink)
+def listening(ear: Ear) -> contextvars.Token[Ear | None]:
+    """From here on, in this context, what is said goes to ``ear``."""
+    return _ear.set(ear)
 
 
-def stop_listening(token: contextvars.Token[Sink | None]) -> None:
+def stop_listening(token: contextvars.Token[Ear | None]) -> None:
     """Undo ``listening``."""
-    _sink.reset(token)
+    _ear.reset(token)
