@@ -27,6 +27,7 @@ from midflight.executor.heard import Record
 from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Replay, Waiting
 from midflight.executor.steps import Step
+from midflight.executor.triage import Attention
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
@@ -53,11 +54,11 @@ class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     __slots__ = (
-        "_catching_up", "_context_type", "_expecting", "_rested", "_watch", "agent",
-        "alarms", "brief", "clock", "course", "delivering", "draining", "ensure", "epoch",
+        "_catching_up", "_context_type", "_expecting", "_rested", "_watch", "agent", "alarms",
+        "begun_for", "brief", "clock", "course", "delivering", "draining", "ensure", "epoch",
         "function", "gated", "guards", "heard", "ids", "input", "lease", "log", "looked_up",
-        "over", "questions", "replay", "restored", "steps", "store", "tasks", "thread_read",
-        "told", "under_way", "waiting", "workdir",
+        "over", "profile", "questions", "replay", "restored", "steps", "store", "tasks",
+        "thread_read", "told", "triage", "under_way", "waiting", "workdir",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +89,8 @@ class Driver:
         self.course = 0  # redirects that were told
         self.heard = 0  # of them the function has heard
         self.brief = ""  # as the function sees it
+        self.profile = ""
+        self.begun_for: tuple[int, ...] = ()  # messages of the thread
         self.delivering = False  # a redirect is being written down
         self.waiting: dict[str, Waiting] = {}  # calls of the function that are no steps
         self.told: Signal | None = None
@@ -99,6 +102,7 @@ class Driver:
         self.ensure = ensure
         self.guards = Guards(self)
         self.questions = Questions(self)
+        self.triage = Attention(self)
         self.alarms = alarms
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
@@ -116,6 +120,11 @@ class Driver:
     def run(self) -> str:
         """The run's id."""
         return self.log.state.journal
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the run was released: what is asked of it now is for the next driver."""
+        return self.over or not self.log.state.driver
 
     @property
     def lost(self) -> bool:
@@ -167,6 +176,7 @@ class Driver:
             raise self.told
         if course != self.course:
             self.heard, self.brief = self.course, self.replay.brief
+            self.profile = self.replay.profile
             raise Redirected(self.brief)
 
     @property
@@ -258,6 +268,7 @@ class Driver:
             self.restored = values.decode(raw)
         self.replay.enter()
         self.brief, self.heard = self.replay.brief, self.course
+        self.profile = self.replay.profile
         self.guards.enter()
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
@@ -280,6 +291,8 @@ class Driver:
             self._watch.tap(self._take_in, self._fell_behind)
             await moves.settle_orphans(self)
             await children.look_after(self)
+            if self.agent.converses:
+                tasks.start_soon(self.triage.pay_attention)
             while not self.over:
                 move = self._next_move()
                 if move is not None:
@@ -297,7 +310,7 @@ class Driver:
         self.told = None  # what was raised knows every frame that it has passed
         self.function.forget()
         self.log.heard.clear()
-        del self.function, self.guards, self.questions
+        del self.function, self.guards, self.questions, self.triage
 
     async def _read(self) -> None:
         """Fold the journal and note its records: once, and a page at a time for the loop's sake."""
@@ -335,7 +348,7 @@ class Driver:
         if rested and not self._rested:
             self.guards.look_again()
         if isinstance(record.event, e.RunCreated):
-            self.input = record.event.input
+            self.input, self.begun_for = record.event.input, record.event.messages
         if isinstance(record.event, e.EffectStopRequested):
             self._stop_effect(record.event.attempt)
         if isinstance(record.event, e.CancelRequested):
@@ -414,6 +427,7 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self.draining = True
+        self.triage.abort("its process is ending")
         self.log.stir()
 
     def _drained(self) -> Move | None:
@@ -514,7 +528,8 @@ class Driver:
     @property
     def rests(self) -> bool:
         """Nothing happens until somebody outside does something."""
-        return self.log.state.phase in {Phase.PAUSED, Phase.WAITING} and self.quiet
+        at_rest = self.log.state.phase in {Phase.PAUSED, Phase.WAITING}
+        return at_rest and self.quiet and not self.triage.busy
 
     async def _time_has_passed(self) -> None:
         if self.wakes:

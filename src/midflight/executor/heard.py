@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from midflight.executor import values
 from midflight.kernel import events as e
+from midflight.kernel import machine
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
 from midflight.kernel.phases import Effect, Outcome
@@ -69,6 +70,7 @@ class Told(Struct, frozen=True):
     brief: str
     calls: frozenset[str] = frozenset()
     after: int = 0
+    profile: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +85,7 @@ class Heard:
     undoing: dict[int, None] = field(default_factory=dict)  # effects whose undo may have done some
     unclaimed: set[str] = field(default_factory=set)
     brief: str = ""
+    profile: str = ""
     now: float = 0.0  # the time of the last thing the function has learnt
     state: e.StateSaved | None = None
     questions: dict[str, int] = field(default_factory=dict)  # by the step that asks
@@ -111,8 +114,10 @@ class Heard:
     _unlike: int = 0  # from here on what is not reusable is another step than before
     _base: int = 0
     _began: tuple[str, float] = ("", 0.0)  # brief and time where the function starts
+    _began_as: str = ""  # and the profile
     _forked: bool = False
     _latest: str = ""
+    _latest_profile: str = ""
     _redirects: list[Told] = field(default_factory=list)
     _told: int = 0
     _doubts: dict[str, int] = field(default_factory=dict)
@@ -141,6 +146,8 @@ class Heard:
                 self._doubts.pop(event.step, None)
                 self._note_call(event, event.step, bool(event.error))
                 self.texts.pop(event.step, None)
+            case e.AttemptStarted(tool=machine.TRIAGE):
+                pass  # beside the function, which never learns of it
             case e.AttemptStarted():
                 self._begun[position] = Begun(position, found.at, event)
                 self._by_step.setdefault(event.step, []).append(position)
@@ -185,6 +192,7 @@ class Heard:
                 forked = self._forked and event.why != REDIRECTED
                 at = self._began[1] if forked else found.at  # or it would see another time
                 self._base, self._began = position, (self._latest, at)
+                self._began_as = self._latest_profile
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
@@ -195,14 +203,20 @@ class Heard:
                     self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
                 self._latest = event.brief
+                self._latest_profile = event.profile or self._latest_profile
                 calls = frozenset(event.calls)
-                self._redirects.append(Told(position, event.brief, calls, event.after))
+                self._redirects.append(
+                    Told(position, event.brief, calls, event.after, self._latest_profile)
+                )
             case e.RecordsDropped():
                 for step in event.steps:
                     self._excused[step] = None
                     self.left.pop(step, None)
                     self.unclaimed.discard(step)
-                self._redirects = [Told(told.position, told.brief) for told in self._redirects]
+                self._redirects = [
+                    Told(told.position, told.brief, profile=told.profile)
+                    for told in self._redirects
+                ]
             case e.StateSaved():
                 self._start_from(event, found)
             case e.UndoStarted() | e.UndoSettled():
@@ -217,6 +231,7 @@ class Heard:
             self.seed, self.now = found.journal, found.at
         self._latest = self.brief = event.brief
         self._began = event.brief, self.now
+        self._latest_profile = self.profile = self._began_as = event.profile
 
     def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
         if isinstance(event, e.UndoStarted):
@@ -237,6 +252,7 @@ class Heard:
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
+        self._began_as = self._latest_profile
         self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
@@ -304,7 +320,7 @@ class Heard:
             return
         self._doubts.pop(step, None)
         thought = done and begun.event.effect is Effect.MODEL  # no two are the same
-        if event.outcome is not Outcome.NOT_STARTED and not thought:
+        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not thought:
             self._note_call(event, step, not done)
         if done:
             self.records[step] = record

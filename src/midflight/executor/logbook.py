@@ -166,6 +166,13 @@ class Logbook:
             self.absorb(done.records)
             return done.records
 
+    async def submit(self, request: Submit) -> Committed:
+        """What concerns other journals too is decided by the store; ours is folded again."""
+        async with self._turn:
+            done = await self._patiently(self._store.submit, request)
+            await self.catch_up()
+            return done
+
     async def _patiently(self, write: Callable[[T], Awaitable[Committed]], what: T) -> Committed:
         """Repeat it under its id until the store takes it; meanwhile nothing else is written.
 

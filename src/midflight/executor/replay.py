@@ -41,6 +41,7 @@ class Replay(Heard):
         self._begin_counting()
         self._told = 0
         self.brief, self.now = self._began
+        self.profile = self._began_as
         on_record = {step: record.position for step, record in self.records.items()}
         self.unclaimed = (
             {
@@ -122,7 +123,7 @@ class Replay(Heard):
     def redirect(self) -> Told:
         """Tell the next redirect."""
         told = self._redirects[self._told]
-        self.brief = told.brief
+        self.brief, self.profile = told.brief, told.profile
         self._told += 1
         return told
 
