@@ -48,7 +48,7 @@ async def watched(store: SlowStore, cursors: Mapping[str, int]) -> AsyncIterator
     got: list[Recorded] = []
 
     async def watch() -> None:
-        with store.hub.subscribe(store.read, cursors) as subscription:
+        async with store.hub.subscribe(store.read, cursors) as subscription:
             async for record in subscription:
                 got.append(record)  # noqa: PERF401 - it never ends
 
@@ -161,7 +161,7 @@ async def test_a_busy_journal_starves_no_other() -> None:
             return []
         return [at(after + 1, journal)]
 
-    with hub.subscribe(read, dict.fromkeys({"r-busy", *quiet}, 0)) as subscription:
+    async with hub.subscribe(read, dict.fromkeys({"r-busy", *quiet}, 0)) as subscription:
         listening = aiter(subscription)
         heard = {(await anext(listening)).journal for _ in range(12)}
 
@@ -171,7 +171,7 @@ async def test_a_busy_journal_starves_no_other() -> None:
 async def test_a_watcher_that_does_not_listen_costs_no_more_than_its_backlog() -> None:
     store = SlowStore()
     store.answer.set()
-    with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+    async with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
         listening = aiter(subscription)
         store.append()
         assert (await anext(listening)).position == 1
@@ -185,7 +185,7 @@ async def test_a_watcher_that_does_not_listen_costs_no_more_than_its_backlog() -
 
 async def test_a_journal_that_nobody_watches_any_more_is_forgotten() -> None:
     store = SlowStore()
-    with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+    async with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
         subscription.add("r-other", 0)
         assert sorted(store.hub.watched) == [RUN, "r-other"]
 

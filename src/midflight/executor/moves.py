@@ -13,8 +13,8 @@ from msgspec import Raw
 from midflight.executor import values
 from midflight.executor.backoff import RETRY
 from midflight.executor.front import end
+from midflight.executor.heard import REDIRECTED
 from midflight.executor.lost import WORKER_LOST
-from midflight.executor.replay import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
