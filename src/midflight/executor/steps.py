@@ -179,7 +179,7 @@ class Step:
         self._unwanted = True
         if self._questions is not None:
             self._questions.cancel()
-        self.driver.tasks.start_soon(self._leave)
+        self.driver.begin(self._leave)
         if self.tool.effect is Effect.READ and self.call is not None:
             self.call.abort("not waited for any more")
         self.driver.log.stir()
