@@ -16,6 +16,11 @@ from midflight.models.opening import open_model
 from midflight.tools.files import Workspace
 
 
+def names(folder: Path) -> list[str]:
+    """What is in the folder now."""
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
 async def main(address: str = "demo") -> None:
     """Ask for a note, say something in the middle of it, and look at the conversation."""
     folder = Path(tempfile.mkdtemp())
@@ -36,7 +41,7 @@ async def main(address: str = "demo") -> None:
         for line in await control.transcript(state.thread):
             if line.text:
                 print(f"{line.by or 'agent'}: {line.text}")
-        print("Files:", sorted(path.name for path in folder.glob("*.*")))
+        print("Files:", *names(folder))
 
 
 if __name__ == "__main__":

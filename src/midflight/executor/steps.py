@@ -186,6 +186,7 @@ class Step:
 
     async def _leave(self) -> None:
         """Note that the function has not learnt how this ended."""
+        await anyio.lowlevel.checkpoint()  # nothing is noted by a driver that is being ended itself
         waited = self.driver.alarms.loop.time() - self._since
         left = e.StepLeft(
             epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
