@@ -20,11 +20,12 @@ from scenarios.stage import Stage
 pytestmark = pytest.mark.anyio
 
 
-class Full(MemoryStore):
-    """Has no space for some runs, a few times."""
+class Failing(MemoryStore):
+    """Fails for some runs, a few times."""
 
-    def __init__(self) -> None:
+    def __init__(self, trouble: Exception) -> None:
         super().__init__()
+        self.trouble = trouble
         self.refuses: dict[str, int] = {}
 
     @override
@@ -32,12 +33,21 @@ class Full(MemoryStore):
         for entry in decision.entries:
             if self.refuses.get(entry.journal, 0) > 0:
                 self.refuses[entry.journal] -= 1
-                raise StoreFull("no space left. Nothing was appended.")
+                raise self.trouble
         return await super().append(decision)
 
 
-async def test_the_trouble_of_one_run_is_not_that_of_its_neighbours(tmp_path: Path) -> None:
-    stage, store = Stage("trouble"), Full()
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(StoreFull("no space left. Nothing was appended."), id="waited out"),
+        pytest.param(RuntimeError("a bug"), id="ends its driver"),
+    ],
+)
+async def test_the_trouble_of_one_run_is_not_that_of_its_neighbours(
+    tmp_path: Path, trouble: Exception
+) -> None:
+    stage, store = Stage("trouble"), Failing(trouble)
     make, look = stage.writer(), stage.reader()
     stage.gate("slow")
 
