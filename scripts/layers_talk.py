@@ -70,7 +70,7 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: a replay knows nothing of a triage",
-        EXECUTOR + "replay.py",
+        EXECUTOR + "heard.py",
         "            case e.AttemptStarted(tool=machine.TRIAGE):\n",
         "            case e.AttemptStarted(tool='none of them'):\n",
         (CHAT + "a_triage_is_on_record_as_a_model_call_and_replay_knows_nothing_of_it",),

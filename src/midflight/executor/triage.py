@@ -116,8 +116,8 @@ class Attention:
 
     def abort(self, why: str) -> None:
         """End the call that is under way."""
-        if self._call is not None and self._call.begin_abort(why):
-            self._driver.tasks.start_soon(self._call.see_out)
+        if self._call is not None:
+            self._call.abort(why)
 
     def _abort_if_stopped(self, _record: Recorded) -> None:
         """Whoever holds, redirects or cancels the run is heard here at once, in both modes."""
@@ -271,11 +271,10 @@ class Attention:
             return None
         attempt, purse = written[-1].position, Purse()
         declared = Tool(name=TRIAGE, function=triage, effect=Effect.MODEL, timeout=TRIAGE_S)
-        driver.look_again()
-        if not self._may():
+        if not self._may():  # no await from here to the first line of the call
             await self._settle(Chosen(attempt, outcome=Outcome.NOT_STARTED))
             return None
-        self._call = Call(declared, (view,), {}, purse)
+        self._call = Call(declared, (view,), {}, driver.alarms, purse)
         try:
             ending = await self._call.run()
         finally:
