@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from midflight.executor import children, moves, stale, values
+from midflight.executor.anywhere import Starter
 from midflight.executor.asking import Questions
 from midflight.executor.cancel import cancel
 from midflight.executor.forking import inherited
@@ -87,7 +87,7 @@ class Driver:
         self._expecting = 0
         self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
-        self.tasks: TaskGroup
+        self.tasks: Starter
         self.ids = ids
         self.ensure = ensure
         self.guards = Guards(self)
@@ -267,7 +267,7 @@ class Driver:
         async with self.store.watch({self.run: self.log.state.head}) as watch:
             self._watch = watch
             async with anyio.create_task_group() as tasks:
-                self.tasks = tasks
+                self.tasks = Starter(tasks)
                 watch.tap(self._take_in)  # or each append of our own would wake the listener
                 tasks.start_soon(self._listen)
                 await moves.settle_orphans(self)
