@@ -572,9 +572,9 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: nobody waits at the turnstile without end",
-        STORES + "sqlite.py",
-        "            self._writer.give_up_on_old_jobs()",
-        "            pass",
+        STORES + "sqlite_writer.py",
+        "        self._give_up_on_old_jobs()",
+        "        pass",
         (TROUBLE + "a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothing",),
     ),
     Mutant(

@@ -227,8 +227,8 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "crash: a takeover gives no more tries",
-        EXECUTOR + "replay.py",
-        "                self.timers[event.name] += 1",
+        EXECUTOR + "heard.py",
+        "                self.timers[event.name] = self.timers.get(event.name, 0) + 1",
         "                pass",
         ("tests/scenarios/test_timers.py",),
     ),

@@ -16,17 +16,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 from typing_extensions import override
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent
-from midflight.stores.base import Append, Committed, Decide, Draft, Submit, View
+from midflight.stores.base import Append, Committed, Draft, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_writer import Job
 from scenarios import book, world
@@ -55,17 +54,15 @@ class Deadly(SqliteStore):
 
     @override
     async def submit(self, request: Submit) -> Committed:
-        decide = partial(self._decided, request.decide)
-        return await super().submit(msgspec.structs.replace(request, decide=decide))
+        def decided(view: View) -> Draft:
+            draft = request.decide(view)
+            self._about_to_write(len(draft.events.get(world.RUN, ())))
+            return draft
 
-    def _decided(self, decide: Decide, view: View) -> Draft:
-        """In the middle of the transaction, where it is known how much will be written."""
-        draft = decide(view)
-        self._about_to_write(len(draft.events.get(world.RUN, ())))
-        return draft
+        return await super().submit(replace(request, decide=decided))
 
     def _about_to_write(self, events: int) -> None:
-        if self.before and events and self.head + events >= self.before:
+        if self.before and self.head + events >= self.before:
             die()
 
     @override

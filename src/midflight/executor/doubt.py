@@ -16,10 +16,10 @@ from midflight.executor import values
 from midflight.executor.backoff import back_off, tries_left
 from midflight.executor.calls import Aborted, Call, Raised, Returned
 from midflight.executor.caps import give_notice
+from midflight.executor.heard import Begun
 from midflight.executor.helping import helper
 from midflight.executor.logbook import Choose
 from midflight.executor.lost import may_act_for
-from midflight.executor.replay import Begun
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
@@ -90,7 +90,7 @@ async def _check(step: Step, begun: Begun) -> Any:
         if step.tool.check is None:
             return Unclear("the tool cannot be asked whether it happened")
         check = helper("check", step.tool.check, step.tool.timeout)
-        ending = await step.run_call(Call(check, (asked,), {}))
+        ending = await step.run_call(Call(check, (asked,), {}, step.driver.alarms))
         step.resting = True
         match ending:
             case Returned(value=Done() | Unclear() as answer):

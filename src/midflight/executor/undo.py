@@ -76,7 +76,7 @@ async def _look_into_doubts(driver: Driver) -> None:
         if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
             continue
         check = helper("check", tool.check, tool.timeout)
-        told = Call(check, (performed(driver, effect.position, None),), {})
+        told = Call(check, (performed(driver, effect.position, None),), {}, driver.alarms)
         outcome, result = _finding(await _run(driver, told, effect))
         early = outcome is Outcome.NOT_DONE and may_act_for(driver, effect) > 0
         if outcome is not Outcome.UNKNOWN and not early:
@@ -184,7 +184,7 @@ async def _touched(driver: Driver, effect: Attempt) -> str:
     why = ""
     for attempt in range(1, TRIES + 1):
         compare = helper("look", changed_since, tool.timeout)
-        look = Call(compare, (tool, await _done(driver, effect)), {})
+        look = Call(compare, (tool, await _done(driver, effect)), {}, driver.alarms)
         match await _run(driver, look, effect):
             case Returned(value=str(words)):
                 return words
@@ -208,7 +208,8 @@ async def _call(driver: Driver, effect: Attempt) -> Undoing:
     tool = REGISTRY.get(name)
     if tool is None or tool.undo is None:
         return Undoing(False, f"no tool {name} with an undo is registered here")
-    call = Call(helper("undo", tool.undo, tool.timeout), (await _done(driver, effect),), {})
+    undo = helper("undo", tool.undo, tool.timeout)
+    call = Call(undo, (await _done(driver, effect),), {}, driver.alarms)
     match await _run(driver, call, effect):
         case Returned():
             return Undoing(True)
@@ -238,7 +239,7 @@ async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
 
     async def abort() -> None:
         await driver.log.until(unwanted)
-        await call.abort("stopped")
+        call.abort("stopped")
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(abort)

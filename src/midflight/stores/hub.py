@@ -7,18 +7,17 @@ another process has moved a journal on, reads the gap from the store.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
     Iterable,
-    Iterator,
     Mapping,
 )
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -55,39 +54,72 @@ async def owned_tasks(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncI
 
 
 class Subscription:
-    """One watcher: yields every event of its journals once, in order."""
+    """One watcher: yields every event of its journals once, in order, while it is entered.
 
-    def __init__(self, read: Read, cursors: Mapping[str, int]) -> None:
+    Every run in memory has one, so it makes only what it needs.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_behind",
+        "_fell",
+        "_hear",
+        "_hub",
+        "_moved",
+        "_news",
+        "_next",
+        "_read",
+    )
+
+    def __init__(self, hub: Hub, read: Read, cursors: Mapping[str, int]) -> None:
+        self._hub = hub
         self._read = read
         self._next = {journal: after + 1 for journal, after in cursors.items()}
-        self._backlog: deque[Recorded] = deque()
+        self._backlog: list[Recorded] = []
         self._behind = dict.fromkeys(cursors)  # in the order in which they are read
-        self._moved: set[str] = set()
-        self._news = anyio.Event()
+        self._moved: dict[str, None] = {}
+        self._news: anyio.Event | None = None  # made by who waits for it
         self._hear: Callable[[Recorded], None] | None = None
-        self.joined: Callable[[str], None] = lambda journal: None
+        self._fell: Callable[[], None] | None = None
 
-    @property
-    def journals(self) -> Iterable[str]:
-        """What it watches."""
-        return self._next.keys()
+    async def __aenter__(self) -> Self:
+        for journal in self._next:
+            self._hub.join(journal, self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for journal in self._next:
+            self._hub.leave(journal, self)
+        self._hear = self._fell = None
 
     def add(self, journal: str, after: int) -> None:
         """Also watch this journal, from a position on."""
         if journal not in self._next:
             self._next[journal] = after + 1
-            self.joined(journal)
+            self._hub.join(journal, self)
             self._fall_behind(journal)
 
     def ready(self) -> list[Recorded]:
         """Give what lies here already. A driver looks once more before a tool's first line."""
-        found = list(self._backlog)
-        self._backlog.clear()
+        found, self._backlog = self._backlog, []
         return found
 
-    def tap(self, hear: Callable[[Recorded], None]) -> None:
+    def tap(
+        self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
+    ) -> None:
         """Give what is published here to ``hear`` at once, unless something older still waits."""
-        self._hear = hear
+        self._hear, self._fell = hear, behind
+        if behind is not None and self._behind:
+            behind()
+
+    async def catch_up(self) -> None:
+        """Read what is missing and give it to who taps."""
+        assert self._hear is not None
+        while self._behind or self._backlog:
+            for record in self.ready():
+                self._hear(record)
+            if self._behind:
+                await self._read_on(next(iter(self._behind)))
 
     def offer(self, record: Recorded) -> None:
         """Take a record that was just committed, if it is the next one.
@@ -106,7 +138,7 @@ class Subscription:
             self._hear(record)
             return
         self._backlog.append(record)
-        self._news.set()
+        self._wake()
 
     def moved(self, journal: str, head: int | None = None) -> None:
         """Another process has appended here, up to ``head`` if that is known."""
@@ -115,26 +147,32 @@ class Subscription:
 
     def _fall_behind(self, journal: str) -> None:
         self._behind[journal] = None
-        self._moved.add(journal)
-        self._news.set()
+        self._moved[journal] = None
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None:
+            self._news.set()
+        if self._fell is not None:
+            self._fell()
 
     async def __aiter__(self) -> AsyncIterator[Recorded]:
         while True:
             while self._backlog:
-                yield self._backlog.popleft()
+                yield self._backlog.pop(0)
             if self._behind:
-                await self._catch_up(next(iter(self._behind)))
+                await self._read_on(next(iter(self._behind)))
             elif not self._backlog:
                 self._news = anyio.Event()  # nothing can come between the look and this
                 await self._news.wait()
 
-    async def _catch_up(self, journal: str) -> None:
+    async def _read_on(self, journal: str) -> None:
         """Read one page of the gap into the backlog, where it waits also for one who breaks off.
 
         The journal stays *behind* during the read. What was offered meanwhile and was the next is
         not taken from the page again; anything further only makes us read once more.
         """
-        self._moved.discard(journal)
+        self._moved.pop(journal, None)
         try:
             page = await self._read(journal, self._next[journal] - 1)
         except JournalNotFound:
@@ -173,17 +211,16 @@ class Hub:
             for watcher in tuple(self._watchers.get(journal, ())):
                 watcher.moved(journal, head)
 
-    @contextmanager
-    def subscribe(self, read: Read, cursors: Mapping[str, int]) -> Iterator[Subscription]:
-        """Register a watcher for as long as the block runs."""
-        watcher = Subscription(read, cursors)
-        for journal in cursors:
-            self._watchers[journal].add(watcher)
-        watcher.joined = lambda journal: self._watchers[journal].add(watcher)
-        try:
-            yield watcher
-        finally:
-            for journal in watcher.journals:
-                self._watchers[journal].discard(watcher)
-                if not self._watchers[journal]:
-                    del self._watchers[journal]
+    def subscribe(self, read: Read, cursors: Mapping[str, int]) -> Subscription:
+        """A watcher, which hears of its journals from the moment that it is entered."""
+        return Subscription(self, read, cursors)
+
+    def join(self, journal: str, watcher: Subscription) -> None:
+        """Tell it of this journal too."""
+        self._watchers[journal].add(watcher)
+
+    def leave(self, journal: str, watcher: Subscription) -> None:
+        """Tell it no more."""
+        self._watchers[journal].discard(watcher)
+        if not self._watchers[journal]:
+            del self._watchers[journal]

@@ -175,11 +175,9 @@ class MemoryStore:
             raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
         return self._blobs[digest]
 
-    @asynccontextmanager
-    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[Subscription]:
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
         """See ``Store.watch``."""
-        with self._hub.subscribe(self.read, cursors) as subscription:
-            yield subscription
+        return self._hub.subscribe(self.read, cursors)
 
     async def now(self) -> float:
         """See ``Store.now``."""

@@ -433,11 +433,9 @@ class PostgresStore:
         ((lives,),) = await self._fetch("lease_lives", driver)
         return not lives
 
-    @asynccontextmanager
-    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[Subscription]:
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
         """See ``Store.watch``."""
-        with self._hub.subscribe(self.read, cursors) as subscription:
-            yield subscription
+        return self._hub.subscribe(self.read, cursors)
 
 
 async def _look(
