@@ -9,20 +9,6 @@ KERNEL = "src/midflight/kernel/"
 
 EXECUTOR_MUTANTS = (
     Mutant(
-        "executor: one more look between the record of a start and its first line",
-        EXECUTOR + "steps.py",
-        "        driver.look_again()  # no await",
-        "        pass  # no await",
-        ("tests/scenarios/test_verbs.py",),
-    ),
-    Mutant(
-        "executor: what cannot start is not asked to be recorded",
-        EXECUTOR + "steps.py",
-        "        if not self.driver.may_start(self.course):\n            return []\n        epoch",
-        "        epoch",
-        ("tests/scenarios/test_verbs.py",),
-    ),
-    Mutant(
         "executor: a cancel waits until everything in flight has settled",
         EXECUTOR + "cancel.py",
         "    await _settle(driver)\n",
@@ -34,7 +20,7 @@ EXECUTOR_MUTANTS = (
         EXECUTOR + "cancel.py",
         "    await compensate(driver)\n",
         "",
-        ("tests/scenarios/test_torture.py",),
+        ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(
         "executor: a cancel aborts effects too",
@@ -95,8 +81,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a cancelled function is told again whatever it catches",
         EXECUTOR + "context.py",
-        "            driver.raise_if_told(driver.heard)\n",
-        "            pass\n",
+        "            driver.raise_if_told(driver.heard)\n        except Signal:",
+        "            pass\n        except Signal:",
         ("tests/scenarios/test_stubborn_agents.py",),
     ),
     Mutant(
@@ -124,7 +110,7 @@ EXECUTOR_MUTANTS = (
         "engine: a driver that fails gives its run back",
         "src/midflight/engines/local.py",
         "            self._stumbled.add(run)\n",
-        "            pass\n",
+        "",
         ("tests/scenarios/test_trouble.py",),
     ),
     Mutant(
@@ -151,9 +137,86 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: an undo that was cut off is done again",
         EXECUTOR + "moves.py",
-        'why="worker lost", final=False',
-        'why="worker lost", final=True',
+        "why=WORKER_LOST, final=False",
+        "why=WORKER_LOST, final=True",
         ("tests/scenarios/test_crash.py",),
+    ),
+    Mutant(
+        "executor: a blocking undo is waited for so long and no longer",
+        EXECUTOR + "helping.py",
+        "    thread.join(timeout)",
+        "    thread.join()",
+        ("tests/scenarios/test_helping.py",),
+    ),
+    Mutant(
+        "executor: a check whose result cannot be stored fails no cancel",
+        EXECUTOR + "undo.py",
+        "            stored, error = values.storable(effect.name, result)",
+        '            stored, error = values.encode_result(effect.name, result), ""',
+        ("tests/scenarios/test_helping.py",),
+    ),
+    Mutant(
+        "executor: what nobody approves in time is not done",
+        EXECUTOR + "approval.py",
+        "        expires_at=None if within is None else step.driver.clock() + within,",
+        "        expires_at=None,",
+        ("tests/scenarios/test_helping.py",),
+    ),
+    Mutant(
+        "a cap that is not named stays",
+        KERNEL + "fold.py",
+        "    s.limits = event.limits.over(event.kept)",
+        "    s.limits = event.limits",
+        ("tests/kernel/test_limits.py",),
+    ),
+    Mutant(
+        "nobody says that a thread was stopped",
+        KERNEL + "machine.py",
+        "    if attempt.in_thread:",
+        "    if False:",
+        ("tests/kernel/test_pause.py",),
+    ),
+    Mutant(
+        "crash: a lost worker is given the time that it may still be at it",
+        EXECUTOR + "doubt.py",
+        "                if await _has_waited(step, begun.position):",
+        "                if False:",
+        ("tests/scenarios/test_lost_worker.py",),
+    ),
+    Mutant(
+        "crash: what a lost worker may still do is not called proven",
+        EXECUTOR + "undo.py",
+        "        if outcome is not Outcome.UNKNOWN and not early:",
+        "        if outcome is not Outcome.UNKNOWN:",
+        ("tests/scenarios/test_lost_worker.py",),
+    ),
+    Mutant(
+        "crash: a driver counts as living until its process tools are dead",
+        "src/midflight/engines/local.py",
+        "                    with block, outlived(lease.lock):",
+        "                    with block:",
+        ("tests/scenarios/test_lost_worker.py",),
+    ),
+    Mutant(
+        "executor: a cancel waits for those whom a child that has ended left at work",
+        EXECUTOR + "children.py",
+        "                unseen += (await _until(driver, below, ended=True)).children",
+        "                await _until(driver, below, ended=True)",
+        ("tests/scenarios/test_children_left.py",),
+    ),
+    Mutant(
+        "executor: a child begins under the same lock under which its parent is looked at",
+        EXECUTOR + "children.py",
+        "        if full or not driver.still_moves(mine):",
+        "        if full:",
+        ("tests/scenarios/test_start.py",),
+    ),
+    Mutant(
+        "a watcher that is still reading hears what comes next at once",
+        "src/midflight/stores/hub.py",
+        "        if record.position > due or len(self._backlog) >= BACKLOG_MAX:",
+        "        if record.position > due or journal in self._behind:",
+        ("tests/stores/test_hub.py",),
     ),
     Mutant(
         "crash: a back-off is waited out by whoever takes over",

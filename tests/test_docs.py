@@ -102,7 +102,7 @@ def test_the_code_about_tools_for_models_runs(
 
 SHOWN = {
     "approval.py": "not sent: rejected by",
-    "assistant.py": "(demo model)",
+    "assisted.py": "(demo model)",
     "background.py": "1 of 3 are done",
     "boundary_or_immediate.py": "at once",
     "journal_tour.py": "undone",

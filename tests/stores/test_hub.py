@@ -83,6 +83,30 @@ async def test_news_that_came_while_an_older_page_was_read_is_not_lost() -> None
     assert positions(got) == [1, 2]
 
 
+async def test_who_has_tapped_hears_what_comes_next_at_once_also_while_a_page_is_read() -> None:
+    store, heard = SlowStore(), list[Recorded]()
+    async with (
+        anyio.create_task_group() as tasks,
+        store.hub.subscribe(store.read, {RUN: 0}) as subscription,
+    ):
+
+        async def listen() -> None:
+            async for record in subscription:
+                heard.append(record)
+
+        subscription.tap(heard.append)
+        tasks.start_soon(listen)
+        await store.asked.wait()
+        store.append()
+        store.append()
+        at_once = positions(heard)
+        store.answer.set()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    assert at_once == positions(heard) == [1, 2]
+
+
 async def test_who_hears_only_that_a_journal_has_moved_reads_it() -> None:
     store = SlowStore()
     store.answer.set()

@@ -34,6 +34,7 @@ from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import PAGE, Draft, Lease, Row, Store, Submit, View
 from midflight.stores.hub import owned_tasks
+from midflight.tools.supervised import outlived
 
 SWEEP_S: Final = 2.0
 LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often at least
@@ -98,7 +99,7 @@ class LocalEngine:
                 engine._tasks = tasks
                 tasks.start_soon(engine._keep_sweeping)
                 try:
-                    with block:
+                    with block, outlived(lease.lock):
                         yield engine
                 finally:
                     await engine._drain(drain_s)
@@ -147,11 +148,11 @@ class LocalEngine:
         for run in self._stumbled - self._driving.keys():
             self._stumbled.discard(run)
             await self.ensure(run)
-        await self._look_after_threads([row for row in due if row.kind == "thread"])
         for row in due:
             held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
             if row.agent in self.agents and not held:
                 await self.ensure(row.journal)
+        await self._look_after_threads([row for row in due if row.kind == "thread"])
 
     async def _look_after_threads(self, rows: list[Row]) -> None:
         """Those where something waits: a crash or a kill may have left the front free.

@@ -20,6 +20,21 @@ class Timed(Protocol):
         """Its time has come, by the loop's clock. Returns when to look again, if ever."""
 
 
+def _where_anyio_knows_the_loop() -> contextvars.Context:
+    """A context to begin tasks in, also from a callback of the loop.
+
+    Where sniffio is installed, as beside many SDKs, anyio asks it, and it knows the loop of a task
+    only.
+    """
+    context = contextvars.copy_context()
+    try:
+        from sniffio import current_async_library_cvar
+    except ImportError:
+        return context
+    context.run(current_async_library_cvar.set, "asyncio")
+    return context
+
+
 class Alarms:
     """Of one engine, and closed with it."""
 
@@ -29,6 +44,7 @@ class Alarms:
         self._due: dict[Timed, float] = {}
         self._timers: list[asyncio.TimerHandle] = []  # the soonest last
         self._context = contextvars.copy_context()  # not that of whoever sets a timer
+        self.home = _where_anyio_knows_the_loop()
 
     def set(self, timed: Timed, due: float) -> None:
         """Ring it at this time of the loop's clock, unless it is dropped before."""

@@ -7,7 +7,7 @@ logbook, so the pilot decides on one state and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -236,10 +236,6 @@ class Driver:
             self._expecting -= 1
             self.log.stir()
 
-    def look_again(self) -> None:
-        """Take in what was published here already, without an await."""
-        self.log.absorb(self._watch.ready())
-
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
         return Raw(await self.store.blob(record.blob.hash)) if record.blob else record.result
@@ -326,7 +322,7 @@ class Driver:
     def _fell_behind(self) -> None:
         if not self._catching_up:
             self._catching_up = True
-            self.tasks.start_soon(self._catch_up)
+            self.begin(self._catch_up)
 
     async def _catch_up(self) -> None:
         try:
@@ -338,7 +334,7 @@ class Driver:
         if record.journal == self.run:
             self.log.absorb([record])
         elif isinstance(record.event, e.RunFinished | e.Killed):
-            self.tasks.start_soon(children.settle, self, record.journal)
+            self.begin(children.settle, self, record.journal)
 
     def _hear(self, record: Recorded) -> None:
         self.replay.hear(record)
@@ -564,6 +560,14 @@ class Driver:
 
         await self.store.submit(Submit(self.ids(), (run,), decided))
         await self.log.catch_up()
+
+    def begin(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begin a task of this driver, also where none runs: in a callback of the loop."""
+
+        def start() -> None:
+            self.tasks.start_soon(work, *args)
+
+        self.alarms.home.run(start)
 
     def tell(self, signal: Signal) -> None:
         """From here on every call of the function raises this, whatever it catches."""

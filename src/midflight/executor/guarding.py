@@ -116,7 +116,7 @@ class Guards:
         In a task of its own, so that a stop is heard although a look takes long.
         """
         self._checking = True
-        self._driver.tasks.start_soon(self._check)
+        self._driver.begin(self._check)
 
     async def _check(self) -> None:
         came_back, guards = self._returns, self._driver.log.state.guards

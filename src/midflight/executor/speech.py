@@ -60,7 +60,7 @@ class Speech:
             return self._spoke_at + stall
         kind = f"stalled:{step.attempt}:{step.identity}:{step.driver.epoch}.{self._attempts}"
         text = f"{step.name} has shown no progress for {stall:g} s"
-        step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
+        step.driver.begin(give_notice, step.driver, kind, text)
         return None
 
     def pay(self, usage: Usage) -> None:
@@ -88,7 +88,7 @@ class Speech:
         self._pending.append(text if len(text) <= room else text[:room] + CUT)
         if not self._keeping and not self._step.resting:
             self._keeping = True
-            self._step.driver.tasks.start_soon(self._keep_soon)
+            self._step.driver.begin(self._keep_soon)
 
     async def _keep_soon(self) -> None:
         await anyio.sleep(KEEP_S)

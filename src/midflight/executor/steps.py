@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec import Raw
 
-from midflight.errors import CorruptEntry, IllegalEvent, NotPlainData, StepFailed
+from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.executor import doubt, values
 from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
@@ -179,13 +179,14 @@ class Step:
         self._unwanted = True
         if self._questions is not None:
             self._questions.cancel()
-        self.driver.tasks.start_soon(self._leave)
+        self.driver.begin(self._leave)
         if self.tool.effect is Effect.READ and self.call is not None:
             self.call.abort("not waited for any more")
         self.driver.log.stir()
 
     async def _leave(self) -> None:
         """Note that the function has not learnt how this ended."""
+        await anyio.lowlevel.checkpoint()  # nothing is noted by a driver that is being ended itself
         waited = self.driver.alarms.loop.time() - self._since
         left = e.StepLeft(
             epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
@@ -209,7 +210,7 @@ class Step:
                 await self.driver.log.settle(e.UsageSpent(epoch=self.driver.epoch, usage=spent))
             match ending:
                 case Returned(value=value):
-                    return await self.record(*self._encoded(value))
+                    return await self.record(*values.storable(self.name, value))
                 case Raised(error=error) if tries_left(self, error) <= 0:
                     await self.speech.keep()
                     return await self.record(NULL, values.words(error))
@@ -243,13 +244,6 @@ class Step:
         if error:
             raise StepFailed(self.name, error)
         return result
-
-    def _encoded(self, value: Any) -> tuple[Raw, str]:
-        """What it returned; or, if that cannot be stored, why. It happened all the same."""
-        try:
-            return values.encode_result(self.name, value), ""
-        except NotPlainData as error:
-            return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────
 
@@ -293,8 +287,7 @@ class Step:
         if not written:
             return None
         position = written[-1].position
-        driver.look_again()  # no await from here to the tool's first line
-        if not driver.may_start(self.course):
+        if not driver.may_start(self.course):  # no await from here to the tool's first line
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
@@ -340,6 +333,7 @@ class Step:
                 undoable=tool.undo is not None,
                 irreversible=tool.irreversible,
                 release_always=tool.release_always,
+                in_thread=tool.runs == "thread",
                 reserved=self.reserved,
             ),
         ]
@@ -349,7 +343,7 @@ class Step:
         touches = self.tool.effect.touches_world
         match ending:
             case Returned(value=value):
-                return Outcome.DONE, *self._encoded(value)
+                return Outcome.DONE, *values.storable(self.name, value)
             case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
             case Raised(error=error, began=False) if touches:
@@ -422,6 +416,7 @@ class Step:
         *,
         about: int = 0,
         replaces: str = "",
+        expires_at: float | None = None,
     ) -> Answered:
         """Open a question of this step, or find it again, and wait for its answer."""
         self.asking = True
@@ -435,6 +430,7 @@ class Step:
                     schema=schema,
                     about=about,
                     replaces=replaces,
+                    expires_at=expires_at,
                     course=self.course,
                 )
             await self.driver.questions.withdraw(step)

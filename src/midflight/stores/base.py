@@ -174,6 +174,14 @@ class Lease(Protocol):
     def held(self) -> bool:
         """Whether it is safe to start something now."""
 
+    @property
+    def proven(self) -> bool:
+        """Whether a driver whose lease is gone is surely dead, and not only out of reach."""
+
+    @property
+    def lock(self) -> int | None:
+        """The file that is locked for it, if any: whoever holds it open keeps the lease."""
+
 
 class Watch(Protocol):
     """Events of some journals from given positions on, in order, without a gap."""

@@ -122,11 +122,15 @@ class Subscription:
                 await self._read_on(next(iter(self._behind)))
 
     def offer(self, record: Recorded) -> None:
-        """Take a record that was just committed, if it is the next one."""
+        """Take a record that was just committed, if it is the next one.
+
+        Also while a page is being read, which then holds it too: a driver that has just begun must
+        hear of a stop before whoever asked for it is answered.
+        """
         journal, due = record.journal, self._next[record.journal]
         if record.position < due:
             return
-        if record.position > due or journal in self._behind or len(self._backlog) >= BACKLOG_MAX:
+        if record.position > due or len(self._backlog) >= BACKLOG_MAX:
             self._fall_behind(journal)
             return
         self._next[journal] = record.position + 1
@@ -165,17 +169,18 @@ class Subscription:
     async def _read_on(self, journal: str) -> None:
         """Read one page of the gap into the backlog, where it waits also for one who breaks off.
 
-        The journal stays *behind* during the read, so that nothing offered meanwhile overtakes the
-        page; what was offered only makes us read once more.
+        The journal stays *behind* during the read. What was offered meanwhile and was the next is
+        not taken from the page again; anything further only makes us read once more.
         """
         self._moved.pop(journal, None)
         try:
             page = await self._read(journal, self._next[journal] - 1)
         except JournalNotFound:
             page = []  # not written yet: it may still come
-        if page:
-            self._next[journal] = page[-1].position + 1
-        self._backlog.extend(page)
+        news = [record for record in page if record.position >= self._next[journal]]
+        if news:
+            self._next[journal] = news[-1].position + 1
+        self._backlog.extend(news)
         del self._behind[journal]
         if len(page) == PAGE or journal in self._moved:
             self._behind[journal] = None  # at the end, so that a busy journal starves no other

@@ -40,6 +40,8 @@ class MemoryLease:
     def __init__(self, driver: str) -> None:
         self.driver = driver
         self.held = True
+        self.proven = True
+        self.lock = None
 
 
 class MemoryStore:
