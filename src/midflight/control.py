@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from hashlib import blake2b
 from pathlib import Path
 from signal import Signals
 from typing import Any, Final
@@ -16,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from midflight import turns
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.local import DRAIN_S, LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
@@ -24,7 +26,7 @@ from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
 from midflight.kernel.fold import advance, fold
-from midflight.kernel.phases import Cause, Mode, Phase
+from midflight.kernel.phases import ENDS, Cause, Mode, Phase
 from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Limits, Recorded, Request, Who
@@ -63,6 +65,14 @@ class Accepted(Struct, frozen=True):
     position: int
     in_flight: tuple[str, ...] = ()
     status: str = ""
+
+
+class Turn(Struct, frozen=True):
+    """What somebody said is on record, and ``run`` is to answer it; empty when nothing was said."""
+
+    run: str
+    messages: tuple[Accepted, ...] = ()
+    started: bool = False
 
 
 class Control:
@@ -201,6 +211,56 @@ class Control:
         accepted: Accepted = done.note
         return replace(accepted, status=await self._status(run or await self._front(thread)))
 
+    async def converse(
+        self,
+        agent: Agent,
+        thread: str,
+        messages: Iterable[tuple[str, str]],
+        *,
+        key: str,
+        who: Who | None = None,
+    ) -> Turn:
+        """Say something in a conversation: a run that is in front hears it, or one is started.
+
+        ``messages`` are keys and texts; what the thread has under its key is not said again. A
+        turn repeated under its ``key`` belongs to the run that it has started.
+        """
+        who = who or self._who
+        run = f"{RUN_PREFIX}{blake2b(f'{thread} {key}'.encode(), digest_size=14).hexdigest()}"
+        said = [MessageSent(who=who, key=name, text=text) for name, text in messages]
+        created = e.RunCreated(
+            who=who,
+            key=key,
+            agent=agent.name,
+            thread=thread,
+            brief="",
+            mode=Mode(agent.mode),
+            limits=agent.limits,
+        )
+        rows = await self.store.rows(Query(thread=thread))
+        living = (row.journal for row in rows if not row.parent and row.phase not in ENDS)
+        front = next(living, "")
+
+        def decided(view: View) -> Draft:
+            return turns.take(view, created, run, said, front)
+
+        done = await self.store.submit(
+            Submit(
+                self._ids(),
+                tuple(filter(None, (run, thread, front))),
+                decided,
+                scopes=scopes(agent.name, thread),
+                new=(run, thread),
+            )
+        )
+        taken: turns.Taken = done.note
+        if taken.how == turns.STARTED:
+            await self._engine.ensure(run)
+            heard = tuple(Accepted(thread, "send", at) for at in taken.positions)
+            return Turn(run, heard, started=True)
+        sent = [await self.send(thread, m.text, who=who, key=m.key) for m in taken.new]
+        return Turn(taken.run, tuple(sent))
+
     async def _front(self, thread: str) -> str:
         """The run that a thread is about; the newest that nobody has spawned, if none is named."""
         talk = await self.store.load(thread)
@@ -305,6 +365,15 @@ class Control:
             run,
             "answer",
             lambda who, key: e.QuestionAnswered(who=who, key=key, question=question, payload=raw),
+            **by,
+        )
+
+    async def decline(self, run: str, question: int, **by: Any) -> Accepted:
+        """Leave a question of the run unanswered for good: the function goes on without."""
+        return await self._ask(
+            run,
+            "decline",
+            lambda who, key: e.QuestionAnswered(who=who, key=key, question=question, declined=True),
             **by,
         )
 
