@@ -6,8 +6,8 @@ is answered with a receipt: accepted at a position, and from there applied or su
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import blake2b
 from pathlib import Path
 from signal import Signals
@@ -41,6 +41,7 @@ from midflight.stores.base import (
     THREAD_PREFIX,
     Draft,
     Killing,
+    LiveWatch,
     Query,
     Row,
     Store,
@@ -166,6 +167,13 @@ class Control:
     def watch(self, run: str, after: int = 0) -> Any:
         """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
         return self.store.watch({run: after})
+
+    def watch_live(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[LiveWatch]:
+        """Events of runs and threads after these positions, and what steps say in between.
+
+        Who comes late first gets what open steps have said so far. Leaving it cancels nothing.
+        """
+        return self.store.watch_live(cursors)
 
     async def applied(self, accepted: Accepted) -> Delivery:
         """Wait until a verb was applied or superseded."""
