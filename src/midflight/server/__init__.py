@@ -1,0 +1,1 @@
+"""Front doors that speak HTTP: they translate both ways and decide nothing."""
