@@ -6,6 +6,8 @@ up to are kept, so that a snapshot and the stream before it can never differ.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -15,6 +17,7 @@ from ag_ui.core import (
     BaseEvent,
     CustomEvent,
     FunctionCall,
+    Message,
     StepFinishedEvent,
     StepStartedEvent,
     TextMessageContentEvent,
@@ -40,6 +43,8 @@ from midflight.stores.base import Delta
 
 KEY: Final = "agui:"
 """How the key of a message begins that an AG-UI client has sent; the rest is its id there."""
+
+_OURS: Final = re.compile(r"(r-.+:(brief|\d+)|t-.+:\d+)", re.DOTALL)
 
 NOTICE: Final = "midflight:notice"
 
@@ -94,9 +99,13 @@ SILENT: Final = (
 )
 """What no event tells of: it is seen in the state, or is nobody's concern who watches."""
 
-Spoken: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 Told: TypeAlias = Iterator[BaseEvent]
 Settled: TypeAlias = e.AttemptSettled | e.LateOutcome | e.StepSettled
+
+
+def is_ours(message: str) -> bool:
+    """Whether we gave a user's message this id: it came through another door."""
+    return _OURS.fullmatch(message) is not None
 
 
 class Text:
@@ -136,9 +145,10 @@ class Narrator:
     """Tells what happens in a thread, and knows what was told."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, Spoken] = {}
+        self._messages: dict[str, Message] = {}
         self._sent: dict[tuple[str, int], str] = {}  # a message's place -> its id
         self._calls: dict[tuple[str, str], str] = {}  # (run, step) -> its last tool call
+        self._tries: Counter[tuple[str, str]] = Counter()
         self._attempts: dict[tuple[str, int], tuple[str, str]] = {}  # in flight -> (step, name)
         self._steps: dict[tuple[str, str], str] = {}  # steps shown as open -> under which name
         self._texts: dict[tuple[str, str], Text] = {}
@@ -146,7 +156,7 @@ class Narrator:
         self._last: dict[str, str] = {}  # run -> what its last step has said
 
     @property
-    def messages(self) -> list[Spoken]:
+    def messages(self) -> list[Message]:
         """The conversation as it stands."""
         return list(self._messages.values())
 
@@ -234,8 +244,9 @@ class Narrator:
         yield from self._step_began(run, event.step, event.name)
         if event.effect is Effect.MODEL:
             return
-        again = f":{event.attempt}" if event.attempt > 1 else ""
-        call = f"{run}:{event.step}{again}"
+        self._tries[run, event.step] += 1
+        tries = self._tries[run, event.step]
+        call = f"{run}:{event.step}" + (f":{tries}" if tries > 1 else "")
         yield from self._called(run, event.step, call, event.tool or event.name, event.input)
 
     def _asked(self, run: str, event: e.QuestionOpened) -> Told:

@@ -202,7 +202,7 @@ def _run(state: RunState, asked: Asked) -> dict[str, Any]:
     }
 
 
-def patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+def patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Any]:
     """A JSON Patch, member by member: they are small, and a client applies it without a search."""
     gone = [{"op": "remove", "path": f"/{name}"} for name in before if name not in after]
     changed = [
@@ -229,8 +229,8 @@ def ending(
             assert state is not None
             by = f" by {state.ended_by.by}" if state.ended_by else ""
             return RunErrorEvent(
-                message=f"run {state.journal} was stopped by the kill switch{by}; nothing of it was "
-                "cleaned up, its receipt lists what is in doubt",
+                message=f"run {state.journal} was stopped by the kill switch{by}; nothing was "
+                "cleaned up, and its receipt lists what is in doubt",
                 code="killed",
             )
         case Phase.CANCELLED:

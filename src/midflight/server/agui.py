@@ -1,0 +1,201 @@
+"""AG-UI 1.0: any client of that protocol can start, watch, answer and resume runs.
+
+``router`` is mounted by our own server, and can be by anybody's FastAPI app. One POST is one AG-UI
+run; the run of ours behind it may span several of them, and goes on whoever reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+try:
+    from ag_ui.core import (
+        AgentCapabilities,
+        HumanInTheLoopCapabilities,
+        IdentityCapabilities,
+        StateCapabilities,
+        ToolsCapabilities,
+        TransportCapabilities,
+    )
+    from fastapi import APIRouter, Depends, Request, Response
+    from fastapi.responses import JSONResponse, StreamingResponse
+except ImportError as missing:
+    raise ImportError(
+        "the server needs FastAPI and ag-ui-protocol, which are not installed: "
+        'pip install "midflight[server]"'
+    ) from missing
+
+from midflight.control import Control
+from midflight.errors import (
+    InvalidRequest,
+    JournalNotFound,
+    MidflightError,
+    NotAllowed,
+    PayloadTooLarge,
+    Refused,
+)
+from midflight.kernel.record import Who
+from midflight.run import Agent
+from midflight.server import agui_resume
+from midflight.server.agui_events import KEY, is_ours
+from midflight.server.agui_input import Input, read_input
+from midflight.server.agui_resume import Receipt
+from midflight.server.agui_state import HUMAN, PAUSED
+from midflight.server.agui_stream import Turn, stream
+from midflight.stores.base import THREAD_PREFIX
+
+BODY_MAX: Final = 16 * 1024 * 1024  # a client sends its whole history each time
+HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+CONTROLS: Final = ("pause", "resume", "redirect", "cancel", "message", "answer")
+
+
+def anybody() -> Who:
+    """Who asks, where nobody is told apart."""
+    return Who(by="agui", channel="agui")
+
+
+class Unreadable(Exception):
+    """A body that is no input."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+def router(
+    control: Control, agents: Iterable[Agent], *, who: Callable[..., Any] = anybody
+) -> APIRouter:
+    """The AG-UI endpoints of these agents. ``who`` is a dependency that gives who asks."""
+    known = {agent.name: agent for agent in agents}
+    routes = APIRouter(tags=["AG-UI"])
+
+    @routes.post("/v1/agents/{name}/agui", response_model=None)
+    async def run_agent(name: str, request: Request, caller: Who = Depends(who)) -> Response:
+        """Run an agent, answer its interrupts or watch what is under way, as AG-UI events."""
+        if name not in known:
+            return _no_agent(name, known)
+        try:
+            given = _read(await _body(request))
+            turn = await take_turn(control, known[name], given, caller)
+        except (Unreadable, MidflightError) as error:
+            return _refusal(error)
+        return StreamingResponse(
+            stream(control, turn), media_type="text/event-stream", headers=HEADERS
+        )
+
+    @routes.get("/v1/agents/{name}/agui/capabilities", response_model=None)
+    async def tell_capabilities(name: str, _caller: Who = Depends(who)) -> Response:
+        """What an AG-UI client may expect here."""
+        if name not in known:
+            return _no_agent(name, known)
+        told = capabilities(known[name]).model_dump(by_alias=True)
+        return JSONResponse(told)
+
+    return routes
+
+
+async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> Turn:
+    """Do what the input asks for, and say which run is to be followed.
+
+    First it is understood, then messages are stored, and then answers are given: a resume then
+    tells the run what was written while it was paused.
+    """
+    thread = _journal(given.thread)
+    try:
+        answers = await agui_resume.understand(control, thread, given.resume)
+    except InvalidRequest as error:
+        raise Unreadable(422, str(error)) from None
+    said = [(KEY + m.id, m.text) for m in given.messages if not is_ours(m.id)]
+    turn = await control.converse(agent, thread, said, key=KEY + given.run, who=who)
+    receipts = [
+        Receipt("send", "accepted", sent.run, sent.position, sent.status) for sent in turn.messages
+    ]
+    receipts += await agui_resume.give(control, answers, given.run, who)
+    named = next((answer.state.journal for answer in answers if answer.state is not None), "")
+    return Turn(
+        given.thread,
+        given.run,
+        thread,
+        run=turn.run if turn.started else named or turn.run,
+        agent=agent,
+        who=who,
+        receipts=receipts,
+        warnings=given.warnings,
+        sent=[] if turn.started else [sent.position for sent in turn.messages],
+    )
+
+
+def _journal(thread: str) -> str:
+    """The journal of a client's thread; one of ours may be named as it is."""
+    return thread if thread.startswith(THREAD_PREFIX) else THREAD_PREFIX + thread
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_MAX:
+            limit = f"{BODY_MAX:,} bytes"
+            raise Unreadable(413, f"the input is larger than {limit}. Nothing was changed.")
+    return bytes(body)
+
+
+def _read(body: bytes) -> Input:
+    try:
+        return read_input(body)
+    except InvalidRequest as error:
+        raise Unreadable(400, str(error)) from None
+
+
+def _no_agent(name: str, known: Iterable[str]) -> Response:
+    names = ", ".join(sorted(known)) or "none"
+    return _error(404, "unknown agent", f"there is no agent {name!r} here, but {names}.")
+
+
+def _refusal(error: Exception) -> Response:
+    match error:
+        case Unreadable(status=status):
+            return _error(status, "invalid request", str(error))
+        case NotAllowed():
+            return _error(403, "not allowed", str(error))
+        case Refused():
+            return _error(409, "refused", str(error))
+        case JournalNotFound():
+            return _error(404, "not found", str(error))
+        case PayloadTooLarge():
+            return _error(413, "too large", str(error))
+        case _:
+            return _error(503, "store", f"{error} Whether anything was stored is not known.")
+
+
+def _error(status: int, name: str, message: str) -> Response:
+    told = {"error": name, "message": message, "changed": None if status == 503 else False}
+    return JSONResponse(told, status_code=status)
+
+
+def capabilities(agent: Agent) -> AgentCapabilities:
+    """What this protocol has a word for, and below ``custom`` what it has none for."""
+    return AgentCapabilities(
+        identity=IdentityCapabilities(name=agent.name, type="midflight"),
+        transport=TransportCapabilities(streaming=True, resumable=True),
+        tools=ToolsCapabilities(supported=True, parallel_calls=True, client_provided=False),
+        state=StateCapabilities(snapshots=True, deltas=True, memory=True, persistent_state=True),
+        human_in_the_loop=HumanInTheLoopCapabilities(
+            supported=True,
+            approvals=True,
+            interventions=True,
+            feedback=True,
+            interrupts=True,
+            approve_with_edits=True,
+        ),
+        custom={
+            "midflight": {
+                "controls": list(CONTROLS),
+                "mode": agent.mode,
+                "disconnectCancels": False,
+                "repeatedRunIdReattaches": True,
+                "interruptReasons": [PAUSED, HUMAN],
+            }
+        },
+    )

@@ -1,0 +1,272 @@
+"""One AG-UI run as a stream: a run of ours is followed until it rests, and the stream ends legally.
+
+Who reads it decides nothing: leaving a stream cancels nothing, and what is missed is in the next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+import anyio
+import msgspec
+from ag_ui.core import (
+    BaseEvent,
+    CustomEvent,
+    MessagesSnapshotEvent,
+    RunErrorEvent,
+    RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+)
+from ag_ui.encoder import EventEncoder
+
+from midflight.control import Control
+from midflight.errors import JournalNotFound, MidflightError
+from midflight.kernel import events as e
+from midflight.kernel.fold import advance
+from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.record import Recorded, Who
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import FrontChanged, ThreadState
+from midflight.run import Agent
+from midflight.server.agui_events import KEY, Narrator
+from midflight.server.agui_resume import Receipt
+from midflight.server.agui_state import ending, is_at_rest, patch, snapshot
+from midflight.stores.base import Delta, LiveWatch, Query, empty_state
+
+PROTOCOL: Final = "1.0"
+HEARTBEAT_S: Final = 15.0  # a comment, so that a connection nobody reads is found out
+STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
+RUNS_SHOWN: Final = 50  # of a thread, newest first; of older ones only what was said
+RECEIPT: Final = "midflight:receipt"
+WARNING: Final = "midflight:warning"
+log: Final = logging.getLogger(__name__)
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """An AG-UI run: its names there, the thread and the run that it is about here.
+
+    No run: there is nothing to do, and the stream only shows how the thread stands.
+    """
+
+    thread_id: str
+    run_id: str
+    thread: str
+    run: str
+    agent: Agent
+    who: Who
+    receipts: Sequence[Receipt] = ()
+    warnings: Sequence[str] = ()
+    sent: Sequence[int] = ()  # messages to a run that was at work already
+
+
+async def stream(control: Control, turn: Turn) -> AsyncIterator[str]:
+    """The body of the response. The edge at which a failure of the stream becomes an event."""
+    encoder, story = EventEncoder(), Story(control, turn)
+    try:
+        async with aclosing(story.told()) as told:
+            async for event in told:
+                yield encoder.encode(event) if event is not None else ": still here\n\n"
+    except Exception as error:
+        about = {"action": "stream_failed", "run": turn.run, "error": str(error)}
+        log.error("AG-UI stream failed", extra=about, exc_info=error)
+        what = str(error) if isinstance(error, MidflightError) else "this stream has failed"
+        words = f"{what} The run was not changed by that; send the same runId to follow it again."
+        for last in (*story.close(), RunErrorEvent(message=words, code="stream")):
+            yield encoder.encode(last)
+
+
+class Story:
+    """What one stream tells."""
+
+    def __init__(self, control: Control, turn: Turn) -> None:
+        self._control = control
+        self._turn = turn
+        self._narrator = Narrator()
+        self._talk: ThreadState | None = None
+        self._runs: dict[str, RunState] = {}
+        self._asked: dict[str, dict[int, e.QuestionOpened]] = {}
+        self._shown: dict[str, Any] = {}
+        self._shown_at = 0.0
+        self._changed = False
+        self._run = turn.run
+        self._takers: dict[int, str] = {}  # message -> the run that has read it
+        self._delivered: dict[tuple[str, int], str] = {}
+
+    def close(self) -> list[BaseEvent]:
+        """End what is open."""
+        return self._narrator.close()
+
+    async def told(self) -> AsyncGenerator[BaseEvent | None]:
+        """All events, from the first to the terminal one; None where nothing has happened."""
+        turn = self._turn
+        yield RunStartedEvent(
+            thread_id=turn.thread_id, run_id=turn.run_id, protocol_version=PROTOCOL
+        )
+        for warning in turn.warnings:
+            yield CustomEvent(name=WARNING, value=warning)
+        for receipt in turn.receipts:
+            yield CustomEvent(name=RECEIPT, value=msgspec.to_builtins(receipt))
+        cursors = await self._look_back()
+        yield self._messages()
+        yield self._state()
+        for open_still in self._narrator.reopen():
+            yield open_still
+        async with self._control.watch_live(cursors) as news:
+            while not self._rests() or await self._goes_on(news):
+                for event in await self._next(news):
+                    yield event
+        for last in (*self.close(), self._state(), self._messages(), await self._ending()):
+            yield last
+
+    # ── what was before ──────────────────────────────────────────────────────────────────────
+
+    async def _look_back(self) -> dict[str, int]:
+        """Read the thread and its runs, and give where each of them ended."""
+        store, turn = self._control.store, self._turn
+        rows = await store.rows(Query(thread=turn.thread, limit=RUNS_SHOWN))
+        runs = [row.journal for row in rows if not row.parent]
+        records = [r for journal in (turn.thread, *runs) for r in await self._read(journal)]
+        records.sort(key=lambda r: (r.at, r.journal != turn.thread, r.position))
+        for record in records:
+            self._fold(record)
+            self._narrator.hear(record)
+        cursors = {journal: state.head for journal, state in self._runs.items() if state.alive}
+        self._receipts()  # what was delivered before is not told again
+        return cursors | {turn.thread: self._talk.head if self._talk is not None else 0}
+
+    async def _read(self, journal: str) -> list[Recorded]:
+        found: list[Recorded] = []
+        try:
+            while page := await self._control.store.read(journal, after=len(found)):
+                found += page
+        except JournalNotFound:
+            pass  # nothing was said here yet
+        return found
+
+    def _fold(self, record: Recorded) -> None:
+        journal, event = record.journal, record.event
+        if journal == self._turn.thread:
+            if self._talk is None:
+                self._talk = ThreadState(journal)
+            advance(self._talk, record)
+            if isinstance(event, e.MessagesTaken):
+                self._takers |= dict.fromkeys(event.messages, event.run)
+            return
+        state = self._runs.get(journal)
+        if state is None:
+            fresh = empty_state(journal)
+            assert isinstance(fresh, RunState)
+            state = self._runs[journal] = fresh
+            self._asked[journal] = {}
+        if isinstance(event, e.QuestionOpened):
+            self._asked[journal][record.position] = event
+        advance(state, record)
+
+    # ── what happens ─────────────────────────────────────────────────────────────────────────
+
+    async def _next(self, news: LiveWatch) -> list[BaseEvent | None]:
+        """Wait for one more thing and tell it; nothing but a sign of life if none comes."""
+        with anyio.move_on_after(STATE_S if self._changed else HEARTBEAT_S):
+            async for item in news:
+                return self._hear(item, news)
+        return list(self._change()) if self._changed else [None]
+
+    def _hear(self, item: Recorded | Delta, news: LiveWatch) -> list[BaseEvent | None]:
+        if isinstance(item, Delta):
+            return list(self._narrator.hear_live(item))
+        self._fold(item)
+        self._changed = True
+        if isinstance(item.event, FrontChanged) and item.event.run:
+            news.add(item.event.run, self._head(item.event.run))
+        events = [*self._narrator.hear(item), *self._receipts()]
+        if anyio.current_time() - self._shown_at >= STATE_S:
+            events += self._change()
+        return list(events)
+
+    async def _goes_on(self, news: LiveWatch) -> bool:
+        """Whether what was said to a run that has ended meanwhile is answered by another one."""
+        mine, talk, turn = self._runs.get(self._run), self._talk, self._turn
+        if mine is None or mine.alive or talk is None:
+            return False
+        takers = (self._takers.get(at, "") for at in turn.sent)
+        run = next((taker for taker in takers if taker not in {"", self._run}), "")
+        if not run and any(at in talk.unread for at in turn.sent):
+            key = f"{KEY}{turn.run_id}:{self._run}"
+            control, agent, who = self._control, turn.agent, turn.who
+            run = (await control.converse(agent, turn.thread, (), key=key, who=who)).run
+        if run:
+            self._run = run
+            self._runs.setdefault(run, RunState(run))
+            self._asked.setdefault(run, {})
+            news.add(run, self._head(run))
+        return bool(run)
+
+    def _head(self, run: str) -> int:
+        return self._runs[run].head if run in self._runs else 0
+
+    def _receipts(self) -> list[BaseEvent]:
+        """What became of controls since the last look: accepted, applied, superseded."""
+        told: list[BaseEvent] = []
+        for run, state in self._runs.items():
+            for position, delivery in state.deliveries.items():
+                if self._delivered.get((run, position)) != delivery.status:
+                    self._delivered[run, position] = delivery.status
+                    told.append(
+                        CustomEvent(
+                            name=RECEIPT,
+                            value={
+                                "run": run,
+                                "verb": delivery.verb,
+                                "status": delivery.status,
+                                "position": position,
+                                "at": delivery.at,
+                            },
+                        )
+                    )
+        return told
+
+    # ── how it stands ────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _front(self) -> RunState | None:
+        """The run that the stream is about; while it is parked, the one that it was parked for."""
+        mine = self._runs.get(self._run)
+        if mine is None or not mine.alive or Cause.PARKED not in mine.holds:
+            return mine
+        front = self._talk.front if self._talk is not None else ""
+        return self._runs.get(front, mine)
+
+    def _rests(self) -> bool:
+        mine, front = self._runs.get(self._run), self._front
+        if mine is None or front is None or not mine.alive:
+            return True
+        return front.alive and is_at_rest(front, self._asked[front.journal])
+
+    def _now(self) -> dict[str, Any]:
+        last = max(self._runs.values(), key=lambda state: state.created_at, default=None)
+        state = self._front or last
+        return snapshot(state, self._talk, self._asked[state.journal] if state is not None else {})
+
+    def _state(self) -> BaseEvent:
+        self._shown, self._shown_at, self._changed = self._now(), anyio.current_time(), False
+        return StateSnapshotEvent(snapshot=self._shown)
+
+    def _change(self) -> list[BaseEvent]:
+        now = self._now()
+        changes = patch(self._shown, now)
+        self._shown, self._shown_at, self._changed = now, anyio.current_time(), False
+        return [StateDeltaEvent(delta=changes)] if changes else []
+
+    def _messages(self) -> BaseEvent:
+        return MessagesSnapshotEvent(messages=self._narrator.messages)
+
+    async def _ending(self) -> BaseEvent:
+        front, turn, result = self._front, self._turn, None
+        if front is not None and front.phase is Phase.DONE:
+            result = await self._control.result(front.journal)
+        asked = self._asked[front.journal] if front is not None else {}
+        return ending(turn.thread_id, turn.run_id, front, asked, result)
