@@ -1,0 +1,1 @@
+"""Runs over HTTP: verbs, state, one event stream, access. Translates; Control and kernel decide."""
