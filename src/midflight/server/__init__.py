@@ -1,1 +1,1 @@
-"""Front doors that speak HTTP: they translate both ways and decide nothing."""
+"""Runs over HTTP: verbs, state, one event stream, access. Translates; Control and kernel decide."""

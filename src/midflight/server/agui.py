@@ -4,10 +4,8 @@
 run; the run of ours behind it may span several of them, and goes on whoever reads.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final
 
 try:
     from ag_ui.core import (
@@ -19,7 +17,7 @@ try:
         TransportCapabilities,
     )
     from fastapi import APIRouter, Depends, Request, Response
-    from fastapi.responses import JSONResponse, StreamingResponse
+    from fastapi.responses import StreamingResponse
 except ImportError as missing:
     raise ImportError(
         "the server needs FastAPI and ag-ui-protocol, which are not installed: "
@@ -27,14 +25,7 @@ except ImportError as missing:
     ) from missing
 
 from midflight.control import Control
-from midflight.errors import (
-    InvalidRequest,
-    JournalNotFound,
-    MidflightError,
-    NotAllowed,
-    PayloadTooLarge,
-    Refused,
-)
+from midflight.errors import MidflightError
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.server import agui_resume
@@ -43,6 +34,7 @@ from midflight.server.agui_input import Input, read_input
 from midflight.server.agui_resume import Receipt
 from midflight.server.agui_state import HUMAN, PAUSED
 from midflight.server.agui_stream import Turn, stream
+from midflight.server.problems import STATUS, Problem, as_json
 from midflight.stores.base import THREAD_PREFIX
 
 BODY_MAX: Final = 16 * 1024 * 1024  # a client sends its whole history each time
@@ -55,42 +47,35 @@ def anybody() -> Who:
     return Who(by="agui", channel="agui")
 
 
-class Unreadable(Exception):
-    """A body that is no input."""
-
-    def __init__(self, status: int, message: str) -> None:
-        self.status = status
-        super().__init__(message)
-
-
 def router(
     control: Control, agents: Iterable[Agent], *, who: Callable[..., Any] = anybody
 ) -> APIRouter:
     """The AG-UI endpoints of these agents. ``who`` is a dependency that gives who asks."""
     known = {agent.name: agent for agent in agents}
     routes = APIRouter(tags=["AG-UI"])
+    Caller = Annotated[Who, Depends(who)]  # noqa: N806 - a type, known only here
 
     @routes.post("/v1/agents/{name}/agui", response_model=None)
-    async def run_agent(name: str, request: Request, caller: Who = Depends(who)) -> Response:
+    async def run_agent(name: str, request: Request, caller: Caller) -> Response:
         """Run an agent, answer its interrupts or watch what is under way, as AG-UI events."""
-        if name not in known:
-            return _no_agent(name, known)
         try:
-            given = _read(await _body(request))
-            turn = await take_turn(control, known[name], given, caller)
-        except (Unreadable, MidflightError) as error:
+            agent = _named(name, known)
+            given = read_input(await _body(request))
+            turn = await take_turn(control, agent, given, caller)
+        except (Problem, MidflightError) as error:
             return _refusal(error)
         return StreamingResponse(
             stream(control, turn), media_type="text/event-stream", headers=HEADERS
         )
 
     @routes.get("/v1/agents/{name}/agui/capabilities", response_model=None)
-    async def tell_capabilities(name: str, _caller: Who = Depends(who)) -> Response:
+    async def tell_capabilities(name: str, _caller: Caller) -> Response:
         """What an AG-UI client may expect here."""
-        if name not in known:
-            return _no_agent(name, known)
-        told = capabilities(known[name]).model_dump(by_alias=True)
-        return JSONResponse(told)
+        try:
+            told = capabilities(_named(name, known))
+        except Problem as error:
+            return error.response()
+        return Response(told.model_dump_json(by_alias=True), media_type="application/json")
 
     return routes
 
@@ -102,10 +87,7 @@ async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> T
     tells the run what was written while it was paused.
     """
     thread = _journal(given.thread)
-    try:
-        answers = await agui_resume.understand(control, thread, given.resume)
-    except InvalidRequest as error:
-        raise Unreadable(422, str(error)) from None
+    answers = await agui_resume.understand(control, thread, given.resume)
     said = [(KEY + m.id, m.text) for m in given.messages if not is_ours(m.id)]
     turn = await control.converse(agent, thread, said, key=KEY + given.run, who=who)
     receipts = [
@@ -136,42 +118,25 @@ async def _body(request: Request) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > BODY_MAX:
-            limit = f"{BODY_MAX:,} bytes"
-            raise Unreadable(413, f"the input is larger than {limit}. Nothing was changed.")
+            raise Problem(413, "too_large", f"the input is larger than {BODY_MAX:,} bytes.")
     return bytes(body)
 
 
-def _read(body: bytes) -> Input:
-    try:
-        return read_input(body)
-    except InvalidRequest as error:
-        raise Unreadable(400, str(error)) from None
+def _named(name: str, known: Mapping[str, Agent]) -> Agent:
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise Problem(404, "not_found", f"there is no agent {name!r} here; known: {names}.")
+    return known[name]
 
 
-def _no_agent(name: str, known: Iterable[str]) -> Response:
-    names = ", ".join(sorted(known)) or "none"
-    return _error(404, "unknown agent", f"there is no agent {name!r} here, but {names}.")
-
-
-def _refusal(error: Exception) -> Response:
-    match error:
-        case Unreadable(status=status):
-            return _error(status, "invalid request", str(error))
-        case NotAllowed():
-            return _error(403, "not allowed", str(error))
-        case Refused():
-            return _error(409, "refused", str(error))
-        case JournalNotFound():
-            return _error(404, "not found", str(error))
-        case PayloadTooLarge():
-            return _error(413, "too large", str(error))
-        case _:
-            return _error(503, "store", f"{error} Whether anything was stored is not known.")
-
-
-def _error(status: int, name: str, message: str) -> Response:
-    told = {"error": name, "message": message, "changed": None if status == 503 else False}
-    return JSONResponse(told, status_code=status)
+def _refusal(error: Problem | MidflightError) -> Response:
+    """Here and not at the app's edge: this router may be part of anybody's app."""
+    if isinstance(error, Problem):
+        return error.response()
+    known = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    status, name = next(known, (503, "failed"))
+    told = {"error": name, "message": str(error), "changed": None if status == 503 else False}
+    return as_json(told, status)
 
 
 def capabilities(agent: Agent) -> AgentCapabilities:

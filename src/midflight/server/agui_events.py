@@ -153,6 +153,8 @@ class Narrator:
         self._steps: dict[tuple[str, str], str] = {}  # steps shown as open -> under which name
         self._texts: dict[tuple[str, str], Text] = {}
         self._open: dict[str, None] = {}  # text messages that have not ended
+        self._by_step: dict[tuple[str, str], list[str]] = {}  # all that a step has said
+        self._over: set[tuple[str, str, int]] = set()  # (run, step, attempt) that have ended
         self._last: dict[str, str] = {}  # run -> what its last step has said
 
     @property
@@ -274,7 +276,7 @@ class Narrator:
         if begun is None:
             return
         step, _ = begun
-        yield from self._ended(run, step)
+        yield from self._ended(run, step, event.attempt, done=event.outcome is Outcome.DONE)
         if (call := self._calls.get((run, step))) is not None:
             yield from self._result(call, event, event.outcome)
         yield from self._step_ended(run, step)
@@ -285,8 +287,8 @@ class Narrator:
         if (run, step) not in self._calls:
             yield from self._step_began(run, step, event.name)
             yield from self._called(run, step, f"{run}:{step}", event.name, Raw(b"null"))
-        yield from self._ended(run, step)
         outcome = Outcome.FAILED if event.error else Outcome.DONE
+        yield from self._ended(run, step, 0, done=outcome is Outcome.DONE)
         yield from self._result(self._calls[run, step], event, outcome)
         yield from self._step_ended(run, step)
 
@@ -316,9 +318,13 @@ class Narrator:
     # ── what steps say ───────────────────────────────────────────────────────────────────────
 
     def _speak(self, run: str, said: e.TextStreamed | Delta) -> Told:
+        """Words come as they are said; what is heard after the end of its attempt was late."""
+        if (run, said.step, said.attempt) in self._over:
+            return
         text = self._texts.get((run, said.step))
         if text is None or text.attempt != said.attempt:
-            yield from self._ended(run, said.step)
+            if text is not None:
+                yield from self._end(text.id)
             text = self._texts[run, said.step] = Text(run, said.step, said.attempt)
         new = text.take(said.offset, said.text)
         if new is None:
@@ -328,15 +334,23 @@ class Narrator:
             return
         if text.id not in self._open:
             self._open[text.id] = None
+            self._by_step.setdefault((run, said.step), []).append(text.id)
             yield TextMessageStartEvent(message_id=text.id, role="assistant")
         self._messages[text.id] = AssistantMessage(id=text.id, content=text.shown)
         self._last[run] = text.shown
         yield TextMessageContentEvent(message_id=text.id, delta=new)
 
-    def _ended(self, run: str, step: str) -> Told:
-        """The attempt is over, and with it what it said."""
+    def _ended(self, run: str, step: str, attempt: int, *, done: bool) -> Told:
+        """The attempt is over. When it is done its result stands for what it said on the way.
+
+        So the journal keeps no more of that, and neither does the conversation.
+        """
+        self._over.add((run, step, attempt))
         if (text := self._texts.pop((run, step), None)) is not None:
             yield from self._end(text.id)
+        if done:
+            for known in self._by_step.pop((run, step), ()):
+                self._messages.pop(known, None)
 
     def _end(self, text: str) -> Told:
         if text in self._open:

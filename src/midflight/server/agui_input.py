@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midflight.errors import InvalidRequest
+from midflight.server.problems import Problem
 
 ID_MAX: Final = 200
 MAJOR: Final = 1
@@ -52,18 +52,16 @@ class _Envelope(Struct, rename="camel"):
 
 
 def read_input(body: bytes) -> Input:
-    """Read the body of a run. Raises ``InvalidRequest`` for what cannot be understood at all."""
+    """Read the body of a run. Raises ``Problem`` for what cannot be understood at all."""
     try:
         given = msgspec.json.decode(body, type=_Envelope)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise InvalidRequest(
-            f"this is not the input of an AG-UI 1.0 run: {error}. Nothing was changed."
-        ) from None
+        raise _not_agui(f"this is not the input of an AG-UI 1.0 run: {error}.") from None
     _check_version(given.protocol_version)
     for name, value in (("threadId", given.thread_id), ("runId", given.run_id)):
         _check_id(name, value)
     if len(given.resume or ()) > RESUME_MAX:
-        raise InvalidRequest(f"resume has more than {RESUME_MAX} entries. Nothing was changed.")
+        raise _not_agui(f"resume has more than {RESUME_MAX} entries.")
     warnings: list[str] = []
     said: dict[str, Said] = {}
     for message in given.messages:
@@ -74,20 +72,20 @@ def read_input(body: bytes) -> Input:
     return Input(given.thread_id, given.run_id, messages, resume, tuple(warnings))
 
 
+def _not_agui(message: str) -> Problem:
+    return Problem(400, "not_agui", message)
+
+
 def _check_version(version: Any | UnsetType) -> None:
     """A newer minor version is served; another major one is another protocol."""
     major = version.partition(".")[0] if isinstance(version, str) else ""
     if major.isdecimal() and int(major) > MAJOR:
-        raise InvalidRequest(
-            f"protocol version {version} is not spoken here, but {MAJOR}.x. Nothing was changed."
-        )
+        raise _not_agui(f"protocol version {version} is not spoken here, but {MAJOR}.x.")
 
 
 def _check_id(name: str, value: str) -> None:
     if not 0 < len(value) <= ID_MAX or not value.isprintable():
-        raise InvalidRequest(
-            f"{name} must have 1 to {ID_MAX} printable characters. Nothing was changed."
-        )
+        raise _not_agui(f"{name} must have 1 to {ID_MAX} printable characters.")
 
 
 def _user_message(message: Any, warnings: list[str]) -> Said | None:

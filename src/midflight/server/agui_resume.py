@@ -25,6 +25,7 @@ from midflight.schemas import check_answer
 from midflight.server.agui_events import KEY
 from midflight.server.agui_input import Resume
 from midflight.server.agui_state import HUMAN, PAUSED, Asked, Open, open_interrupts
+from midflight.server.problems import Problem
 
 _ID: Final = re.compile(r"(r-.+?):(?:(?P<hold>paused|human):)?(?P<at>\d{1,18})", re.DOTALL)
 
@@ -64,16 +65,23 @@ async def questions_of(control: Control, state: RunState) -> dict[int, e.Questio
 
 
 async def understand(control: Control, thread: str, entries: Sequence[Resume]) -> list[Answer]:
-    """Find out what each entry is about. Raises ``InvalidRequest`` if one does not fit."""
+    """Find out what each entry is about. Raises ``Problem`` if one does not fit."""
     ids = [entry.interrupt_id for entry in entries]
     if twice := {one for one in ids if ids.count(one) > 1}:
-        raise InvalidRequest(f"resume names {sorted(twice)} more than once. Nothing was changed.")
+        raise Problem(422, "invalid", f"resume names {sorted(twice)} more than once.")
     now = await control.store.now() if entries else 0.0
     answers = [await _understood(control, thread, entry, now) for entry in entries]
     for answer in answers:
         if answer.about is not None and answer.entry.status == "resolved" and not answer.refusal:
-            check_answer(answer.payload, answer.about.interrupt.response_schema)
+            _check(answer, answer.about)
     return answers
+
+
+def _check(answer: Answer, about: Open) -> None:
+    try:
+        check_answer(answer.payload, about.interrupt.response_schema)
+    except InvalidRequest as error:
+        raise Problem(422, "invalid", f"{about.interrupt.id}: {error}") from None
 
 
 async def _understood(control: Control, thread: str, entry: Resume, now: float) -> Answer:
