@@ -4,7 +4,7 @@
 run; the run of ours behind it may span several of them, and goes on whoever reads.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 try:
@@ -25,13 +25,14 @@ except ImportError as missing:
     ) from missing
 
 from midflight.control import Control
+from midflight.control import Turn as Said
 from midflight.errors import MidflightError
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.server import agui_resume
 from midflight.server.agui_events import KEY, is_ours
 from midflight.server.agui_input import Input, read_input
-from midflight.server.agui_resume import Receipt
+from midflight.server.agui_resume import Answer, Receipt
 from midflight.server.agui_state import HUMAN, PAUSED
 from midflight.server.agui_stream import Turn, stream
 from midflight.server.problems import STATUS, Problem, as_json
@@ -93,6 +94,7 @@ async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> T
     receipts = [
         Receipt("send", "accepted", sent.run, sent.position, sent.status) for sent in turn.messages
     ]
+    since = await _places(control, thread, turn, answers)
     receipts += await agui_resume.give(control, answers, given.run, who)
     named = next((answer.state.journal for answer in answers if answer.state is not None), "")
     return Turn(
@@ -100,12 +102,29 @@ async def take_turn(control: Control, agent: Agent, given: Input, who: Who) -> T
         given.run,
         thread,
         run=turn.run if turn.started else named or turn.run,
+        since=since,
         agent=agent,
         who=who,
         receipts=receipts,
         warnings=given.warnings,
         sent=[] if turn.started else [sent.position for sent in turn.messages],
     )
+
+
+async def _places(
+    control: Control, thread: str, turn: Said, answers: Sequence[Answer]
+) -> dict[str, int]:
+    """From where on what happens is told as it comes; before that it is history.
+
+    What the client has sent is history: it has that already.
+    """
+    found = {answer.state.journal: answer.state.head for answer in answers if answer.state}
+    if turn.started:
+        found[turn.run] = 1
+    if found:
+        said = [sent.position for sent in turn.messages]
+        found[thread] = max(said) if said else (await control.store.row(thread)).head
+    return found
 
 
 def _journal(thread: str) -> str:

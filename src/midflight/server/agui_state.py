@@ -90,11 +90,9 @@ class Open(Struct, frozen=True):
 
 def is_at_rest(state: RunState, asked: Asked) -> bool:
     """Whether nothing more happens before a person does something, so that a stream ends."""
-    if not state.alive:
-        return True
-    if state.phase is Phase.WAITING:
-        return not state.stirred  # or an answer has come, and it is about to go on
-    return state.phase is Phase.PAUSED and bool(open_interrupts(state, asked))
+    if state.phase is Phase.PAUSED:
+        return bool(open_interrupts(state, asked))  # else the next start lifts it, or a todo's turn
+    return not state.alive or state.phase is Phase.WAITING
 
 
 def open_interrupts(state: RunState, asked: Asked) -> dict[str, Open]:

@@ -6,7 +6,7 @@ Who reads it decides nothing: leaving a stream cancels nothing, and what is miss
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ from midflight.stores.base import Delta, LiveWatch, Query, empty_state
 PROTOCOL: Final = "1.0"
 HEARTBEAT_S: Final = 15.0  # a comment, so that a connection nobody reads is found out
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
+STIRRED_S: Final = 1.0  # what a run that waits has to go on with one of several answers
 RUNS_SHOWN: Final = 50  # of a thread, newest first; of older ones only what was said
 RECEIPT: Final = "midflight:receipt"
 WARNING: Final = "midflight:warning"
@@ -61,6 +62,7 @@ class Turn(msgspec.Struct, frozen=True):
     receipts: Sequence[Receipt] = ()
     warnings: Sequence[str] = ()
     sent: Sequence[int] = ()  # messages to a run that was at work already
+    since: Mapping[str, int] = {}  # journal -> where it was when this turn was taken
 
 
 async def stream(control: Control, turn: Turn) -> AsyncIterator[str]:
@@ -92,6 +94,8 @@ class Story:
         self._shown: dict[str, Any] = {}
         self._shown_at = 0.0
         self._changed = False
+        self._heard_at = anyio.current_time()
+        self._ahead: dict[str, int] = {}  # what is on record, and may still have to be told
         self._run = turn.run
         self._takers: dict[int, str] = {}  # message -> the run that has read it
         self._delivered: dict[tuple[str, int], str] = {}
@@ -129,12 +133,15 @@ class Story:
         store, turn = self._control.store, self._turn
         rows = await store.rows(Query(thread=turn.thread, limit=RUNS_SHOWN))
         runs = [row.journal for row in rows if not row.parent]
-        records = [r for journal in (turn.thread, *runs) for r in await self._read(journal)]
+        read = [r for journal in (turn.thread, *runs) for r in await self._read(journal)]
+        self._ahead = {r.journal: r.position for r in read}
+        records = [r for r in read if r.position <= turn.since.get(r.journal, r.position)]
         records.sort(key=lambda r: (r.at, r.journal != turn.thread, r.position))
         for record in records:
             self._fold(record)
             self._narrator.hear(record)
-        cursors = {journal: state.head for journal, state in self._runs.items() if state.alive}
+        living = [state for state in self._runs.values() if state.alive]
+        cursors = {state.journal: state.head for state in living}
         self._receipts()  # what was delivered before is not told again
         return cursors | {turn.thread: self._talk.head if self._talk is not None else 0}
 
@@ -149,6 +156,8 @@ class Story:
 
     def _fold(self, record: Recorded) -> None:
         journal, event = record.journal, record.event
+        if self._ahead.get(journal) == record.position:
+            del self._ahead[journal]
         if journal == self._turn.thread:
             if self._talk is None:
                 self._talk = ThreadState(journal)
@@ -170,8 +179,10 @@ class Story:
 
     async def _next(self, news: LiveWatch) -> list[BaseEvent | None]:
         """Wait for one more thing and tell it; nothing but a sign of life if none comes."""
-        with anyio.move_on_after(STATE_S if self._changed else HEARTBEAT_S):
+        longest = STIRRED_S if self._is_stirred else HEARTBEAT_S
+        with anyio.move_on_after(STATE_S if self._changed else longest):
             async for item in news:
+                self._heard_at = anyio.current_time()
                 return self._hear(item, news)
         return list(self._change()) if self._changed else [None]
 
@@ -242,9 +253,18 @@ class Story:
 
     def _rests(self) -> bool:
         mine, front = self._runs.get(self._run), self._front
+        if self._ahead:
+            return False
         if mine is None or front is None or not mine.alive:
             return True
-        return front.alive and is_at_rest(front, self._asked[front.journal])
+        settled = not self._is_stirred or anyio.current_time() - self._heard_at >= STIRRED_S
+        return front.alive and settled and is_at_rest(front, self._asked[front.journal])
+
+    @property
+    def _is_stirred(self) -> bool:
+        """Whether it has one of the answers that it waits for, and may go on with that."""
+        front = self._front
+        return front is not None and front.phase is Phase.WAITING and front.stirred
 
     def _now(self) -> dict[str, Any]:
         last = max(self._runs.values(), key=lambda state: state.created_at, default=None)

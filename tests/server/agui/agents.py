@@ -94,7 +94,7 @@ async def twice(run: Run) -> list[Any]:
 @agent("slow")
 async def slow(run: Run) -> str:
     await run.step("Order it", order, what="tea")
-    await run.step("Count", count_slowly, 60)
+    await run.step("Count", count_slowly, 30)
     read = [message.text for message in await run.inbox()]
     await run.say(f"Counted. You wrote: {', '.join(read) or 'nothing'}.")
     return run.brief
