@@ -230,9 +230,9 @@ class Narrator:
             case t.MessageWithdrawn(message=message):
                 self._messages.pop(self._sent[thread, message], None)
             case t.Said(run=run, text=text):
-                if self._last.pop(run, "").strip() != text.strip():  # else it was shown as it came
-                    said = f"{thread}:{at}"
-                    self._messages[said] = AssistantMessage(id=said, content=text)
+                said = f"{thread}:{at}"
+                self._messages[said] = AssistantMessage(id=said, content=text)
+                if self._last.pop(run, "").strip() != text.strip():  # else it was told as it came
                     yield from _whole(said, "assistant", text)
 
     def _user(self, known: str, text: str) -> Told:

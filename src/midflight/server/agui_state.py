@@ -131,8 +131,9 @@ def _holds(state: RunState) -> list[Open]:
         found.append(_hold(run, PAUSED, f"paused:{since}", words, WHAT_NOW))
     asks = any(question.kind == HANDED_OVER for question in state.questions.values())
     if Cause.HUMAN in state.holds and not asks:
-        since = max(p for p, d in state.deliveries.items() if d.verb == "take over")
-        words = f"{state.human} has taken it over. {offers['hand back'].consequence}."
+        taken = (p for p, d in state.deliveries.items() if d.verb == "take over")
+        since = max(taken, default=0)
+        words = f"{state.human or 'A person'} has taken it over. {offers['hand back'].consequence}."
         found.append(_hold(run, HUMAN, f"human:{since}", words, HAND_BACK))
     return found
 
