@@ -189,7 +189,7 @@ async def test_five_hundred_watch_one_run_and_two_hundred_connections_are_cut(
             async with anyio.create_task_group() as tasks:
                 for watcher in watchers[100:]:
                     tasks.start_soon(watcher.read)
-                while not all(watcher.positions[run] for watcher in watchers[100:]):
+                while not all(watcher.positions[run] for watcher in watchers[100:]):  # noqa: ASYNC110
                     await anyio.sleep(0.05)
                 for watcher in watchers[:100]:
                     tasks.start_soon(partial(watch_with_cuts, length_s=2.0), watcher, chance, cuts)
