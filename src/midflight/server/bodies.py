@@ -29,6 +29,7 @@ Scope = Literal["tree", "this"]
 
 RunId = Annotated[str, Path(pattern=r"^r-[^/\x00-\x1f\x7f]{1,200}$", examples=["r-0192"])]
 ThreadId = Annotated[str, Path(pattern=r"^t-[^/\x00-\x1f\x7f]{1,200}$", examples=["t-0192"])]
+JournalId = Annotated[str, Field(pattern=r"^[rt]-[^/\x00-\x1f\x7f]{1,200}$")]
 Numbered = Annotated[int, Path(ge=0, le=POSITION_MAX)]
 IdempotencyKey = Annotated[
     str,
