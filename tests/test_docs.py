@@ -159,3 +159,18 @@ def test_the_core_imports_nothing_that_was_not_asked_for() -> None:
         "textual",
         "rich",
     }
+
+
+def _shown_by() -> list[str]:
+    page = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+    return sorted(set(re.findall(r"`((?:tests/|[a-z]+\.json:)[^`]+)`", page)))
+
+
+@pytest.mark.parametrize("proof", _shown_by())
+def test_what_shows_a_promise_is_there(proof: str) -> None:
+    name, _, part = proof.partition("::" if proof.startswith("tests/") else ":")
+    if not proof.startswith("tests/"):
+        assert f'"{part}"' in (ROOT / "bench/results" / name).read_text(encoding="utf-8")
+        return
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert f"def {part}(" in text if part else "def test_" in text or "TestCase" in text
