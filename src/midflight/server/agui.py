@@ -5,6 +5,7 @@ run; the run of ours behind it may span several of them, and goes on whoever rea
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Annotated, Any, Final
 
 try:
@@ -17,7 +18,6 @@ try:
         TransportCapabilities,
     )
     from fastapi import APIRouter, Depends, Request, Response
-    from fastapi.responses import StreamingResponse
 except ImportError as missing:
     raise ImportError(
         "the server needs FastAPI and ag-ui-protocol, which are not installed: "
@@ -27,19 +27,24 @@ except ImportError as missing:
 from midflight.control import Control
 from midflight.control import Turn as Said
 from midflight.errors import MidflightError
+from midflight.inputs import wall_clock
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.server import agui_resume
+from midflight.server.agui_answer import EventAnswer
 from midflight.server.agui_events import KEY, is_ours
 from midflight.server.agui_input import Input, read_input
 from midflight.server.agui_resume import Answer, Receipt
 from midflight.server.agui_state import HUMAN, PAUSED
-from midflight.server.agui_stream import Turn, stream
+from midflight.server.agui_stream import Turn
+from midflight.server.asking import note
+from midflight.server.metrics import Metrics
 from midflight.server.problems import STATUS, Problem, as_json
+from midflight.server.quotas import Meter, Quotas
+from midflight.server.sse import Pace, Streams
 from midflight.stores.base import THREAD_PREFIX
 
 BODY_MAX: Final = 16 * 1024 * 1024  # a client sends its whole history each time
-HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 CONTROLS: Final = ("pause", "resume", "redirect", "cancel", "message", "answer")
 
 
@@ -49,10 +54,15 @@ def anybody() -> Who:
 
 
 def router(
-    control: Control, agents: Iterable[Agent], *, who: Callable[..., Any] = anybody
+    control: Control,
+    agents: Iterable[Agent],
+    *,
+    who: Callable[..., Any] = anybody,
+    streams: Streams | None = None,
 ) -> APIRouter:
     """The AG-UI endpoints of these agents. ``who`` is a dependency that gives who asks."""
     known = {agent.name: agent for agent in agents}
+    counted = streams or Streams(Meter(Quotas(), wall_clock), Metrics(), Pace())
     routes = APIRouter(tags=["AG-UI"])
     Caller = Annotated[Who, Depends(who)]  # noqa: N806 - a type, known only here
 
@@ -62,12 +72,13 @@ def router(
         try:
             agent = _named(name, known)
             given = read_input(await _body(request))
-            turn = await take_turn(control, agent, given, caller)
+            with ExitStack() as slot:  # or a stream too many would be refused too late
+                slot.enter_context(counted.meter.stream(caller.by))
+                turn = await take_turn(control, agent, given, caller)
+                note(request, verbs=[told.verb for told in turn.receipts], target_run=turn.run)
+                return EventAnswer(control, turn, counted, slot.pop_all())
         except (Problem, MidflightError) as error:
             return _refusal(error)
-        return StreamingResponse(
-            stream(control, turn), media_type="text/event-stream", headers=HEADERS
-        )
 
     @routes.get("/v1/agents/{name}/agui/capabilities", response_model=None)
     async def tell_capabilities(name: str, _caller: Caller) -> Response:

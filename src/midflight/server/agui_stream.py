@@ -5,9 +5,7 @@ Who reads it decides nothing: leaving a stream cancels nothing, and what is miss
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -16,15 +14,13 @@ from ag_ui.core import (
     BaseEvent,
     CustomEvent,
     MessagesSnapshotEvent,
-    RunErrorEvent,
     RunStartedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
 )
-from ag_ui.encoder import EventEncoder
 
 from midflight.control import Control
-from midflight.errors import JournalNotFound, MidflightError
+from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.fold import advance
 from midflight.kernel.phases import Cause, Phase
@@ -38,13 +34,11 @@ from midflight.server.agui_state import ending, is_at_rest, patch, snapshot
 from midflight.stores.base import Delta, LiveWatch, Query, empty_state
 
 PROTOCOL: Final = "1.0"
-HEARTBEAT_S: Final = 15.0  # a comment, so that a connection nobody reads is found out
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
 STIRRED_S: Final = 1.0  # what a run that waits has to go on with one of several answers
 RUNS_SHOWN: Final = 50  # of a thread, newest first; of older ones only what was said
 RECEIPT: Final = "midflight:receipt"
 WARNING: Final = "midflight:warning"
-log: Final = logging.getLogger(__name__)
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -65,27 +59,12 @@ class Turn(msgspec.Struct, frozen=True):
     since: Mapping[str, int] = {}  # journal -> where it was when this turn was taken
 
 
-async def stream(control: Control, turn: Turn) -> AsyncIterator[str]:
-    """The body of the response. The edge at which a failure of the stream becomes an event."""
-    encoder, story = EventEncoder(), Story(control, turn)
-    try:
-        async with aclosing(story.told()) as told:
-            async for event in told:
-                yield encoder.encode(event) if event is not None else ": still here\n\n"
-    except Exception as error:
-        about = {"action": "stream_failed", "run": turn.run, "error": str(error)}
-        log.error("AG-UI stream failed", extra=about, exc_info=error)
-        what = str(error) if isinstance(error, MidflightError) else "this stream has failed"
-        words = f"{what} The run was not changed by that; send the same runId to follow it again."
-        for last in (*story.close(), RunErrorEvent(message=words, code="stream")):
-            yield encoder.encode(last)
-
-
 class Story:
     """What one stream tells."""
 
-    def __init__(self, control: Control, turn: Turn) -> None:
+    def __init__(self, control: Control, turn: Turn, *, heartbeat_s: float) -> None:
         self._control = control
+        self._heartbeat_s = heartbeat_s
         self._turn = turn
         self._narrator = Narrator()
         self._talk: ThreadState | None = None
@@ -94,6 +73,7 @@ class Story:
         self._shown: dict[str, Any] = {}
         self._shown_at = 0.0
         self._changed = False
+        self._told = False  # whether the reader has what is open
         self._heard_at = anyio.current_time()
         self._ahead: dict[str, int] = {}  # what is on record, and may still have to be told
         self._run = turn.run
@@ -101,8 +81,8 @@ class Story:
         self._delivered: dict[tuple[str, int], str] = {}
 
     def close(self) -> list[BaseEvent]:
-        """End what is open."""
-        return self._narrator.close()
+        """End what the reader has as open."""
+        return self._narrator.close() if self._told else []
 
     async def told(self) -> AsyncGenerator[BaseEvent | None]:
         """All events, from the first to the terminal one; None where nothing has happened."""
@@ -117,6 +97,7 @@ class Story:
         cursors = await self._look_back()
         yield self._messages()
         yield self._state()
+        self._told = True
         for open_still in self._narrator.reopen():
             yield open_still
         async with self._control.watch_live(cursors) as news:
@@ -179,7 +160,7 @@ class Story:
 
     async def _next(self, news: LiveWatch) -> list[BaseEvent | None]:
         """Wait for one more thing and tell it; nothing but a sign of life if none comes."""
-        longest = STIRRED_S if self._is_stirred else HEARTBEAT_S
+        longest = STIRRED_S if self._is_stirred else self._heartbeat_s
         with anyio.move_on_after(STATE_S if self._changed else longest):
             async for item in news:
                 self._heard_at = anyio.current_time()

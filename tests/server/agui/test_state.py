@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import RunErrorEvent, RunFinishedEvent
-from hypothesis import given
+from hypothesis import given, settings
 from msgspec import Raw
 
 from kernel import journals as j
@@ -189,7 +189,8 @@ def applied(state: dict[str, Any], changes: list[Any]) -> dict[str, Any]:
     return after
 
 
-@given(histories(), histories())
+@given(histories(longest=30), histories(longest=30))
+@settings(max_examples=40)
 def test_a_patch_makes_the_next_state_of_the_one_before(one: j.Run, other: j.Run) -> None:
     for first in (snapshot(None, None, {}), snapshot(other.state, None, asked(other))):
         _one_after_the_other(first, snapshot(one.state, None, asked(one)))
