@@ -39,20 +39,25 @@ class Taken(Struct, frozen=True):
 
 
 def take(
-    view: View, created: e.RunCreated, run: str, messages: Sequence[MessageSent], front: str
+    view: View,
+    created: e.RunCreated,
+    messages: Sequence[MessageSent],
+    *,
+    to_front: FrontChanged,
+    beside: str,
 ) -> Draft:
-    """Begin ``run`` for what is unread, unless something is in front already.
+    """Begin a run for what is unread, unless something is in front already.
 
-    ``front`` is a run of the thread that may live, in case that the thread does not name it. A run
-    that is there already was begun by this same turn.
+    ``to_front`` names the new run; if that is there already it was begun by this same turn.
+    ``beside`` is a run of the thread that may live, in case that the thread does not name it.
     """
-    talk = view.states[created.thread]
+    run, talk = to_front.run, view.states[created.thread]
     assert isinstance(talk, ThreadState)
     keys = {key for _, key in talk.keys}
     new = tuple(message for message in messages if message.key not in keys)
     if view.states[run].head:
         return Draft(note=Taken(run, BUSY, new))
-    if (busy := _busy(view, talk, front)) is not None:
+    if (busy := _busy(view, talk, beside)) is not None:
         _same_agent(busy, created)
         return Draft(note=Taken(busy.journal, BUSY, new))
     waiting = [m for m in talk.unread.values() if m.who.role is not Role.VIEWER]
@@ -63,10 +68,11 @@ def take(
     positions = tuple(range(before + 1, before + 1 + len(new)))
     taken = (*(message.position for message in waiting), *positions)
     brief = "\n".join([*(m.text for m in waiting), *(m.text for m in new)])
-    verdict = decide(view.states[run], replace(created, brief=brief), switches=view.switches)
+    begun = replace(created, brief=brief, messages=taken, thread_at=talk.head)
+    verdict = decide(view.states[run], begun, switches=view.switches)
     assert not isinstance(verdict, Known)
     read = e.MessagesTaken(run=run, upto=max(taken), messages=taken)
-    said = (*opening, *new, FrontChanged(run=run), read)
+    said = (*opening, *new, to_front, read)
     return Draft({run: verdict, talk.journal: said}, Taken(run, STARTED, new, positions))
 
 

@@ -83,10 +83,14 @@ ThreadEvent: TypeAlias = (
     | t.MessageEdited
     | t.MessageWithdrawn
     | t.MessageTriaged
+    | t.ChoiceOverruled
+    | t.AsideAsked
     | t.Said
     | t.TodoAdded
     | t.TodoTaken
     | t.TodoRemoved
+    | t.TodoWanted
+    | t.TodoDropped
     | t.TodosReordered
     | t.FrontChanged
 )

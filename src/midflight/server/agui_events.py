@@ -96,6 +96,9 @@ SILENT: Final = (
     t.TodoRemoved,
     t.TodosReordered,
     t.FrontChanged,
+    t.ChoiceOverruled,
+    t.TodoWanted,
+    t.TodoDropped,
 )
 """What no event tells of: it is seen in the state, or is nobody's concern who watches."""
 
@@ -189,10 +192,10 @@ class Narrator:
         if isinstance(event, SILENT):
             return
         match event:
-            case e.RunCreated(key=key, brief=brief):
-                if brief and not key.startswith(KEY):  # else it is what was sent in the thread
+            case e.RunCreated(messages=messages, brief=brief):
+                if brief and not messages:  # else it is what was sent in the thread
                     yield from self._user(f"{run}:brief", brief)
-            case e.RedirectRequested(text=text):
+            case e.RedirectRequested(text=text) | t.AsideAsked(text=text):
                 yield from self._user(f"{run}:{at}", text)
             case e.AttemptStarted():
                 yield from self._started(run, at, event)

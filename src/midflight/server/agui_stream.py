@@ -23,6 +23,7 @@ from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.fold import advance
+from midflight.kernel.front import is_spoken_to
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Recorded, Who
 from midflight.kernel.state import RunState
@@ -238,6 +239,8 @@ class Story:
             return False
         if mine is None or front is None or not mine.alive:
             return True
+        if self._talk is not None and is_spoken_to(self._talk, front):
+            return False  # it is about to say what it does about that
         settled = not self._is_stirred or anyio.current_time() - self._heard_at >= STIRRED_S
         return front.alive and settled and is_at_rest(front, self._asked[front.journal])
 
