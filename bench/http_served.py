@@ -45,8 +45,8 @@ async def in_flight(run: str) -> None:
 
 
 @tool(effect="read", name="bench.look")
-async def look(number: int) -> int:
-    await asyncio.sleep(0)
+async def look(number: int, seconds: float) -> int:
+    await asyncio.sleep(seconds)
     return number
 
 
@@ -67,7 +67,7 @@ async def waits(run: Run) -> None:
 @agent()
 async def steps(run: Run) -> None:
     for number in range(STEPS_MAX):
-        await run.step("Look", look, number)
+        await run.step("Look", look, number, float(run.brief))
 
 
 @agent()
@@ -86,8 +86,8 @@ def outer_app(control: Control, inner: FastAPI) -> FastAPI:
         return {"ok": True}
 
     @app.post("/start/{name}/{count}")
-    async def start(name: str, count: int) -> list[str]:
-        return [await control.start(name, "bench") for _ in range(count)]
+    async def start(name: str, count: int, brief: str = "") -> list[str]:
+        return [await control.start(name, brief) for _ in range(count)]
 
     @app.get("/moments")
     async def moments() -> dict[str, Any]:

