@@ -103,6 +103,9 @@ def listening(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port}: {error.strerror}. Choose another with --port. "
             "Nothing was started."
         ) from None
+    # inherited by connections: asyncio sets it only on sockets that it has made itself, and without
+    # it head and body of an answer are 40 ms apart
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_S * 1000)
     return listener
