@@ -44,6 +44,7 @@ class House:
 async def serving(app: Any, *, sndbuf: int = 0) -> AsyncIterator[int]:
     """Serve an ASGI app on a free port. ``sndbuf`` makes slow readers felt early."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sndbuf:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sndbuf)
     config = uvicorn.Config(

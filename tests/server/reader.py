@@ -17,6 +17,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 class Reader:
     """One client: remembers the last id, and puts text together by the one rule."""
 
+    prefix = ""  # where the app is mounted
+
     def __init__(self, port: int, token: str, watch: Iterable[str]) -> None:
         self.port, self.token, self.watch = port, token, list(watch)
         self.last_id = ""
@@ -32,7 +34,7 @@ class Reader:
         """A socket with the request sent."""
         query = urlencode([("watch", journal) for journal in self.watch])
         lines = [
-            f"GET /v1/events?{query} HTTP/1.1",
+            f"GET {self.prefix}/v1/events?{query} HTTP/1.1",
             f"Host: 127.0.0.1:{self.port}",
             f"Authorization: Bearer {self.token}",
             *([f"Last-Event-ID: {self.last_id}"] if self.last_id else []),

@@ -281,5 +281,5 @@ async def test_lists_are_filtered_and_paged(driving: Open) -> None:
         assert [row["journal"] for row in ended] == [runs[-1]]
         threads = (await desk.http.get("/v1/threads")).json()["rows"]
         assert len(threads) == 5
-        agents = (await desk.http.get("/v1/agents")).json()
+        agents = (await desk.http.get("/v1/agents")).json()["agents"]
         assert [known["name"] for known in agents] == ["desk"]

@@ -6,10 +6,13 @@ a plain SHA-256 tells nothing about them; they are compared in constant time.
 
 from __future__ import annotations
 
+import fcntl
 import hmac
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -43,31 +46,33 @@ class _Kept(Struct):
 
 
 class Keyring:
-    """Tokens, codes and sessions. With a ``path`` all but the codes outlive the process."""
+    """Tokens, codes and sessions. With a ``path`` all but the codes outlive the process.
+
+    Several processes may share the file: what one of them changes the others see at once.
+    """
 
     def __init__(self, path: str | Path | None = None, *, clock: Clock = wall_clock) -> None:
         self._path = Path(path) if path is not None else None
         self._clock = clock
         self._codes: list[Key] = []
-        there = self._path is not None and self._path.exists()
-        self._kept = self._read() if there else _Kept()
+        self._known = _Kept()
+        self._seen: tuple[int, int] | None = None  # which version of the file is known
+        _ = self._kept  # or a file that cannot be read is found out in the middle of a request
 
     def issue(self, name: str, role: Role | str = Role.CONTROLLER) -> str:
         """Make a token for a program. A token that had this name is not valid any more."""
         secret, key = self._new(name, role)
-        self._kept.tokens = [token for token in self._kept.tokens if token.name != name]
-        self._kept.tokens.append(key)
-        self._write()
+        with self._changing() as kept:
+            kept.tokens = [*(token for token in kept.tokens if token.name != name), key]
         return secret
 
     def revoke(self, name: str) -> bool:
         """Make a token and the sessions of that name invalid; False if there were none."""
-        kept = self._kept
-        before = len(kept.tokens) + len(kept.sessions)
-        kept.tokens = [token for token in kept.tokens if token.name != name]
-        kept.sessions = [session for session in kept.sessions if session.name != name]
-        self._write()
-        return len(kept.tokens) + len(kept.sessions) < before
+        with self._changing() as kept:
+            before = len(kept.tokens) + len(kept.sessions)
+            kept.tokens = [token for token in kept.tokens if token.name != name]
+            kept.sessions = [session for session in kept.sessions if session.name != name]
+            return len(kept.tokens) + len(kept.sessions) < before
 
     def code(self, name: str, role: Role | str = Role.CONTROLLER) -> str:
         """Make a one-time code for a browser, valid for ten minutes."""
@@ -82,8 +87,8 @@ class Keyring:
             return None
         self._codes.remove(key)
         secret, session = self._new(key.name, key.role, SESSION_S)
-        self._kept.sessions = [*self._kept.sessions, session][-SESSIONS_MAX:]
-        self._write()
+        with self._changing() as kept:
+            kept.sessions = [*kept.sessions, session][-SESSIONS_MAX:]
         return secret
 
     def of_token(self, token: str) -> Who | None:
@@ -96,10 +101,10 @@ class Keyring:
 
     def end_session(self, session: str) -> None:
         """Log out."""
-        key = self._find(self._kept.sessions, session)
-        if key is not None:
-            self._kept.sessions.remove(key)
-            self._write()
+        with self._changing() as kept:
+            key = self._find(kept.sessions, session)
+            if key is not None:
+                kept.sessions.remove(key)
 
     def _new(self, name: str, role: Role | str, lasts: float = 0.0) -> tuple[str, Key]:
         if not _NAME.fullmatch(name):
@@ -119,28 +124,51 @@ class Keyring:
                 found = key
         return found
 
-    def _read(self) -> _Kept:
-        assert self._path is not None
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Kept)
-        except msgspec.MsgspecError as error:
-            raise InvalidRequest(
-                f"{self._path} does not hold keys: {error}. Move it away to begin anew; nothing "
-                "was changed."
-            ) from None
-
-    def _write(self) -> None:
-        """Replace the file in one move; nobody but its owner may read it."""
+    @property
+    def _kept(self) -> _Kept:
+        """What is in the file now."""
         if self._path is None:
+            return self._known
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            self._known, self._seen = _Kept(), None
+            return self._known
+        if self._seen != (found.st_ino, found.st_mtime_ns):
+            self._known, self._seen = self._read(self._path), (found.st_ino, found.st_mtime_ns)
+        return self._known
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Kept]:
+        """Change what is kept, one process at a time."""
+        if self._path is None:
+            yield self._known
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            kept = self._kept
+            yield kept
+            self._write(self._path, kept)
+
+    def _read(self, path: Path) -> _Kept:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Kept)
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest(
+                f"{path} does not hold keys: {error}. Move it away to begin anew; nothing was "
+                "changed."
+            ) from None
+
+    def _write(self, path: Path, kept: _Kept) -> None:
+        """Replace the file in one move; nobody but its owner may read it."""
+        fresh = path.with_suffix(".new")
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(self._kept)))
+            file.write(msgspec.json.format(msgspec.json.encode(kept)))
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(self._path)
+        fresh.replace(path)
 
 
 def _digest(secret: str) -> str:

@@ -30,11 +30,12 @@ WAIT_MAX_S: Final = 30.0
 router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)
 
 
-@router.get("/agents", responses=answers("AgentView"))
+@router.get("/agents", responses=answers("Agents"))
 async def agents(request: Request, who: Caller) -> Response:
     """The agents that can be started here."""
     known = request.app.state.agents.values()
-    return as_json([views.AgentView(agent.name, agent.mode, agent.limits) for agent in known])
+    found = [views.AgentView(agent.name, agent.mode, agent.limits) for agent in known]
+    return as_json(views.Agents(found))
 
 
 @router.post("/runs", responses=answers("Accepted", status=201), status_code=201)

@@ -41,6 +41,12 @@ class AgentView(Struct, frozen=True):
     limits: Limits
 
 
+class Agents(Struct, frozen=True):
+    """The agents that can be started here."""
+
+    agents: list[AgentView]
+
+
 class InFlight(Struct, frozen=True):
     """What is being done at this moment."""
 
@@ -191,7 +197,7 @@ SHOWN: Final = (
     Health,
     ProblemView,
     Delta,
-    list[AgentView],
+    Agents,
 )
 """What ``openapi.json`` describes; the schemas are made from the structs themselves."""
 
