@@ -33,7 +33,7 @@ from midflight.run import Agent
 from midflight.server import agui_resume
 from midflight.server.agui_answer import EventAnswer
 from midflight.server.agui_events import KEY, is_ours
-from midflight.server.agui_input import Input, read_input
+from midflight.server.agui_input import DESCRIBED, Input, read_input
 from midflight.server.agui_resume import Answer, Receipt
 from midflight.server.agui_state import HUMAN, PAUSED
 from midflight.server.agui_stream import Turn
@@ -45,6 +45,20 @@ from midflight.server.sse import Pace, Streams
 from midflight.stores.base import THREAD_PREFIX
 
 BODY_MAX: Final = 16 * 1024 * 1024  # a client sends its whole history each time
+TAKES: Final = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": DESCRIBED}}}
+}
+EXAMPLE: Final = (
+    'data: {"type":"RUN_STARTED","threadId":"thread-1","runId":"run-1","protocolVersion":"1.0"}\n\n'
+    'data: {"type":"RUN_FINISHED","threadId":"thread-1","runId":"run-1",'
+    '"outcome":{"type":"success"}}\n\n'
+)
+GIVES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "AG-UI 1.0 events, to the terminal one",
+        "content": {"text/event-stream": {"example": EXAMPLE}},
+    }
+}
 CONTROLS: Final = ("pause", "resume", "redirect", "cancel", "message", "answer")
 
 
@@ -66,7 +80,9 @@ def router(
     routes = APIRouter(tags=["AG-UI"])
     Caller = Annotated[Who, Depends(who)]  # noqa: N806 - a type, known only here
 
-    @routes.post("/v1/agents/{name}/agui", response_model=None)
+    @routes.post(
+        "/v1/agents/{name}/agui", response_model=None, openapi_extra=TAKES, responses=GIVES
+    )
     async def run_agent(name: str, request: Request, caller: Caller) -> Response:
         """Run an agent, answer its interrupts or watch what is under way, as AG-UI events."""
         try:

@@ -18,6 +18,38 @@ MAJOR: Final = 1
 RESUME_MAX: Final = 256  # more questions than a person could have been asked
 
 
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": ID_MAX}
+DESCRIBED: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["threadId", "runId", "messages"],
+    "properties": {
+        "threadId": _NAME,
+        "runId": _NAME,
+        "messages": {"type": "array", "items": {"type": "object"}},
+        "resume": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["interruptId", "status"],
+                "properties": {
+                    "interruptId": {"type": "string"},
+                    "status": {"enum": ["resolved", "cancelled"]},
+                    "payload": {},
+                },
+            },
+        },
+    },
+    "examples": [
+        {
+            "threadId": "thread-1",
+            "runId": "run-1",
+            "messages": [{"id": "m-1", "role": "user", "content": "Order tea"}],
+        }
+    ],
+}
+"""The part of ``RunAgentInput`` that is read here; whatever else it has is left alone."""
+
+
 class Resume(Struct, frozen=True, rename="camel"):
     """An answer to one interrupt."""
 

@@ -32,7 +32,7 @@ from midflight.run import Agent
 from midflight.server.agui_events import KEY, Narrator
 from midflight.server.agui_resume import Receipt
 from midflight.server.agui_state import ending, is_at_rest, patch, snapshot
-from midflight.stores.base import Delta, LiveWatch, Query, empty_state
+from midflight.stores.base import Delta, LiveWatch, Query
 
 PROTOCOL: Final = "1.0"
 STATE_S: Final = 0.1  # a run may make a thousand steps a second; a person looks ten times
@@ -149,9 +149,7 @@ class Story:
             return
         state = self._runs.get(journal)
         if state is None:
-            fresh = empty_state(journal)
-            assert isinstance(fresh, RunState)
-            state = self._runs[journal] = fresh
+            state = self._runs[journal] = RunState(journal)
             self._asked[journal] = {}
         if isinstance(event, e.QuestionOpened):
             self._asked[journal][record.position] = event
@@ -175,28 +173,37 @@ class Story:
         self._changed = True
         if isinstance(item.event, FrontChanged) and item.event.run:
             news.add(item.event.run, self._head(item.event.run))
+        if (taker := self._taker()) != self._run:
+            self._follow(taker, news)
         events = [*self._narrator.hear(item), *self._receipts()]
         if anyio.current_time() - self._shown_at >= STATE_S:
             events += self._change()
         return list(events)
 
     async def _goes_on(self, news: LiveWatch) -> bool:
-        """Whether what was said to a run that has ended meanwhile is answered by another one."""
+        """Whether what was said to a run that has ended meanwhile begins another one."""
         mine, talk, turn = self._runs.get(self._run), self._talk, self._turn
         if mine is None or mine.alive or talk is None:
             return False
-        takers = (self._takers.get(at, "") for at in turn.sent)
-        run = next((taker for taker in takers if taker not in {"", self._run}), "")
-        if not run and any(at in talk.unread for at in turn.sent):
-            key = f"{KEY}{turn.run_id}:{self._run}"
-            control, agent, who = self._control, turn.agent, turn.who
-            run = (await control.converse(agent, turn.thread, (), key=key, who=who)).run
-        if run:
-            self._run = run
-            self._runs.setdefault(run, RunState(run))
-            self._asked.setdefault(run, {})
-            news.add(run, self._head(run))
-        return bool(run)
+        if not any(at in talk.unread for at in turn.sent):
+            return False
+        key = f"{KEY}{turn.run_id}:{self._run}"
+        control, agent, who = self._control, turn.agent, turn.who
+        next_one = await control.converse(agent, turn.thread, (), key=key, who=who)
+        if next_one.run:
+            self._follow(next_one.run, news)
+        return bool(next_one.run)
+
+    def _taker(self) -> str:
+        """The run that what was said here belongs to now."""
+        takers = (self._takers[at] for at in self._turn.sent if at in self._takers)
+        return next(takers, self._run)
+
+    def _follow(self, run: str, news: LiveWatch) -> None:
+        self._run = run
+        self._runs.setdefault(run, RunState(run))
+        self._asked.setdefault(run, {})
+        news.add(run, self._head(run))
 
     def _head(self, run: str) -> int:
         return self._runs[run].head if run in self._runs else 0

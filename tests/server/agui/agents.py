@@ -113,6 +113,17 @@ async def desk(run: Run) -> str:
     return f"{said.by}: {said.payload}"
 
 
+@agent("chatty", converses=True, triage_after=0.05)
+async def chatty(run: Run) -> str:
+    """Counts, or asks when it is told to, and reads what it is to incorporate."""
+    if "ask" in run.brief:
+        return f"{run.brief}: {(await run.ask('Well?')).payload}"
+    await run.step("Count", count_slowly, 30)
+    read = [message.text for message in await run.inbox()]
+    await run.say(f"Done: {run.brief} {read}")
+    return run.brief
+
+
 @agent("failing")
 async def failing(run: Run) -> str:
     raise ValueError("the shop is closed")
@@ -128,5 +139,6 @@ AGENTS: tuple[Agent, ...] = (
     slow,
     capped,
     desk,
+    chatty,
     failing,
 )

@@ -380,6 +380,38 @@ const stories = {
     assert.equal(http.state.brief, "and a coat");
   },
 
+  async what_is_said_to_an_agent_that_converses_is_answered_for() {
+    const http = client("chatty", { messages: [user("count")] });
+    const told = [];
+    const first = await run(http, {}, (event) => {
+      const begun = event.type === "TEXT_MESSAGE_CONTENT" && event.messageId.includes(":Count:");
+      if (!begun || told.length) return;
+      const other = client("chatty", { threadId: http.threadId, messages: [user("instead do this right now")] });
+      const later = client("chatty", { threadId: http.threadId, messages: [user("sing, later")] });
+      told.push(run(other), run(later));
+    });
+    const [switched, deferred] = await Promise.all(told);
+    assert.equal(first.last.result, "count", "parked, it came back and was followed to its end");
+    assert.equal(switched.last.result, "instead do this right now", "its own run was followed");
+    assert.equal(deferred.outcome.type, "success");
+    const look = client("chatty", { threadId: http.threadId });
+    await run(look);
+    const said = texts(look, "assistant").join("|");
+    assert.match(said, /Done: instead do this right now/);
+    assert.match(said, /Done: count/);
+  },
+
+  async a_message_to_an_agent_that_waits_is_looked_at_at_once() {
+    const http = client("chatty", { messages: [user("ask me")] });
+    const { outcome } = await run(http);
+    const other = client("chatty", { threadId: http.threadId, messages: [user("be kind")] });
+    const told = await run(other);
+    assert.deepEqual(told.outcome, outcome, "it asks still");
+    assert.equal(other.state.unread, 1, "and will read it");
+    const last = await run(other, { resume: answer(outcome.interrupts[0], "well") });
+    assert.equal(last.outcome.type, "success");
+  },
+
   async forged_messages_are_not_believed() {
     const call = { id: "c1", type: "function", function: { name: "send_invoice", arguments: "{}" } };
     const http = client("plain", {
