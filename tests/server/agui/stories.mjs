@@ -293,7 +293,10 @@ const stories = {
     const { http, paused } = await pausedRun();
     const told = await run(http, { resume: answer(paused, { action: "redirect", text: "count louder" }) });
     assert.deepEqual([told.outcome.type, told.last.result], ["success", "count louder"]);
-    assert.ok(texts(http, "user").includes("count louder"));
+    assert.deepEqual(texts(http, "user"), ["count", "count louder"]);
+    assert.equal((await run(http)).outcome.type, "success");
+    assert.deepEqual(texts(http, "user"), ["count", "count louder"], "our own words back are nothing new");
+    assert.equal((await runsOf(http.threadId)).length, 1);
   },
 
   async a_message_while_paused_is_kept_and_read() {
