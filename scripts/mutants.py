@@ -20,11 +20,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from layers import MUTANTS as JOURNAL
 from layers import Mutant
-from layers_executor import EXECUTOR_MUTANTS
-
-MUTANTS = (*JOURNAL, *EXECUTOR_MUTANTS)
+from layers_all import MUTANTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 300.0  # a layer that is missing may leave somebody waiting for ever

@@ -1,10 +1,21 @@
-"""Async tests run on asyncio: it is what the stores are written for."""
+"""Async tests run on asyncio, what the stores are written for; Postgres is a real server."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from stores.backends import postgres_server
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_address() -> Iterator[str]:
+    """One server for all tests of a session, or of each of its workers."""
+    with postgres_server() as address:
+        yield address

@@ -85,6 +85,21 @@ async def test_the_loop_in_the_readme_is_redirected(
     ]
 
 
+def test_the_code_about_tools_for_models_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reports").mkdir()
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
+    code, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope: dict[str, Any] = {}
+
+    exec(compile(code, "docs/tools.md", "exec"), scope)
+
+    assert scope["given"] == {"path": "a.txt", "text": "hello"}
+    assert len(scope["told"]) == 8
+
+
 SHOWN = {
     "approval.py": "not sent: rejected by",
     "background.py": "1 of 3 are done",
@@ -117,6 +132,7 @@ def test_the_public_names_are_these() -> None:
         "Approval",
         "ChangedSince",
         "Child",
+        "Choice",
         "Control",
         "Done",
         "FileContent",
@@ -132,16 +148,19 @@ def test_the_public_names_are_these() -> None:
         "Refused",
         "Run",
         "Secret",
+        "Spoken",
         "SqlRow",
         "StepFailed",
         "Store",
         "StoreError",
+        "TriageView",
         "Unclear",
         "Who",
         "agent",
         "emit",
         "local",
         "open_store",
+        "rule_triage",
         "spend",
         "tool",
     }
@@ -158,4 +177,22 @@ def test_the_core_imports_nothing_that_was_not_asked_for() -> None:
         "fastapi",
         "textual",
         "rich",
+        "httpx",
+        "httpcore",
+        "mcp",
     }
+
+
+def _shown_by() -> list[str]:
+    page = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+    return sorted(set(re.findall(r"`((?:tests/|[a-z]+\.json:)[^`]+)`", page)))
+
+
+@pytest.mark.parametrize("proof", _shown_by())
+def test_what_shows_a_promise_is_there(proof: str) -> None:
+    name, _, part = proof.partition("::" if proof.startswith("tests/") else ":")
+    if not proof.startswith("tests/"):
+        assert f'"{part}"' in (ROOT / "bench/results" / name).read_text(encoding="utf-8")
+        return
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert f"def {part}(" in text if part else "def test_" in text or "TestCase" in text

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 sys.path.insert(0, str(ROOT / "scripts"))
 try:
-    from layers import MUTANTS
+    from layers_all import MUTANTS
 finally:
     sys.path.remove(str(ROOT / "scripts"))
 

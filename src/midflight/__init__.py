@@ -3,17 +3,19 @@
 An agent is a plain ``async def`` that gets a ``Run``; ``Control`` is what people have over it.
 """
 
-from midflight.control import Accepted, Control, local
+from midflight.control import Control, local
+from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
 from midflight.errors import MidflightError, Refused, StepFailed, StoreError
 from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Who
-from midflight.run import Agent, Answer, Approval, Child, Message, Redirected, Run, agent
+from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, agent
 from midflight.stores.base import Store
 from midflight.stores.opening import open_store
 from midflight.tools.base import ChangedSince, Done, NotDone, Performed, Unclear, tool
 from midflight.tools.progress import emit, spend
 from midflight.tools.secret import Secret
+from midflight.verbs import Accepted
 
 __all__ = [
     "Accepted",
@@ -23,6 +25,7 @@ __all__ = [
     "Approval",
     "ChangedSince",
     "Child",
+    "Choice",
     "Control",
     "Done",
     "FileContent",
@@ -38,16 +41,19 @@ __all__ = [
     "Refused",
     "Run",
     "Secret",
+    "Spoken",
     "SqlRow",
     "StepFailed",
     "Store",
     "StoreError",
+    "TriageView",
     "Unclear",
     "Who",
     "agent",
     "emit",
     "local",
     "open_store",
+    "rule_triage",
     "spend",
     "tool",
 ]

@@ -13,24 +13,25 @@ from signal import Signals
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.local import DRAIN_S, LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.forking import created_by_fork, place_of
+from midflight.executor.front import finder, look_after, thread_of, to_front
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
 from midflight.kernel.fold import advance, fold
-from midflight.kernel.phases import Cause, Mode, Phase
+from midflight.kernel.front import is_free
+from midflight.kernel.phases import Cause, Mode
 from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Limits, Recorded, Request, Who
-from midflight.kernel.state import Attempt, Delivery, RunState
-from midflight.kernel.status import status
-from midflight.kernel.thread import MessageSent, ThreadCreated, ThreadState
+from midflight.kernel.state import Delivery, RunState
+from midflight.kernel.thread import FrontChanged, ThreadCreated, ThreadState
 from midflight.run import Agent
 from midflight.schemas import check_answer
 from midflight.stores.base import (
@@ -46,27 +47,17 @@ from midflight.stores.base import (
     Submit,
     View,
     Watch,
-    Widen,
 )
 from midflight.stores.opening import open_store
+from midflight.talks import Talks
+from midflight.verbs import Accepted, cover
+
+__all__ = ["LIBRARY", "Accepted", "Control", "local"]
 
 LIBRARY: Final = Who(by="library")
 
 
-class Accepted(Struct, frozen=True):
-    """A verb is on record: at which position, and what was in flight at that moment.
-
-    A message is answered with ``status``: how the run it goes to stands, in one line.
-    """
-
-    run: str
-    verb: str
-    position: int
-    in_flight: tuple[str, ...] = ()
-    status: str = ""
-
-
-class Control:
+class Control(Talks):
     """Controls runs in a store. Drives none: that is the engine's."""
 
     def __init__(
@@ -93,10 +84,11 @@ class Control:
     ) -> str:
         """Start a run and give its id. Repeated under the same key it gives the same run."""
         name = agent.name if isinstance(agent, Agent) else agent
+        known = agent if isinstance(agent, Agent) else self._engine.agent(name)
         who = who or self._who
         run = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
         on = thread or THREAD_PREFIX + run.removeprefix(RUN_PREFIX)
-        declared = agent.limits if isinstance(agent, Agent) else Limits()
+        declared = known.limits if known else Limits()
         created = e.RunCreated(
             who=who,
             key=key,
@@ -105,16 +97,20 @@ class Control:
             brief=brief,
             title=title,
             input=Raw(_encode("the input", input)),
-            mode=Mode(agent.mode) if isinstance(agent, Agent) else Mode.IMMEDIATE,
+            mode=Mode(known.mode) if known else Mode.IMMEDIATE,
             limits=limits or declared,
+            converses=known is not None and known.converses,
+            asides=known is not None and known.aside is not None,
         )
 
         def decided(view: View) -> Draft:
-            verdict = decide(view.states[run], created, switches=view.switches)
+            talk = thread_of(view, on)
+            begun = replace(created, thread_at=talk.head)
+            verdict = decide(view.states[run], begun, switches=view.switches)
             if isinstance(verdict, Known):
                 return Draft()
-            opening = () if view.states[on].head else (ThreadCreated(who=who, title=title),)
-            return Draft({run: verdict, on: opening})
+            opening = () if talk.head else (ThreadCreated(who=who, title=title),)
+            return Draft({run: verdict, on: (*opening, *_fronted(view, talk, run, known))})
 
         await self.store.submit(
             Submit(self._ids(), (run, on), decided, scopes=scopes(name, on), new=(run, on))
@@ -131,7 +127,12 @@ class Control:
 
     async def preview(self, run: str) -> dict[str, Offer]:
         """For each verb: whether it can be pressed, and what it would do now."""
-        return preview(await self.state(run))
+        state = await self.state(run)
+        offers = preview(state)
+        if state.holds == {Cause.PARKED}:
+            back = "Comes to the front, what is there now is parked in its turn"
+            offers["resume"] = replace(offers["resume"], enabled=True, consequence=back)
+        return offers
 
     async def receipt(self, run: str) -> Receipt:
         """What became of every effect of the run."""
@@ -192,35 +193,6 @@ class Control:
 
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
-    async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
-        """Write a message into a thread, or into that of a run. When accepted it is stored."""
-        run = "" if to.startswith(THREAD_PREFIX) else to
-        thread = (await self.store.row(run)).thread if run else to
-        message = MessageSent(who=who or self._who, key=key, text=text)
-
-        def decided(view: View) -> Draft:
-            verdict = decide(view.states[thread], message)
-            if isinstance(verdict, Known):
-                return Draft(note=Accepted(thread, "send", verdict.position))
-            at = view.states[thread].head + 1
-            return Draft({thread: verdict}, Accepted(thread, "send", at))
-
-        done = await self.store.submit(Submit(self._ids(), (thread,), decided))
-        accepted: Accepted = done.note
-        return replace(accepted, status=await self._status(run or await self._front(thread)))
-
-    async def _front(self, thread: str) -> str:
-        """The run that a thread is about; the newest that nobody has spawned, if none is named."""
-        talk = await self.store.load(thread)
-        assert isinstance(talk, ThreadState)
-        if talk.front:
-            return talk.front
-        runs = await self.store.rows(Query(thread=thread))
-        return next((row.journal for row in runs if not row.parent), "")
-
-    async def _status(self, run: str) -> str:
-        return status(await self.state(run), await self.store.now()) if run else ""
-
     async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
         return await self._ask(
@@ -228,7 +200,17 @@ class Control:
         )
 
     async def resume(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
-        """Go on where it was. With ``scope="tree"`` so do the children that a person has held."""
+        """Go on where it was. With ``scope="tree"`` so do the children that a person has held.
+
+        A parked run comes to the front; what is there now is parked in its turn.
+        """
+        state = await self.state(run)
+        if state.holds == {Cause.PARKED}:
+            by.pop("expect", None)
+            talk = await self._thread(state.thread)
+            todo = next((x for x in talk.todos.values() if x.run == run), None)
+            if todo is not None:
+                return await self.do_now(talk.journal, todo.position, **by)
         return await self._ask(
             run, "resume", lambda who, key: e.ResumeRequested(who=who, key=key, scope=scope), **by
         )
@@ -248,6 +230,7 @@ class Control:
         what came after it are done anew. The new run asks about effects that came after it.
         """
         old = await self.state(run)
+        known = self._engine.agent(old.agent)
         if old.alive:
             raise InvalidRequest(
                 f"run {run} is {old.phase}; only a run that has ended can be forked. Cancel it, or "
@@ -256,7 +239,7 @@ class Control:
         place = at if isinstance(at, int) else place_of(await self._records(run), at)
         who = who or self._who
         created = await created_by_fork(self.store, old, place, who=who, key=key, brief=brief)
-        new = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
+        new, on = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids()), old.thread
 
         def decided(view: View) -> Draft:
             there = view.states[new]
@@ -264,10 +247,15 @@ class Control:
             if there.fork_of == run and there.fork_at == place:
                 return Draft()  # asked before; what the old run has undone since does not matter
             verdict = decide(there, created, switches=view.switches)
-            return Draft() if isinstance(verdict, Known) else Draft({new: verdict})
+            if isinstance(verdict, Known):
+                return Draft()
+            talk = thread_of(view, on)
+            fronted = _fronted(view, talk, new, known) if talk.head else ()
+            return Draft({new: verdict, on: fronted})
 
+        covered = scopes(old.agent, on)
         await self.store.submit(
-            Submit(self._ids(), (new,), decided, scopes=scopes(old.agent, old.thread), new=(new,))
+            Submit(self._ids(), (new, on), decided, scopes=covered, new=(new, on))
         )
         await self._engine.ensure(new)
         return new
@@ -377,7 +365,11 @@ class Control:
         _check_scope(scope)
         released = await self.store.release(scope, who)
         for row in await self.store.due() if released else ():
-            await self._engine.ensure(row.journal)
+            if row.kind == "thread":
+                for run in await look_after(self.store, self._ids, row.journal):
+                    await self._engine.ensure(run)
+            else:
+                await self._engine.ensure(row.journal)
         return released
 
     async def switches(self) -> list[Switch]:
@@ -397,35 +389,9 @@ class Control:
         """Record one verb over a run, and over its children where it covers them."""
         row = await self.store.row(run)
         request = make(who or self._who, key)
-        tree = getattr(request, "scope", "") == "tree"
 
         def decided(view: View) -> Draft:
-            covered = _tree(run, view) if tree else [run]
-            talk = view.states.get(row.thread)
-            events: dict[str, Any] = {}
-            flying: list[Attempt] = []
-            for journal in covered:
-                state = view.states[journal]
-                assert isinstance(state, RunState)
-                flying += state.open.values() if state.alive else ()
-                if journal != run and not _concerns(state, request):
-                    continue
-                expected = expect if journal == run else None
-                verdict = decide(
-                    state,
-                    request,
-                    expect=expected,
-                    switches=view.switches,
-                    thread=talk if journal == run and isinstance(talk, ThreadState) else None,
-                )
-                if isinstance(verdict, Known):
-                    if journal == run:
-                        return Draft(note=Accepted(run, verb, verdict.position))
-                    continue
-                events[journal] = verdict
-            nouns = tuple(attempt.noun for attempt in flying)
-            head = view.states[run].head
-            return Draft(events, Accepted(run, verb, head + 1, nouns))
+            return cover(view, run, verb, request, expect=expect, thread=row.thread)
 
         reads = (row.thread,) if isinstance(request, e.ResumeRequested) else ()
         covered = scopes(row.agent, row.thread)
@@ -447,15 +413,11 @@ class Control:
         return msgspec.structs.replace(known, in_flight=nouns)
 
 
-def _concerns(child: RunState, request: Request) -> bool:
-    """Whether what is asked of a parent is to be asked of this child."""
-    match request:
-        case e.ResumeRequested():
-            return child.alive and Cause.USER in child.holds
-        case e.CancelRequested(now=True):
-            return child.alive and not child.cancel_now
-        case _:
-            return child.alive and child.phase is not Phase.CANCELLING
+def _fronted(
+    view: View, talk: ThreadState, run: str, agent: Agent | None
+) -> tuple[FrontChanged, ...]:
+    """A run that is started comes to the front if that is free, and otherwise works beside it."""
+    return (to_front(run, agent),) if is_free(talk, finder(view)) else ()
 
 
 def _encode(what: str, value: Any) -> bytes:
@@ -463,25 +425,6 @@ def _encode(what: str, value: Any) -> bytes:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise InvalidRequest(f"{what} is not plain data: {error}. Nothing was changed.") from None
-
-
-def _tree(run: str, view: View) -> list[str]:
-    """A run and its descendants; asks the store for those it has not locked yet.
-
-    Also below a child that has ended: those whom it has left may still be at work.
-    """
-    found, unseen = [run], [run]
-    while unseen:
-        state = view.states[unseen.pop()]
-        assert isinstance(state, RunState)
-        children = list(state.children)
-        missing = [child for child in children if child not in view.states]
-        if missing:
-            raise Widen(*missing)
-        there = [child for child in children if view.states[child].head]  # the rest are purged
-        found += there
-        unseen += there
-    return found
 
 
 def _check_scope(scope: str) -> None:

@@ -16,6 +16,12 @@ MidflightError
 │   ├── ProcessNotStarted   the command could not be run; nothing happened
 │   ├── CallRefused         this call cannot be sent to another process; nothing happened
 │   └── CallFailed          the function failed there, or its process ended before it returned
+├── ModelError              a language model gave no whole answer
+│   ├── ModelBusy           not now: worth another try
+│   ├── ModelRefused        not like this: asking again gives the same
+│   ├── ModelBroken         the answer broke off; what came of it is kept
+│   ├── ModelUnavailable    there is no such model here; nothing was sent
+│   └── UnpairedCall        a tool call without its one result; nothing was sent
 └── StoreError              the journal could not be read or written
     ├── JournalConflict     the journal moved on: read again and decide anew
     ├── JournalNotFound     no such run or thread
@@ -160,6 +166,63 @@ class CallFailed(ProcessFailed):
         super().__init__(f"{function} failed in its process: {why}.")
         if traceback:
             self.add_note(f"The traceback from there:\n{traceback.rstrip()}")
+
+
+class ModelError(MidflightError):
+    """A language model gave no whole answer. ``retryable`` says whether asking again may help."""
+
+    retryable = False
+
+
+class ModelBusy(ModelError):
+    """The model cannot answer now: limits, overload, a network that fails, silence."""
+
+    retryable = True
+
+    def __init__(self, model: str, why: str, *, retry_after: float | None = None) -> None:
+        self.model, self.why, self.retry_after = model, why, retry_after
+        when = "in a while" if retry_after is None else f"in {retry_after:g} s"
+        super().__init__(
+            f"{model} cannot answer now: {why}. Ask again {when}. No part of an answer came."
+        )
+
+
+class ModelRefused(ModelError):
+    """The provider does not take the request. ``status`` is its HTTP status, 0 if there is none."""
+
+    def __init__(self, model: str, why: str, now: str, *, status: int = 0) -> None:
+        self.model, self.why, self.now, self.status = model, why, now, status
+        super().__init__(f"{model} refused the request: {why}. {now} No answer was made.")
+
+
+class ModelBroken(ModelError):
+    """An answer broke off, or a piece of it could not be read. ``partial`` is its text so far."""
+
+    retryable = True
+
+    def __init__(self, model: str, why: str, partial: str = "") -> None:
+        self.model, self.why, self.partial = model, why, partial
+        kept = (
+            f"Its text so far ({len(partial):,} characters) is kept as partial work"
+            if partial
+            else "No text of it had come"
+        )
+        super().__init__(f"the answer of {model} is not whole: {why}. {kept}. Ask again.")
+
+
+class ModelUnavailable(ModelError):
+    """There is no such model here: its address, its key or its package is missing."""
+
+    def __init__(self, why: str, now: str) -> None:
+        super().__init__(f"{why}. {now} Nothing was sent.")
+
+
+class UnpairedCall(ModelError):
+    """A conversation in which a tool call has not exactly one result, right after it."""
+
+    def __init__(self, call: str, why: str) -> None:
+        self.call = call
+        super().__init__(f"tool call {call}: {why}. Nothing was sent.")
 
 
 class StoreError(MidflightError):

@@ -14,13 +14,15 @@ from typing import Any, Final, NoReturn, Protocol
 from uuid import UUID
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from midflight.conversation import TRIAGE_AFTER_S, Message, Spoken, Triage
 from midflight.errors import InvalidRequest
 from midflight.guards import Guard
 from midflight.kernel.record import Limits
 
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
+TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
+ASIDE: Final = ".aside"
 
 
 class Signal(BaseException):
@@ -60,20 +62,6 @@ class Answer(Struct, frozen=True):
     def given(self) -> bool:
         """Whether somebody answered."""
         return bool(self.by)
-
-
-class Message(Struct, frozen=True):
-    """What somebody has written in the thread. Its sender's role goes with it for ever."""
-
-    id: int
-    text: str
-    by: str
-    role: str
-    at: float
-
-    def with_text(self, text: str) -> Message:
-        """The same message, edited before it was read."""
-        return replace(self, text=text)
 
 
 class Approval(Struct, frozen=True):
@@ -118,6 +106,10 @@ class Run(Protocol):
     @property
     def brief(self) -> str:
         """What the run is to do. Changes only where ``Redirected`` is raised."""
+
+    @property
+    def profile(self) -> str:
+        """The name of another prompt, model or set of tools; changes where the brief does."""
 
     @property
     def input(self) -> Any:
@@ -169,7 +161,14 @@ class Run(Protocol):
         """Stop here: abort, undo, save. ``by`` is the person who wants it so, where one does."""
 
     async def inbox(self) -> list[Message]:
-        """Messages that nobody has read yet; from here on they are read."""
+        """Messages that nobody has read yet; from here on they are read.
+
+        An agent that converses gets those that were chosen for the work it is doing. A background
+        run that has ended reports here too, in the role ``background``.
+        """
+
+    async def earlier(self) -> list[Spoken]:
+        """What was said in the thread before this run began, the last of it; same at replay."""
 
     async def say(self, text: str) -> None:
         """Say something in the thread, once."""
@@ -218,6 +217,17 @@ class Agent(Struct, frozen=True):
     mode: str = "immediate"
     limits: Limits = Limits()
     evict_after: float | None = EVICT_AFTER_S
+    converses: bool = False
+    triage: Triage | None = None
+    aside: AgentFunction | None = None
+    triage_after: float = TRIAGE_AFTER_S
+    helpers: tuple[Agent, ...] = ()
+
+    def answering_asides(self) -> Agent | None:
+        """The agent whose runs answer side questions, if there is one."""
+        if self.aside is None:
+            return None
+        return Agent(f"{self.name}{ASIDE}", self.aside, self.mode, self.limits, self.evict_after)
 
 
 def agent(
@@ -226,17 +236,43 @@ def agent(
     mode: str = "immediate",
     limits: Limits | None = None,
     evict: bool = True,
+    converses: bool = False,
+    triage: Triage | None = None,
+    aside: AgentFunction | None = None,
+    triage_after: float = TRIAGE_AFTER_S,
+    helpers: Sequence[Agent] = (),
 ) -> Callable[[AgentFunction], Agent]:
     """Declare an agent: ``@agent()`` above an ``async def`` that takes a ``Run``.
 
     ``mode`` says when a stop is heard: ``"immediate"``, also in the middle of a step, or
     ``"boundary"``, between steps. ``evict=False`` keeps a paused function in memory.
+
+    An agent that ``converses`` answers in its thread: a message while it works is looked at within
+    seconds by ``triage`` (by plain words, if there is none), and one after its end begins its next
+    run. ``triage_after`` is how long a triage waits for more messages. ``aside`` answers side
+    questions, in a run of its own beside the work. ``helpers`` are agents that it spawns by name:
+    whoever can drive it can drive them.
     """
     if mode not in {"immediate", "boundary"}:
         raise InvalidRequest(f"mode {mode!r} is neither 'immediate' nor 'boundary'.")
+    if triage is not None and not converses:
+        raise InvalidRequest("triage= is for agents that converse: say converses=True too.")
+    if not 0 <= triage_after <= TRIAGE_AFTER_MAX_S:
+        raise InvalidRequest(f"triage_after= is between 0 and {TRIAGE_AFTER_MAX_S:g} seconds.")
 
     def declare(function: AgentFunction) -> Agent:
         called = name or function.__name__
-        return Agent(called, function, mode, limits or Limits(), EVICT_AFTER_S if evict else None)
+        return Agent(
+            called,
+            function,
+            mode,
+            limits or Limits(),
+            EVICT_AFTER_S if evict else None,
+            converses,
+            triage,
+            aside,
+            triage_after,
+            tuple(helpers),
+        )
 
     return declare

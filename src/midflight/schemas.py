@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from midflight.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 SIZE_MAX: Final = 64 * 1024
 
@@ -39,13 +42,10 @@ def check_schema(schema: Any) -> None:
 
 def check_answer(payload: Any, schema: Any) -> None:
     """Refuse an answer that is not what was asked for."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
     if schema is None:
         return
     try:
-        error = best_match(Draft202012Validator(schema).iter_errors(payload))
+        error = misfit(payload, schema)
     except RecursionError:
         raise InvalidRequest(
             "the schema of the question leads in a circle, so no answer can be checked. "
@@ -56,6 +56,15 @@ def check_answer(payload: Any, schema: Any) -> None:
             f"the answer does not fit the question at {error.json_path}: {error.message}. "
             "The question is still open."
         )
+
+
+def misfit(value: Any, schema: Any) -> ValidationError | None:
+    """The first thing to put right for the value to fit; None if it fits."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    found: ValidationError | None = best_match(Draft202012Validator(schema).iter_errors(value))
+    return found
 
 
 def _resolve(schema: Any) -> None:

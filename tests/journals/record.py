@@ -334,6 +334,65 @@ async def thread(store: Store) -> None:
     await say(store, "How is it going?", "t-talk")
 
 
+async def conversation(store: Store) -> None:
+    """An agent that converses: a switch, a choice overruled, a side question, todos wanted."""
+    await open_thread(store, "t-talk", title="Shop")
+    first = await running(
+        store, "r-first", thread="t-talk", brief="Count the stock", converses=True, asides=True
+    )
+    host = t.FrontChanged(
+        run="r-first", agent="clerk", mode=Mode.BOUNDARY, limits=Limits(usd=0.5), asides=True
+    )
+    await _both(store, first, (host,), ())
+    for text in ("Order paper now", "Sweep the floor", "Stop"):
+        await say(store, text, "t-talk")
+    triage = await first.begins("triage:5", effect=Effect.MODEL, tool="midflight.triage")
+    await first.settles(triage, result=Raw(b'[{"message":3,"action":"switch"}]'), usage=Usage(90))
+    created = e.RunCreated(
+        who=ANN,
+        agent="clerk",
+        thread="t-talk",
+        brief="Order paper now",
+        converses=True,
+        asides=True,
+        thread_at=5,
+        messages=(3,),
+    )
+    await store.append(Append(new_id(), (Entry("r-second", 0, (created,)),)))
+    parked = t.TodoAdded(
+        kind="parked", text="resume Count the stock", run="r-first", note="half", until="r-second"
+    )
+    await _both(
+        store,
+        first,
+        (
+            t.MessageTriaged(message=3, choice="switch", run="r-second"),
+            parked,
+            t.FrontChanged(run="r-second"),
+            e.MessagesTaken(run="r-second", upto=3, messages=(3,)),
+            t.MessageTriaged(message=4, choice="incorporate", run="r-second", why="small"),
+        ),
+        (e.HoldPlaced(cause=Cause.PARKED, why="until 'Order paper now' is done"),),
+    )
+    await first.pauses()
+    await ask(store, t.ChoiceOverruled(who=ANN, message=4, choice="defer"), "t-talk")
+    await _thread(
+        store,
+        t.MessageTriaged(message=4, choice="defer"),
+        t.TodoAdded(kind="deferred", text="Sweep the floor", message=4),
+    )
+    await ask(store, t.AsideAsked(who=ANN, text="How much is left?", run="r-second"), "t-talk")
+    await _thread(store, t.Said(run="r-second", text="working", kind="aside"))
+    todos = (await thread_state(store, "t-talk")).next_todos
+    await ask(store, t.TodoWanted(who=ANN, todo=todos[1].position), "t-talk")
+    await _thread(
+        store,
+        t.TodoTaken(todo=todos[1].position, run="r-third"),
+        t.TodoDropped(todo=todos[0].position, why="its run has ended"),
+        t.MessageTriaged(message=5, choice="pause", run="r-second", why="a stop word"),
+    )
+
+
 STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "done": done,
     "undone": undone,
@@ -346,6 +405,7 @@ STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "asked": asked,
     "steered": steered,
     "thread": thread,
+    "conversation": conversation,
 }
 
 

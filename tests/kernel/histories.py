@@ -17,7 +17,7 @@ from midflight.errors import IllegalEvent, Refused
 from midflight.kernel import decide as decisions
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known
-from midflight.kernel.machine import TRANSITIONS, check
+from midflight.kernel.machine import TRANSITIONS, TRIAGE, check
 from midflight.kernel.phases import Cause, Effect, Outcome
 from midflight.kernel.record import Event, Fact, Limits, Request, Usage
 from midflight.kernel.state import RunState
@@ -48,6 +48,25 @@ class Chance:
 
 Maker = Callable[[RunState, Chance], Event]
 
+
+def _attempt(state: RunState, chance: Chance) -> e.AttemptStarted:
+    """A look at messages is a model call, and has nothing to undo."""
+    epoch, step = chance.epoch(state), chance.among(("book", "pay", "mail", "think", "triage:3"))
+    looks = step == "triage:3"
+    some = (Effect.WRITE, Effect.ONCE, Effect.ONCE, Effect.MODEL, Effect.READ)
+    return e.AttemptStarted(
+        epoch=epoch,
+        step=step,
+        name="tool",
+        tool=TRIAGE if looks else "",
+        effect=Effect.MODEL if looks else chance.among(some),
+        idempotency_key="key",
+        undoable=not looks and chance.among((True, True, False)),
+        irreversible=not looks and chance.among((False, False, True)),
+        release_always=not looks and chance.among((False, False, True)),
+    )
+
+
 MAKERS: Final[dict[type[Event], Maker]] = {
     e.RunCreated: lambda s, c: e.RunCreated(who=ANN, agent="trip", thread="t-1", brief="Again"),
     e.DriverClaimed: lambda s, c: e.DriverClaimed(epoch=c.epoch(s) + 1, driver="d-2"),
@@ -62,16 +81,7 @@ MAKERS: Final[dict[type[Event], Maker]] = {
     e.StepLeft: lambda s, c: e.StepLeft(epoch=c.epoch(s), step="book", name="book", waited=1.0),
     e.StepReused: lambda s, c: e.StepReused(epoch=c.epoch(s), step=c.among(("book", "pay"))),
     e.RecordsDropped: lambda s, c: e.RecordsDropped(epoch=c.epoch(s), steps=("look",)),
-    e.AttemptStarted: lambda s, c: e.AttemptStarted(
-        epoch=c.epoch(s),
-        step=c.among(("book", "pay", "mail", "think")),
-        name="tool",
-        effect=c.among((Effect.WRITE, Effect.ONCE, Effect.ONCE, Effect.MODEL, Effect.READ)),
-        idempotency_key="key",
-        undoable=c.among((True, True, False)),
-        irreversible=c.among((False, False, True)),
-        release_always=c.among((False, False, True)),
-    ),
+    e.AttemptStarted: lambda s, c: _attempt(s, c),
     e.AttemptSettled: lambda s, c: e.AttemptSettled(
         epoch=c.epoch(s),
         attempt=c.position([*s.open, *s.open, *s.effects], s),
@@ -164,6 +174,7 @@ OFTEN: Final = (
     e.QuestionOpened,
     e.WaitBegan,
     e.DriverClaimed,
+    e.EffectStopRequested,
 )
 """Else most histories are over before anything interesting has begun."""
 

@@ -12,7 +12,7 @@ from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.decide import Known, Switch, Verdict
 from midflight.kernel.fold import advance
-from midflight.kernel.machine import check
+from midflight.kernel.machine import TRIAGE, check
 from midflight.kernel.phases import Effect, Outcome, Role
 from midflight.kernel.record import Event, Fact, Limits, Recorded, Request, Unknown, Usage, Who
 from midflight.kernel.state import RunState
@@ -116,6 +116,18 @@ class Run(Journal[RunState]):
             irreversible=irreversible,
             release_always=release_always,
             reserved=reserved or Usage(),
+        )
+        return self.append(started)
+
+    def triage(self) -> int:
+        """A model looks at messages, beside whatever the run does."""
+        started = e.AttemptStarted(
+            epoch=self.state.epoch,
+            step="triage:3",
+            name="Read messages",
+            tool=TRIAGE,
+            effect=Effect.MODEL,
+            idempotency_key="triage-key",
         )
         return self.append(started)
 

@@ -96,6 +96,9 @@ def _waiting() -> Iterator[Run]:
     run.open_question()
     run.wait()
     yield run
+    run = waiting()
+    run.triage()
+    yield run
 
 
 def _cancelling() -> Iterator[Run]:

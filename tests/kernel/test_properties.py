@@ -45,7 +45,7 @@ def every_event(state: RunState, number: int) -> list[Event]:
 def test_the_generated_runs_see_every_phase_and_every_event() -> None:
     random = Random(0)
     phases, kinds = set(), set()
-    for _ in range(150):
+    for _ in range(300):
         run = grown([random.randrange(NUMBERS) for _ in range(60)])
         for state, entry in run.replay():
             phases.add(state.phase)

@@ -9,7 +9,7 @@ import pytest
 
 from kernel.histories import MAKERS, RUN_EVENTS, Chance, accepts
 from kernel.journals import ANN, OLGA, Run, Thread, queued, running
-from kernel.situations import in_phase
+from kernel.situations import beginnings, in_phase
 from midflight.errors import IllegalEvent, IllegalSignal
 from midflight.kernel import events as e
 from midflight.kernel import machine
@@ -141,8 +141,13 @@ def test_a_held_run_starts_nothing(phase: Phase) -> None:
     assert not set(STARTS) & set(TRANSITIONS[phase])
 
 
-def test_a_waiting_run_starts_nothing() -> None:
-    assert not set(STARTS) & set(TRANSITIONS[Phase.WAITING])
+def test_a_waiting_run_starts_nothing_but_a_look_at_its_messages() -> None:
+    assert set(STARTS) & set(TRANSITIONS[Phase.WAITING]) == {e.AttemptStarted}
+    for run in in_phase(Phase.WAITING):
+        begun = [event for event in beginnings(run) if accepts(run.state, event)]
+        assert begun == []
+        if not run.state.open:
+            run.triage()
 
 
 def test_a_cancelling_run_starts_nothing_but_undoing() -> None:

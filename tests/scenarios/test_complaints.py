@@ -293,7 +293,7 @@ async def test_a_mere_message_kills_nothing(driving: Open) -> None:
         await control.send(run, "how is it going?")
         stage.gate("work").set()
 
-        assert await control.result(run) == ["WORK", ["how is it going?"]]
+        assert await control.result(run) == ["WORK", ["how is it going?", "Done: help. WORK"]]
 
 
 # ── messages lost ────────────────────────────────────────────────────────────────────────────

@@ -245,3 +245,31 @@ async def test_a_thought_is_on_record_before_it_begins(driving: Open) -> None:
 
         assert len(await events(control.store, run, e.AttemptStarted)) == 1
         assert not (await control.state(run)).effects
+
+
+async def test_a_thought_that_pauses_have_cut_short_does_not_go_in_circles(driving: Open) -> None:
+    asked = 0
+
+    async def think() -> str:
+        nonlocal asked
+        asked += 1
+        await anyio.sleep(30 if asked < 12 else 0)
+        return "at last"
+
+    slow = tool(effect="model", name="cut-short.think")(think)
+
+    @agent("cut-short")
+    async def thinks(run: Run) -> str:
+        return str(await run.step("Think", slow))
+
+    async with driving(thinks) as control:
+        run = await control.start(thinks, "think", limits=Limits(repeats=2))
+        for number in range(1, 12):
+            with anyio.fail_after(10):
+                while asked < number:  # noqa: ASYNC110 - what is waited for has no event
+                    await anyio.sleep(0.005)
+            await control.pause(run)
+            await control.until(run, lambda s: s.phase is Phase.PAUSED)
+            await control.resume(run)
+
+        assert await control.result(run) == "at last"

@@ -275,7 +275,7 @@ async def test_what_comes_while_it_is_paused_is_read_after_the_resume(driving: O
         await stage.until_begun("two")
         await control.applied(await control.pause(run))
         accepted = await control.send(run, "while you rest")
-        assert accepted.status == "paused"
+        assert accepted.status == "paused; your message is kept until you resume"
         stage.gate("two").set()
         await control.resume(run)
 
@@ -378,4 +378,6 @@ async def test_a_message_is_answered_with_how_the_run_stands(driving: Open) -> N
             )
         stage.gate("b").set()
         await control.ended(run)
-        assert (await control.send(run, "thanks")).status == "done"
+        assert (await control.send(run, "thanks")).status == (
+            "done; nobody reads this until a run is started here"
+        )

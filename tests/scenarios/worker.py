@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
+from midflight.run import Agent
 from midflight.stores.base import Append, Committed, Submit
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_writer import Job
@@ -96,6 +97,9 @@ class Fatal:
 
     async def ensure(self, run: str) -> None:
         die()
+
+    def agent(self, name: str) -> Agent | None:
+        return None
 
 
 async def press(verb: str, run: str, **what: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,14 +11,7 @@ import pytest
 from midflight.stores.base import Store
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
-from stores.backends import POSTGRES, Open, open_memory, postgres_server
-
-
-@pytest.fixture(scope="session")
-def postgres_address() -> Iterator[str]:
-    """One server for all tests of a session, or of each of its workers."""
-    with postgres_server() as address:
-        yield address
+from stores.backends import POSTGRES, Open, open_memory
 
 
 @pytest.fixture(params=["memory", "sqlite", POSTGRES])

@@ -8,8 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.errors import ProcessNotStarted
-from midflight.tools.shell import ShellResult, shell
+from midflight.errors import InvalidTool, ProcessNotStarted
+from midflight.kernel.phases import Effect
+from midflight.kernel.record import Usage
+from midflight.tools.base import NotDone
+from midflight.tools.progress import listening, stop_listening
+from midflight.tools.shell import ShellResult, shell, shell_tool
+from midflight.tools.specs import spec
 from tools.processes import alive, cancelled
 
 pytestmark = [
@@ -98,3 +103,70 @@ async def test_a_tool_that_loses_its_supervisor_says_that_processes_may_remain(
 
     assert result.exit_code is None
     assert "may still run" in result.note
+
+
+# ── for a model ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_model_runs_commands_in_the_folder_once_and_approved(tmp_path: Path) -> None:
+    declared = shell_tool(tmp_path, name="shell-in-folder")
+
+    result = await declared("pwd; read line; echo [$line]")
+
+    assert result.stdout == f"{tmp_path}\n[]\n"
+    assert (declared.effect, declared.approval) == (Effect.ONCE, True)
+    assert set(spec(declared).schema["properties"]) == {"command", "timeout_s"}
+
+
+async def test_a_model_sees_no_secret_and_gets_no_more_time_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "hush-hush")
+    declared = shell_tool(tmp_path, name="shell-in-time", timeout_s=0.3)
+
+    result = await declared("env; sleep 1000", timeout_s=10_000.0)
+
+    assert "hush" not in result.stdout
+    assert result.note == "It took longer than 0.3 s and was ended."
+
+
+class Heard:
+    """Listens as a step does."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def hear(self, text: str) -> None:
+        self.said.append(text)
+
+    def pay(self, usage: Usage) -> None:
+        raise AssertionError(f"a command costs nothing, and not {usage}")
+
+
+async def test_what_a_command_prints_is_said_while_it_runs(tmp_path: Path) -> None:
+    heard = Heard()
+    listens = listening(heard)
+    try:
+        await shell_tool(tmp_path, name="shell-said")("echo one; echo two >&2")
+    finally:
+        stop_listening(listens)
+
+    assert sorted("".join(heard.said).split()) == ["one", "two"]
+
+
+async def test_a_command_that_cannot_be_started_is_proven_not_done(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    declared = shell_tool(folder, name="shell-gone")
+    folder.rmdir()
+
+    with pytest.raises(NotDone, match="could not be started"):
+        await declared("true")
+    with pytest.raises(NotDone, match="null byte"):
+        await shell_tool(tmp_path, name="shell-zero")("echo \0")
+
+
+def test_two_shells_do_not_share_a_name(tmp_path: Path) -> None:
+    shell_tool(tmp_path, name="shell-twice")
+    with pytest.raises(InvalidTool, match="another tool has this name"):
+        shell_tool("/", name="shell-twice")

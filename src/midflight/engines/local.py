@@ -21,17 +21,21 @@ from anyio.abc import TaskGroup
 from midflight.engines.leaving import leaving_on
 from midflight.errors import JournalNotFound, Refused, StoreError
 from midflight.executor.drive import Driver
+from midflight.executor.front import look_after
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.decide import claim, scopes
+from midflight.kernel.front import is_spoken_to
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
+from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import PAGE, Draft, Lease, Row, Store, Submit, View
 from midflight.stores.hub import owned_tasks
 
 SWEEP_S: Final = 2.0
+LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often at least
 DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does
 log: Final = logging.getLogger(__name__)
 
@@ -49,7 +53,9 @@ class LocalEngine:
         ids: Ids,
         sweep_s: float,
     ) -> None:
-        self.agents = {agent.name: agent for agent in agents}
+        declared = [each for agent in agents for each in (agent, *agent.helpers)]
+        beside = [aside for agent in declared if (aside := agent.answering_asides()) is not None]
+        self.agents = {agent.name: agent for agent in [*declared, *beside]}
         self.name = f"local-{ids()}"
         self._store = store
         self._workdir = workdir
@@ -57,7 +63,9 @@ class LocalEngine:
         self._ids = ids
         self._sweep_s = sweep_s
         self._driving: dict[str, Driver | None] = {}
+        self._again: set[str] = set()  # to be driven once more when their driver has gone
         self._stumbled: set[str] = set()  # whose driver has failed: ours still, by their journal
+        self._threads: dict[str, tuple[int, float, float]] = {}  # head, next look, patience
         self._closing = False
         self._lease: Lease
         self._tasks: TaskGroup
@@ -95,9 +103,17 @@ class LocalEngine:
 
     async def ensure(self, run: str) -> None:
         """See ``Engine.ensure``."""
-        if run not in self._driving and not self._closing:
+        if self._closing:
+            return
+        if run not in self._driving:
             self._driving[run] = None
             self._tasks.start_soon(self._drive, run)
+        elif (driver := self._driving[run]) is not None and driver.has_left:
+            self._again.add(run)  # it was asked for a moment too late to hear of anything
+
+    def agent(self, name: str) -> Agent | None:
+        """See ``Engine.agent``."""
+        return self.agents.get(name)
 
     async def _drain(self, drain_s: float) -> None:
         """Let every run come to rest and leave it; what is not at rest in time is left as it is."""
@@ -124,10 +140,34 @@ class LocalEngine:
         for run in self._stumbled - self._driving.keys():
             self._stumbled.discard(run)
             await self.ensure(run)
+        await self._look_after_threads([row for row in due if row.kind == "thread"])
         for row in due:
             held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
             if row.agent in self.agents and not held:
                 await self.ensure(row.journal)
+
+    async def _look_after_threads(self, rows: list[Row]) -> None:
+        """Those where something waits: a crash or a kill may have left the front free.
+
+        Rarely so, therefore less and less often while nothing is written there.
+        """
+        now, kept = anyio.current_time(), self._threads
+        self._threads = {}
+        for row in rows:
+            head, at, patience = kept.get(row.journal, (0, 0.0, self._sweep_s))
+            if head == row.head and now < at:
+                self._threads[row.journal] = (head, at, patience)
+                continue
+            patience = min(2 * patience, LOOK_S) if head == row.head else self._sweep_s
+            self._threads[row.journal] = (row.head, now + patience, patience)
+            try:
+                runs = await look_after(self._store, self._ids, row.journal)
+            except StoreError as error:
+                about = {"action": "thread_failed", "thread": row.journal, "error": str(error)}
+                log.warning("A thread could not be looked after", extra=about)
+                continue
+            for run in runs:
+                await self.ensure(run)
 
     async def _due(self) -> list[Row]:
         """All of them: those that nobody here can drive must not hide the others."""
@@ -153,6 +193,9 @@ class LocalEngine:
             log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
         finally:
             del self._driving[run]
+            if run in self._again:
+                self._again.discard(run)
+                await self.ensure(run)
 
     def _driver(self, row: Row) -> Driver:
         return Driver(
@@ -172,19 +215,23 @@ class LocalEngine:
             assert isinstance(state, RunState)
             due = state.due_at is not None and state.due_at <= view.now
             due &= state.phase is not Phase.PAUSED  # time alone moves no run that is held
+            talk = view.states.get(row.thread)
+            due |= isinstance(talk, ThreadState) and is_spoken_to(talk, state)
             if not (state.wants_driver or due or Cause.DRAIN in state.holds):
                 return Draft()
             gone = state.driver in view.gone
             taken = claim(state, self.name, lease_gone=gone, switches=view.switches)
             return Draft({row.journal: (*taken, *_undrained(state, bool(taken)))})
 
+        threads = (row.thread,) if self.agents[row.agent].converses else ()
         done = await self._store.submit(
             Submit(
                 self._ids(),
-                (row.journal,),
+                (row.journal, *threads),
                 claimed,
                 scopes=scopes(row.agent, row.thread),
                 leases=(row.driver,) if row.driver else (),
+                new=threads,
             )
         )
         return bool(done.records)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from midflight.executor.children import await_all, await_turn, end
+from midflight.executor.children import await_all, await_turn
+from midflight.executor.front import end
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
@@ -27,6 +28,7 @@ TEXT_MAX: Final = 32 * 1024  # characters of a step's text that go into the thre
 async def cancel(driver: Driver) -> None:
     """See the module. Comes back early when the run is not ours any more."""
     driver.tell(Stopped("the run was cancelled"))
+    await driver.triage.stop("cancelled")
     await _settle(driver)
     if driver.lost:
         return

@@ -7,7 +7,6 @@ that lives is cancelled and compensated to its end, one that has ended is undone
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -23,9 +22,8 @@ from midflight.kernel.fold import advance
 from midflight.kernel.limits import allotment, at_cap, committed
 from midflight.kernel.phases import ENDS, Mode, Phase
 from midflight.kernel.receipt import receipt
-from midflight.kernel.record import Event, Limits, Usage, Who
+from midflight.kernel.record import Limits, Usage, Who
 from midflight.kernel.state import RunState
-from midflight.kernel.thread import Said
 from midflight.run import Agent
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
 from midflight.stores.hub import owned_tasks
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
-REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
 
 
 class Child:
@@ -179,42 +176,6 @@ async def settle(driver: Driver, child: str) -> None:
             unpriced=spent.unpriced,
         )
     )
-
-
-# ── its end ──────────────────────────────────────────────────────────────────────────────────
-
-
-async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool:
-    """End a run; a background run says so in its thread, in one transaction with its end."""
-    if not driver.log.state.parent:
-        return bool(await driver.log.decide(ending))
-    run, thread = driver.run, driver.log.state.thread
-
-    def decided(view: View) -> Draft:
-        mine = view.states[run]
-        assert isinstance(mine, RunState)
-        events = ending(mine) if mine.epoch == driver.epoch else []
-        if not events or not view.states[thread].head:
-            return Draft({run: events})
-        said = [
-            Said(run=run, text=_words(mine.brief, event), kind="report")
-            for event in events
-            if isinstance(event, e.RunFinished)
-        ]
-        return Draft({run: events, thread: said})
-
-    await driver.store.submit(Submit(driver.ids(), (run, thread), decided, new=(thread,)))
-    await driver.log.catch_up()
-    return not driver.log.state.alive
-
-
-def _words(brief: str, ended: e.RunFinished) -> str:
-    """What a person reads of it, in a line or two; the whole of it is in its journal."""
-    result = values.decode(bytes(ended.result))
-    shown = result if isinstance(result, str) else bytes(ended.result).decode()
-    told = ended.error or ("" if result is None else shown)
-    short = told if len(told) <= REPORT_MAX else f"{told[:REPORT_MAX]}…"
-    return f"{ended.outcome.capitalize()}: {brief}." + (f" {short}" if short else "")
 
 
 # ── undoing a child ──────────────────────────────────────────────────────────────────────────

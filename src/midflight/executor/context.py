@@ -12,6 +12,7 @@ from uuid import UUID
 
 import anyio
 
+from midflight.conversation import Message, Spoken
 from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import approval, children, talk, values
 from midflight.executor.calls import refuse_inside_a_step
@@ -23,7 +24,7 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import HANDED_OVER
 from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits, Who
-from midflight.run import Agent, Answer, Approval, Child, Message, Redirected, Signal
+from midflight.run import Agent, Answer, Approval, Child, Redirected, Signal
 from midflight.schemas import check_schema
 from midflight.tools.base import Tool, as_tool, is_reusable
 
@@ -61,6 +62,12 @@ class RunContext:
         """See ``Run.brief``."""
         refuse_inside_a_step("run.brief")
         return self._driver.brief
+
+    @property
+    def profile(self) -> str:
+        """See ``Run.profile``."""
+        refuse_inside_a_step("run.profile")
+        return self._driver.profile
 
     @property
     def input(self) -> Any:
@@ -273,6 +280,12 @@ class RunContext:
         what = self._what("", "inbox", reusable=False)
         async with self._turn(what, "the inbox") as (step, course):
             return await talk.take_messages(self._driver, step, course)
+
+    async def earlier(self) -> list[Spoken]:
+        """See ``Run.earlier``."""
+        await self._listen()
+        driver, state = self._driver, self._driver.log.state
+        return await talk.spoken(driver.store, state.thread, state.thread_at, but=driver.begun_for)
 
     async def say(self, text: str) -> None:
         """See ``Run.say``."""

@@ -26,6 +26,7 @@ from midflight.executor.logbook import Logbook
 from midflight.executor.replay import Record, Replay, Waiting
 from midflight.executor.speech import Silence
 from midflight.executor.steps import Step
+from midflight.executor.triage import Attention
 from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
@@ -78,6 +79,8 @@ class Driver:
         self.course = 0  # redirects that were told
         self.heard = 0  # of them the function has heard
         self.brief = ""  # as the function sees it
+        self.profile = ""
+        self.begun_for: tuple[int, ...] = ()  # messages of the thread
         self.delivering = False  # a redirect is being written down
         self.waiting: dict[str, Waiting] = {}  # calls of the function that are no steps
         self.told: Signal | None = None
@@ -89,6 +92,7 @@ class Driver:
         self.ensure = ensure
         self.guards = Guards(self)
         self.questions = Questions(self)
+        self.triage = Attention(self)
         self.silence = Silence()
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
@@ -105,6 +109,11 @@ class Driver:
     def run(self) -> str:
         """The run's id."""
         return self.log.state.journal
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the run was released: what is asked of it now is for the next driver."""
+        return self.over or not self.log.state.driver
 
     @property
     def lost(self) -> bool:
@@ -156,6 +165,7 @@ class Driver:
             raise self.told
         if course != self.course:
             self.heard, self.brief = self.course, self.replay.brief
+            self.profile = self.replay.profile
             raise Redirected(self.brief)
 
     @property
@@ -247,6 +257,7 @@ class Driver:
             self.restored = values.decode(raw)
         self.replay.enter()
         self.brief, self.heard = self.replay.brief, self.course
+        self.profile = self.replay.profile
         self.guards.enter()
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
@@ -265,6 +276,8 @@ class Driver:
                 tasks.start_soon(self._listen)
                 await moves.settle_orphans(self)
                 await children.look_after(self)
+                if self.agent.converses:
+                    tasks.start_soon(self.triage.pay_attention)
                 while not self.over:
                     move = self._next_move()
                     if move is not None:
@@ -304,7 +317,7 @@ class Driver:
         if rested and not self._rested:
             self.guards.look_again()
         if isinstance(record.event, e.RunCreated):
-            self.input = record.event.input
+            self.input, self.begun_for = record.event.input, record.event.messages
         if isinstance(record.event, e.EffectStopRequested):
             self._stop_effect(record.event.attempt)
 
@@ -374,6 +387,7 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self.draining = True
+        self.triage.abort("its process is ending")
         self.log.stir()
 
     def _drained(self) -> Move | None:
@@ -474,7 +488,8 @@ class Driver:
     @property
     def rests(self) -> bool:
         """Nothing happens until somebody outside does something."""
-        return self.log.state.phase in {Phase.PAUSED, Phase.WAITING} and self.quiet
+        at_rest = self.log.state.phase in {Phase.PAUSED, Phase.WAITING}
+        return at_rest and self.quiet and not self.triage.busy
 
     async def _time_has_passed(self) -> None:
         if self.wakes:

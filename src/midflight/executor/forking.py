@@ -23,6 +23,7 @@ from midflight.kernel.fold import advance
 from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event, Recorded, Who
 from midflight.kernel.state import Attempt, RunState
+from midflight.kernel.thread import FrontChanged, ThreadState
 from midflight.stores.base import RUN_PREFIX, Draft, Store, Submit, View, empty_state
 
 if TYPE_CHECKING:
@@ -105,10 +106,16 @@ async def fork_and_stop(
         stopped = decide(view.states[run], stop)
         if isinstance(begun, Known) or isinstance(stopped, Known):
             return Draft()
-        return Draft({new: begun, run: stopped})
+        talk = view.states[thread]
+        in_front = isinstance(talk, ThreadState) and talk.front == run
+        fronted = {thread: (FrontChanged(run=new),)} if in_front else {}
+        return Draft({new: begun, run: stopped, **fronted})
 
-    covered = scopes(state.agent, state.thread)
-    await driver.store.submit(Submit(driver.ids(), (run, new), decided, scopes=covered, new=(new,)))
+    covered, thread = scopes(state.agent, state.thread), state.thread
+    both = (run, new, thread)
+    await driver.store.submit(
+        Submit(driver.ids(), both, decided, scopes=covered, new=(new, thread))
+    )
     await driver.log.catch_up()
     await driver.ensure(new)
 

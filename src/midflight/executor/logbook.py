@@ -123,6 +123,13 @@ class Logbook:
             self.absorb(done.records)
             return done.records
 
+    async def submit(self, request: Submit) -> Committed:
+        """What concerns other journals too is decided by the store; ours is folded again."""
+        async with self._turn:
+            done = await self._patiently(lambda: self._store.submit(request))
+            await self.catch_up()
+            return done
+
     async def _append(self, decision: Append) -> Committed:
         return await self._patiently(lambda: self._store.append(decision))
 

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from midflight.executor import values
 from midflight.executor.backoff import RETRY
-from midflight.executor.children import end
+from midflight.executor.front import end
 from midflight.executor.replay import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
@@ -147,6 +147,7 @@ async def finish(driver: Driver) -> None:
     await _settle_forgotten(driver)
     if driver.steps:
         return
+    await driver.triage.stop("its function has ended")
     await compensate(driver)
     failed = isinstance(ended, BaseException)
     words = values.words(ended) if isinstance(ended, BaseException) else ""
@@ -201,6 +202,7 @@ async def leave(driver: Driver) -> None:
     driver.tell(Stopped("the run is not driven here any more"))
     killed = driver.log.state.phase is Phase.KILLED
     driver.abort("killed" if killed else "another driver took over", effects=killed)
+    await driver.triage.stop("the run is not driven here any more")
     await driver.log.until(lambda: not driver.steps)
     await driver.function.unwind()
     driver.over = True

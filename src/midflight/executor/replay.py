@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 
 from midflight.executor import values
 from midflight.kernel import events as e
+from midflight.kernel import machine
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
 from midflight.kernel.phases import Effect, Outcome
@@ -76,6 +77,7 @@ class Told(Struct, frozen=True):
     brief: str
     calls: frozenset[str] = frozenset()
     after: int = 0
+    profile: str = ""
 
 
 class Waiting:
@@ -96,6 +98,7 @@ class Replay:
         self.undoing: set[int] = set()  # effects whose undo was begun and may have done something
         self.unclaimed: set[str] = set()
         self.brief = ""
+        self.profile = ""
         self.now = 0.0  # the time of the last thing the function has learnt
         self.state: e.StateSaved | None = None
         self.questions: dict[str, int] = {}  # by the step that asks
@@ -125,8 +128,10 @@ class Replay:
         self._base = 0
         self._order: deque[tuple[int, str]] = deque()  # records still to be given, as they came
         self._began = ("", 0.0)  # brief and time where the function starts
+        self._began_as = ""  # and the profile
         self._forked = False
         self._latest = ""
+        self._latest_profile = ""
         self._redirects: list[Told] = []
         self._told = 0
         self._doubts: dict[str, int] = {}
@@ -144,6 +149,8 @@ class Replay:
         """Note what an event says about the function's way."""
         event, position = found.event, found.position
         match event:
+            case e.AttemptStarted(tool=machine.TRIAGE):
+                pass  # beside the function, which never learns of it
             case e.AttemptStarted():
                 self._begun[position] = Begun(position, found.at, event)
                 self._by_step.setdefault(event.step, []).append(position)
@@ -201,6 +208,7 @@ class Replay:
                 forked = self._forked and event.why != REDIRECTED
                 at = self._began[1] if forked else found.at  # or it would see another time
                 self._base, self._began = position, (self._latest, at)
+                self._began_as = self._latest_profile
                 self._redirects.clear()
                 self._told = 0
                 self._reused.clear()
@@ -211,14 +219,20 @@ class Replay:
                     self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
                 self._latest = event.brief
+                self._latest_profile = event.profile or self._latest_profile
                 calls = frozenset(event.calls)
-                self._redirects.append(Told(position, event.brief, calls, event.after))
+                self._redirects.append(
+                    Told(position, event.brief, calls, event.after, self._latest_profile)
+                )
             case e.RecordsDropped():
                 for step in event.steps:
                     self._excused.add(step)
                     self.left.pop(step, None)
                     self.unclaimed.discard(step)
-                self._redirects = [Told(told.position, told.brief) for told in self._redirects]
+                self._redirects = [
+                    Told(told.position, told.brief, profile=told.profile)
+                    for told in self._redirects
+                ]
             case e.StateSaved():
                 self._start_from(event, found)
             case e.UndoStarted() | e.UndoSettled():
@@ -233,6 +247,7 @@ class Replay:
             self.seed, self.now = found.journal, found.at
         self._latest = self.brief = event.brief
         self._began = event.brief, self.now
+        self._latest_profile = self.profile = self._began_as = event.profile
 
     def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
         if isinstance(event, e.UndoStarted):
@@ -253,6 +268,7 @@ class Replay:
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
         self._began = (self._latest, found.at)
+        self._began_as = self._latest_profile
         self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
@@ -318,7 +334,7 @@ class Replay:
             return
         self._doubts.pop(step, None)
         thought = done and begun.event.effect is Effect.MODEL  # no two are the same
-        if event.outcome is not Outcome.NOT_STARTED and not thought:
+        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not thought:
             self._note_call(event, step, not done)
         if done:
             self.records[step] = record
@@ -366,6 +382,7 @@ class Replay:
         self._begin_counting()
         self._told = 0
         self.brief, self.now = self._began
+        self.profile = self._began_as
         on_record = {step: record.position for step, record in self.records.items()}
         self.unclaimed = (
             {
@@ -452,7 +469,7 @@ class Replay:
     def redirect(self) -> Told:
         """Tell the next redirect."""
         told = self._redirects[self._told]
-        self.brief = told.brief
+        self.brief, self.profile = told.brief, told.profile
         self._told += 1
         return told
 

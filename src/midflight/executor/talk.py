@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.kernel import events as e
+from midflight.kernel.front import readable
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
-from midflight.kernel.thread import MessageEdited, MessageSent, Said, ThreadState
-from midflight.run import Message
-from midflight.stores.base import Draft, Submit, View
+from midflight.kernel.thread import (
+    AsideAsked,
+    MessageEdited,
+    MessageSent,
+    MessageTriaged,
+    MessageWithdrawn,
+    Said,
+    ThreadState,
+)
+from midflight.stores.base import PAGE, Draft, Store, Submit, View
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 NOTHING: Final = "nothing unread"
+EARLIER: Final = 200  # lines of a conversation that the next run is told
 
 
 async def take_messages(driver: Driver, step: str, course: int) -> list[Message]:
@@ -40,9 +51,10 @@ async def _take(driver: Driver, step: str, course: int) -> bool:
         assert isinstance(talk, ThreadState)
         if not driver.still_moves(mine):
             return Draft()
-        if not talk.unread:
+        messages = readable(talk, run, converses=driver.agent.converses)
+        if not messages:
             return Draft(note=NOTHING)
-        taken = e.MessagesTaken(run=run, upto=talk.head, messages=tuple(talk.unread), step=step)
+        taken = e.MessagesTaken(run=run, upto=talk.head, messages=messages, step=step)
         return Draft({run: (*driver.wait_over(mine), taken), thread: (taken,)})
 
     while step not in driver.replay.taken:
@@ -73,9 +85,15 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
                 found[record.position] = Message(
                     record.position, event.text, who.by, str(who.role), record.at
                 )
+            if isinstance(event, Said) and record.position in taken.messages:
+                found[record.position] = Message(
+                    record.position, event.text, event.run, BACKGROUND, record.at
+                )
             in_time = record.position <= taken.upto
             if isinstance(event, MessageEdited) and in_time and event.message in found:
                 found[event.message] = found[event.message].with_text(event.text)
+            if isinstance(event, MessageTriaged) and in_time and event.message in found:
+                found[event.message] = found[event.message].with_choice(event.choice)
         after = page[-1].position
     return [found[position] for position in sorted(found)]
 
@@ -90,9 +108,38 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
         if not driver.still_moves(mine):
             return Draft()
         note = e.Spoke(epoch=driver.epoch, step=step)
-        return Draft({run: (*driver.wait_over(mine), note), thread: (Said(run=run, text=text),)})
+        said = Said(run=run, text=text, kind="aside" if mine.aside_of else "text")
+        return Draft({run: (*driver.wait_over(mine), note), thread: (said,)})
 
     while driver.replay.claim(step) is None:
         await driver.gate(course)
         await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
         await driver.log.catch_up()
+
+
+async def spoken(
+    store: Store, thread: str, upto: int, limit: int = EARLIER, *, but: Iterable[int] = ()
+) -> list[Spoken]:
+    """What was said in a thread up to a position, the last of it, without some messages."""
+    found: dict[int, Spoken] = {}
+    for record in await store.read(thread, after=max(0, upto - PAGE)) if upto else ():
+        event, at = record.event, record.at
+        if record.position > upto:
+            break
+        match event:
+            case MessageSent() | AsideAsked():
+                kind = "message" if isinstance(event, MessageSent) else "question aside"
+                role = str(event.who.role)
+                found[record.position] = Spoken(event.who.by, role, event.text, kind, "", at)
+            case MessageEdited() if event.message in found:
+                was = found[event.message]
+                found[event.message] = Spoken(was.by, was.role, event.text, was.kind, "", was.at)
+            case MessageWithdrawn():
+                found.pop(event.message, None)
+            case Said():
+                found[record.position] = Spoken(
+                    "agent", "agent", event.text, event.kind, event.run, at
+                )
+            case _:
+                pass
+    return [line for position, line in found.items() if position not in set(but)][-limit:]

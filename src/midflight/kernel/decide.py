@@ -86,7 +86,7 @@ def decide(
     if (known := _known(state, request)) is not None:
         return known
     if isinstance(request, MOVES) or getattr(request, "resume", False):
-        _refuse_if_stopped(switches)
+        refuse_if_stopped(switches)
     if isinstance(state, RunState):
         if expect is not None and state.relevant > expect and not isinstance(request, STOPS):
             raise Outdated(state.journal, expect, state.relevant)
@@ -109,7 +109,7 @@ def _may(request: Request) -> None:
     role, needs = request.who.role, Role.CONTROLLER
     if isinstance(request, OPERATOR_ONLY):
         needs = Role.OPERATOR
-    speaking = isinstance(request, t.MessageSent | t.MessageEdited | t.MessageWithdrawn)
+    speaking = isinstance(request, t.SPEAKING)
     if _rank(role) < _rank(needs) and not speaking:
         raise NotAllowed(request.who.by, role, signal(request), f"the role {needs}")
 
@@ -134,7 +134,8 @@ def _known(state: State, request: Request) -> Known | None:
     return Known(position)
 
 
-def _refuse_if_stopped(switches: Iterable[Switch]) -> None:
+def refuse_if_stopped(switches: Iterable[Switch]) -> None:
+    """Raise ScopeStopped if an operator's switch is on."""
     for switch in switches:
         raise ScopeStopped(switch.scope, switch.by)
 
@@ -257,7 +258,7 @@ def _undoable(state: RunState, request: e.UndoRequested) -> None:
 
 
 def _decide_thread(state: t.ThreadState, request: Request) -> Verdict:
-    if isinstance(request, t.MessageSent | t.MessageEdited) and not request.text.strip():
+    if isinstance(request, t.WORDED) and not request.text.strip():
         raise InvalidRequest(f"a message to {state.journal} needs a text. It was not stored.")
     if isinstance(request, t.MessageSent) and len(state.unread) >= t.UNREAD_MAX:
         raise InvalidRequest(
@@ -290,6 +291,7 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
     successor reads again.
     """
     current = fact.epoch == state.epoch and state.phase in IN_MOTION
+    triaging = fact.epoch == state.epoch and state.phase is Phase.WAITING
     match fact:
         case e.AttemptSettled() | e.LateOutcome():
             attempt = state.open.get(fact.attempt) or state.effects.get(fact.attempt)
@@ -297,7 +299,8 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
                 return ()
             if attempt.outcome is fact.outcome:
                 return ()
-            fresh = current and fact.attempt in state.open and isinstance(fact, e.AttemptSettled)
+            known_here = (current or triaging) and fact.attempt in state.open
+            fresh = known_here and isinstance(fact, e.AttemptSettled)
             return (fact,) if fresh else (_late(fact),)
         case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()
@@ -332,7 +335,7 @@ def claim(
 ) -> tuple[Event, ...]:
     """Take a run over. Empty when a living driver has it: then there is nothing to do."""
     check_driver_name(driver)
-    _refuse_if_stopped(switches)
+    refuse_if_stopped(switches)
     if state.driver and not (lease_gone or state.driver == driver):
         return ()
     claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver)

@@ -16,7 +16,9 @@ class RunCreated(Request, frozen=True, kw_only=True, tag="run.created"):
     """Started from a brief, spawned by ``parent``, or forked from ``fork_of`` at a position.
 
     A fork takes over what was recorded before that position; ``inherited`` names the effects among
-    it, which stay the other run's.
+    it, which stay the other run's. ``thread_at`` is how far the thread had come: what was said
+    there before is what the run has heard of. ``messages`` are those that it was begun for,
+    ``aside_of`` the run that it answers a side question about.
     """
 
     agent: str
@@ -32,6 +34,11 @@ class RunCreated(Request, frozen=True, kw_only=True, tag="run.created"):
     fork_at: int = 0
     inherited: tuple[str, ...] = ()
     code: str = ""
+    converses: bool = False
+    asides: bool = False
+    aside_of: str = ""
+    thread_at: int = 0
+    messages: tuple[int, ...] = ()
 
 
 class DriverClaimed(Decision, frozen=True, kw_only=True, tag="driver.claimed"):

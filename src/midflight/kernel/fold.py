@@ -85,6 +85,8 @@ def _run_created(s: RunState, event: e.RunCreated, _at: int) -> None:
     s.mode, s.limits, s.profile, s.code = event.mode, event.limits, event.profile, event.code
     s.parent, s.fork_of, s.fork_at = event.parent, event.fork_of, event.fork_at
     s.inherited = event.inherited
+    s.converses, s.asides, s.aside_of = event.converses, event.asides, event.aside_of
+    s.thread_at = event.thread_at
 
 
 def _driver_claimed(s: RunState, event: e.DriverClaimed, _at: int) -> None:
@@ -342,6 +344,8 @@ def _limits_raised(s: RunState, event: e.LimitsRaised, at: int) -> None:
 
 def _hold_placed(s: RunState, event: e.HoldPlaced, at: int) -> None:
     s.holds.add(event.cause)
+    if event.cause is Cause.PARKED:
+        s.parked_for = event.why
 
 
 def _taken_over(s: RunState, event: e.TakenOver, at: int) -> None:

@@ -26,6 +26,9 @@ Q, R, PG, PD, W, C = (
     Phase.WAITING,
     Phase.CANCELLING,
 )
+TRIAGE: Final = "midflight.triage"
+"""Under this name a model is asked what to do about messages, beside whatever the run does."""
+
 Cell = Phase | tuple[Phase, ...]
 Row = Mapping[type[Event], Cell]
 State = RunState | ThreadState
@@ -99,6 +102,7 @@ TRANSITIONS: Final[Mapping[Phase, Row]] = {
         e.CancelRequested: C,  # nothing in flight, but effects to undo
     },
     W: _stay(W, *DRIVERS, *FACTS, *TIMERS, *STEERING, e.QuestionOpened, e.DriverRevoked, e.StepLeft)
+    | _stay(W, e.AttemptStarted, e.AttemptSettled)  # of a triage: see its rule
     | {
         e.QuestionAnswered: (R, W),
         e.QuestionClosed: (R, W),
@@ -230,6 +234,8 @@ PLAIN_OUTCOMES: Final = {Outcome.DONE, Outcome.FAILED, Outcome.ABORTED, Outcome.
 def _attempt_started(s: RunState, event: e.AttemptStarted) -> str | None:
     if event.effect is Effect.READ:
         return "a read records its result only"
+    if s.phase is W and not (event.tool == TRIAGE and event.effect is Effect.MODEL):
+        return "it waits; only messages are looked at meanwhile"
     if any(a.step == event.step for a in s.open.values()):
         return f"an attempt at {event.step} is in flight already"
     return None

@@ -70,6 +70,11 @@ class Role(StrEnum):
     CONTROLLER = "controller"
     OPERATOR = "operator"
 
+    @property
+    def steers(self) -> bool:
+        """Whether their words may change what is done; a viewer's are only read."""
+        return self is not Role.VIEWER
+
 
 class Mode(StrEnum):
     """When a stop is heard: between steps, or in the middle of one."""

@@ -115,7 +115,7 @@ Keys = dict[tuple[str, str], tuple[int, bytes]]
 """(caller, key) -> (position of the first request under it, digest of what it asked)."""
 
 
-ADDED_BY_US: Final = {"in_flight": (), "diff": ""}
+ADDED_BY_US: Final = {"in_flight": (), "diff": "", "thread_at": 0}
 """Written into a request when it is taken, from the state of that moment, not by who asks."""
 
 

@@ -101,6 +101,11 @@ class RunState:
     fork_at: int = 0
     inherited: tuple[str, ...] = ()
     code: str = ""
+    converses: bool = False
+    asides: bool = False  # its agent answers side questions itself
+    aside_of: str = ""
+    thread_at: int = 0
+    parked_for: str = ""  # why it is parked, in words
     mode: Mode = Mode.IMMEDIATE
     limits: Limits = field(default_factory=Limits)
     phase: Phase = Phase.QUEUED

@@ -35,7 +35,9 @@ def _line(state: RunState, now: float) -> str:
         case Phase.PAUSED if state.human and Cause.USER not in state.holds:
             return f"{state.human} has taken it over"
         case Phase.PAUSED:
-            return next((words for cause, words in HELD.items() if cause in state.holds), "paused")
+            words = next((held for cause, held in HELD.items() if cause in state.holds), "paused")
+            parked = words == HELD[Cause.PARKED] and state.parked_for
+            return f"{words} {state.parked_for}" if parked else words
         case Phase.WAITING:
             return "waiting for you"
         case Phase.CANCELLING:
@@ -47,17 +49,36 @@ def _line(state: RunState, now: float) -> str:
             return str(state.phase)
 
 
+def answer(state: RunState, now: float, *, hosted: bool) -> str:
+    """What a message to this run is answered with: how it stands, and whether anybody reads it.
+
+    Where an agent converses (``hosted``) somebody always does.
+    """
+    line = status(state, now)
+    if not (state.alive or hosted):
+        return f"{line}; nobody reads this until a run is started here"
+    if Cause.USER in state.holds:
+        return f"{line}; your message is kept until you resume"
+    return line
+
+
+def place(state: RunState) -> str:
+    """Where it is: ``step 3 of 5`` of its plan, or just ``step 3``."""
+    number = state.spent.steps - state.plan_from
+    planned = number < len(state.plan)
+    return f"step {number + 1} of {len(state.plan)}" if planned else f"step {state.spent.steps + 1}"
+
+
 def _working(state: RunState, now: float) -> str:
     number = state.spent.steps - state.plan_from
     planned = state.plan[number] if number < len(state.plan) else ""
-    of = f" of {len(state.plan)}" if planned else ""
     seconds = state.spent.seconds
     if state.moving_since is not None:
         seconds += max(0.0, now - state.moving_since)
     asked = len(state.questions)
     parts = [
         _names(state) or planned,
-        f"step {number + 1 if planned else state.spent.steps + 1}{of}",
+        place(state),
         _clock(int(seconds)),
         f"{asked} question{'s' * (asked > 1)} for you" if asked else "",
     ]

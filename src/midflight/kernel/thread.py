@@ -5,15 +5,18 @@ The whole of it in one place: events, state, rules and fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from midflight.errors import IllegalEvent
 from midflight.kernel.events import MessagesTaken
-from midflight.kernel.record import Event, Keys, Recorded, Request, Who, remember_key
+from midflight.kernel.phases import Mode
+from midflight.kernel.record import Event, Keys, Limits, Recorded, Request, Who, remember_key
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
+READ_KEPT: Final = 256  # read messages whose choice can still be overruled
+SAID_KEPT: Final = 300  # characters of what was last said, for the note of a parked run
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -44,7 +47,7 @@ class MessageWithdrawn(Request, frozen=True, kw_only=True, tag="message.withdraw
 
 
 class MessageTriaged(Event, frozen=True, kw_only=True, tag="message.triaged"):
-    """What the run does about it: incorporate, switch or defer."""
+    """What ``run`` does about it: incorporate, switch or defer. No choice: it is open again."""
 
     message: int
     choice: str
@@ -52,23 +55,39 @@ class MessageTriaged(Event, frozen=True, kw_only=True, tag="message.triaged"):
     why: str = ""
 
 
+class ChoiceOverruled(Request, frozen=True, kw_only=True, tag="choice.overruled"):
+    """The person wants something else done about a message; what follows stands beside it."""
+
+    message: int
+    choice: str
+
+
+class AsideAsked(Request, frozen=True, kw_only=True, tag="aside.asked"):
+    """A side question about ``run``, which it does not touch."""
+
+    text: str
+    run: str = ""
+
+
 class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
-    """The agent speaks in the thread."""
+    """The agent speaks in the thread; a background run also ``to`` the run that began it."""
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     run: str
     text: str
     kind: str = "text"
+    to: str = ""
 
 
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):
-    """A parked run or a deferred message; its position is its id."""
+    """A parked run or a deferred message; its position is its id. ``until``: parked for that."""
 
     kind: str
     text: str
     run: str = ""
     message: int = 0
     note: str = ""
+    until: str = ""
 
 
 class TodoTaken(Event, frozen=True, kw_only=True, tag="todo.taken"):
@@ -84,6 +103,19 @@ class TodoRemoved(Request, frozen=True, kw_only=True, tag="todo.removed"):
     todo: int
 
 
+class TodoWanted(Request, frozen=True, kw_only=True, tag="todo.wanted"):
+    """The person wants it done now."""
+
+    todo: int
+
+
+class TodoDropped(Event, frozen=True, kw_only=True, tag="todo.dropped"):
+    """There is nothing left to do: the run that was parked has ended, or is being cancelled."""
+
+    todo: int
+    why: str
+
+
 class TodosReordered(Request, frozen=True, kw_only=True, tag="todos.reordered"):
     """The person's order; what it leaves out follows in the usual one."""
 
@@ -91,23 +123,47 @@ class TodosReordered(Request, frozen=True, kw_only=True, tag="todos.reordered"):
 
 
 class FrontChanged(Event, frozen=True, kw_only=True, tag="front.changed"):
-    """Which run the thread is about now; empty when it is free."""
+    """Which run the thread is about now; it stays so after its end, until another is.
+
+    The other fields are about an agent that converses: from here on it is the thread's host.
+    """
 
     run: str = ""
+    agent: str = ""
+    mode: Mode = Mode.IMMEDIATE
+    limits: Limits = Limits()
+    asides: bool = False
 
+
+SPEAKING: Final = (MessageSent, MessageEdited, MessageWithdrawn, AsideAsked)
+"""What a viewer may do too."""
+
+WORDED: Final = (MessageSent, MessageEdited, AsideAsked)
+"""What needs a text."""
 
 # ── state ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
 class Message:
-    """A message that has not been read yet."""
+    """A message. ``run`` is who is to read it, or has read it; empty before the triage."""
 
     position: int
     text: str
     who: Who
     choice: str = ""
     at: float = 0.0
+    run: str = ""
+
+
+@dataclass(slots=True)
+class Host:
+    """The agent that answers in this thread: what its next run is begun with."""
+
+    agent: str
+    mode: Mode
+    limits: Limits
+    asides: bool
 
 
 @dataclass(slots=True)
@@ -120,6 +176,7 @@ class Todo:
     run: str
     message: int
     note: str
+    until: str = ""
 
 
 @dataclass(slots=True)
@@ -132,12 +189,24 @@ class ThreadState:
     created_at: float = 0.0
     title: str = ""
     front: str = ""
+    host: Host | None = None
     opaque: bool = False
     unread: dict[int, Message] = field(default_factory=dict)
+    reports: dict[int, str] = field(default_factory=dict)  # to whom, until they are read
+    read: dict[int, Message] = field(default_factory=dict)  # the last of them
+    last_said: str = ""
     messages: int = 0
     todos: dict[int, Todo] = field(default_factory=dict)
     order: tuple[int, ...] = ()
     keys: Keys = field(default_factory=dict)
+
+    @property
+    def due_at(self) -> float | None:
+        """At once, while something waits for the front to be free: somebody should look."""
+        if self.host is None:
+            return None
+        heard = any(message.who.role.steers for message in self.unread.values())
+        return self.at if self.todos or heard else None
 
     @property
     def next_todos(self) -> list[Todo]:
@@ -178,6 +247,11 @@ def _todo(s: ThreadState, event: Any) -> str | None:
     return None if event.todo in s.todos else f"todo {event.todo} is taken or gone"
 
 
+def _known(s: ThreadState, event: Any) -> str | None:
+    known = event.message in s.unread or event.message in s.read
+    return None if known else f"message {event.message} is not known any more"
+
+
 _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageSent: _free,
     Said: _free,
@@ -188,15 +262,19 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageWithdrawn: _unread,
     MessageTriaged: lambda s, x: None if x.message <= s.head else "there is no such message",
     MessagesTaken: _taken,
+    ChoiceOverruled: _known,
+    AsideAsked: _free,
     TodoTaken: _todo,
     TodoRemoved: _todo,
+    TodoWanted: _todo,
+    TodoDropped: _todo,
 }
 
 
 # ── fold ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def advance(s: ThreadState, event: Event, record: Recorded) -> None:  # noqa: C901
+def advance(s: ThreadState, event: Event, record: Recorded) -> None:  # noqa: C901, PLR0915
     """One arm an event: flat, so that it reads as the list it is."""
     at = record.position
     match event:
@@ -210,21 +288,50 @@ def advance(s: ThreadState, event: Event, record: Recorded) -> None:  # noqa: C9
         case MessageWithdrawn():
             s.unread.pop(event.message, None)
         case MessageTriaged():
-            if event.message in s.unread:
-                s.unread[event.message].choice = event.choice
+            message = s.unread.get(event.message) or s.read.get(event.message)
+            if message is not None:
+                message.choice, message.run = event.choice, event.run
+        case ChoiceOverruled():
+            if event.choice == "incorporate" and event.message in s.read:
+                s.unread[event.message] = s.read.pop(event.message)
         case MessagesTaken():
             taken = event.messages or [p for p in s.unread if p <= event.upto]
-            for message in taken:
-                s.unread.pop(message, None)
+            _read(s, taken, event.run)
+            for report in event.messages:
+                s.reports.pop(report, None)
+        case Said(to=to) if to:
+            s.reports[at] = to
+            while len(s.reports) > READ_KEPT:  # who has ended reads none
+                del s.reports[next(iter(s.reports))]
         case TodoAdded():
-            s.todos[at] = Todo(at, event.kind, event.text, event.run, event.message, event.note)
-            s.unread.pop(event.message, None)
-        case TodoTaken() | TodoRemoved():
+            about = (event.kind, event.text, event.run, event.message, event.note, event.until)
+            s.todos[at] = Todo(at, *about)
+            _read(s, [event.message], "")
+        case TodoTaken():
+            todo = s.todos.pop(event.todo, None)
+            if todo is not None and todo.message in s.read:
+                s.read[todo.message].run = event.run
+        case TodoRemoved() | TodoDropped():
             s.todos.pop(event.todo, None)
         case TodosReordered():
             s.order = event.order
         case FrontChanged():
             s.front = event.run
+            if event.agent:
+                s.host = Host(event.agent, event.mode, event.limits, event.asides)
+        case Said(kind="text"):
+            s.last_said = event.text[:SAID_KEPT]
         case _:
             pass  # spoken words and events of later versions leave no mark here
     remember_key(s.keys, event, at)
+
+
+def _read(s: ThreadState, messages: Iterable[int], run: str) -> None:
+    """They are not unread any more; the last of them can still be overruled."""
+    for position in messages:
+        message = s.unread.pop(position, None)
+        if message is not None:
+            message.run = run or message.run
+            s.read[position] = message
+    while len(s.read) > READ_KEPT:
+        del s.read[next(iter(s.read))]

@@ -99,6 +99,7 @@ def summary(state: State) -> Row:
         thread=state.journal,
         title=state.title,
         open_questions=len(state.todos),
+        due_at=state.due_at,
         created_at=state.created_at,
         updated_at=state.at,
     )

@@ -28,6 +28,14 @@ class NotDone(Exception):
     """Raised by a tool that knows that nothing happened: the step may be tried again."""
 
 
+class ToolRefused(NotDone):
+    """Raised by our own tools: what was asked for cannot be, and nothing has been done."""
+
+
+class ToolFailed(Exception):
+    """Raised by our own tools: it came to nothing on the way, and the words say how."""
+
+
 class ChangedSince(Exception):
     """Raised by an undo that finds its object changed by others: it is left alone."""
 
@@ -58,7 +66,10 @@ class Performed(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A function with what must be known to interrupt it safely."""
+    """A function with what must be known to interrupt it safely.
+
+    ``description`` and ``schema`` are what a model is told where the function itself does not say.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -81,6 +92,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     stall: float = STALL_S
     reserves: Callable[..., Usage] | None = None
     wants_key: bool = False
+    description: str = ""
+    schema: dict[str, Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A declared tool is still the function it was."""
@@ -112,6 +125,8 @@ class Options(TypedDict, total=False):
     key_ttl: float
     stall: float
     reserves: Callable[..., Usage] | None
+    description: str
+    schema: dict[str, Any] | None
 
 
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
@@ -134,33 +149,37 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     ``relies_on`` names guards that are checked just before. After ``stall`` seconds without a word
     the step is shown as stalled.
     """
+    return lambda function: register(declared(function, **options))
 
-    def declare(function: Callable[..., Any]) -> Tool:
-        given: dict[str, Any] = {**options}
-        given["name"] = given.get("name") or _name(function)
-        given["effect"] = Effect(given.get("effect", Effect.ONCE))
-        given["relies_on"] = tuple(given.get("relies_on", ()))
-        given["runs"] = given.get("runs") or _runs(function)
-        given.setdefault("approval", given.get("irreversible", False))
-        wants_key = "idempotency_key" in inspect.signature(function).parameters
-        declared = Tool(function=function, wants_key=wants_key, **given)
-        _validate(declared)
-        return register(declared)
 
-    return declare
+def declared(function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
+    """A tool that is not registered: for a function made on the spot, which has no undo to find."""
+    given: dict[str, Any] = {**options}
+    given["name"] = given.get("name") or _name(function)
+    given["effect"] = Effect(given.get("effect", Effect.ONCE))
+    given["relies_on"] = tuple(given.get("relies_on", ()))
+    given["runs"] = given.get("runs") or _runs(function)
+    given.setdefault("approval", given.get("irreversible", False))
+    wants_key = "idempotency_key" in inspect.signature(function).parameters
+    made = Tool(function=function, wants_key=wants_key, **given)
+    _validate(made)
+    return made
 
 
 def _runs(function: Callable[..., Any]) -> str:
     return "async" if inspect.iscoroutinefunction(function) else "thread"
 
 
-def register(declared: Tool) -> Tool:
-    """Make a tool findable by its name. The same function may be declared again, as on a reload."""
-    before = REGISTRY.get(declared.name)
-    if before is not None and _name(before.function) != _name(declared.function):
-        raise InvalidTool(declared.name, "another tool has this name; give one of them name=")
-    REGISTRY[declared.name] = declared
-    return declared
+def register(made: Tool) -> Tool:
+    """Make a tool findable by its name. The same function may be made again, as on a reload.
+
+    The same method of something else is not the same: its undo would reach into another folder.
+    """
+    before = REGISTRY.get(made.name)
+    if before is not None and _who(before.function) != _who(made.function):
+        raise InvalidTool(made.name, "another tool has this name; give one of them name=")
+    REGISTRY[made.name] = made
+    return made
 
 
 def as_tool(function: Callable[..., Any]) -> Tool:
@@ -186,6 +205,11 @@ def is_reusable(declared: Tool) -> bool:
 def _name(function: Callable[..., Any]) -> str:
     inner = function.func if isinstance(function, functools.partial) else function
     return f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', repr(inner))}"
+
+
+def _who(function: Callable[..., Any]) -> tuple[str, Any]:
+    inner = function.func if isinstance(function, functools.partial) else function
+    return _name(function), getattr(inner, "__self__", None)
 
 
 def _validate(declared: Tool) -> None:

@@ -8,8 +8,10 @@ from typing import Final
 
 import msgspec
 
+from midflight.errors import ProcessNotStarted
+from midflight.tools.base import Tool, ToolRefused, tool
 from midflight.tools.output import OnOutput
-from midflight.tools.process import run_process
+from midflight.tools.process import END_GRACE_S, run_process
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 """What a command sees of our environment unless it is given more: nothing that holds a secret."""
@@ -73,3 +75,45 @@ async def shell(
         stderr=ended.stderr.decode(errors="replace"),
         note=" ".join(notes),
     )
+
+
+class Shell(msgspec.Struct, frozen=True):
+    """The commands that a model runs in one folder."""
+
+    folder: str
+    timeout_s: float
+
+    async def run(self, command: str, timeout_s: float = TIMEOUT_S) -> ShellResult:
+        """Run a command with /bin/sh in the workspace, and give what it printed and its exit code.
+
+        After timeout_s seconds it is ended. Nothing that it starts outlives it, and it is asked
+        nothing: its standard input is empty.
+        """
+        limit = min(max(timeout_s, 0.1), self.timeout_s)
+        try:
+            return await shell(command, cwd=self.folder, timeout_s=limit)
+        except (ProcessNotStarted, ValueError) as error:  # a command with a zero byte in it
+            raise ToolRefused(str(error)) from error
+
+
+def shell_tool(
+    folder: str | os.PathLike[str],
+    *,
+    name: str = "shell",
+    approval: bool | str = True,
+    timeout_s: float = TIMEOUT_S,
+) -> Tool:
+    """A shell for a model, in a folder; each command is approved unless ``approval=False``.
+
+    The folder is where commands begin, not where they end: a shell goes wherever the user of this
+    process may. ``timeout_s`` is the most that a model may ask for.
+    """
+    commands = Shell(os.path.realpath(folder), timeout_s)
+    declare = tool(
+        effect="once",
+        name=name,
+        noun="command",
+        approval=approval,
+        timeout=timeout_s + END_GRACE_S + 10.0,  # the command's own limit comes first
+    )
+    return declare(commands.run)

@@ -5,7 +5,8 @@
 It runs as a process of its own and imports nothing of Midflight: it must start fast, stay small and
 outlive a driver that was killed. CONTROL and STATUS are numbers of inherited pipes. A byte on
 CONTROL means "abort", its end means that the driver DRIVER is gone; both have the same effect. What
-happened goes to STATUS as lines of JSON.
+happened goes to STATUS as lines of JSON. Where a library starts us and hands no pipes on, both are
+``-``: then SIGTERM means "abort", and nobody is told anything.
 
 Why all are found: on Linux it is a *child subreaper*, so a process whose parent ends becomes its
 child, whatever session or group that process has moved to. Hence, when `waitpid` says that there
@@ -94,6 +95,12 @@ def send(pid: int, number: signal.Signals) -> None:
     """Signal a process. It may be gone, or belong to somebody else: the proof will tell."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
+
+
+def without_pipes() -> tuple[int, int, int]:
+    """A CONTROL and a STATUS of our own, and where to write what comes in by signal."""
+    control, sender = os.pipe()
+    return control, os.open(os.devnull, os.O_WRONLY), sender
 
 
 class Supervisor:
@@ -191,7 +198,11 @@ class Supervisor:
 def main(arguments: list[str]) -> NoReturn:
     """Start, watch, end, report."""
     control, status, driver, grace_s, ctype = arguments[:5]
-    supervisor = Supervisor(int(control), int(status), int(driver), float(grace_s))
+    by_signal = control == "-"
+    pipes = without_pipes() if by_signal else (int(control), int(status), -1)
+    supervisor = Supervisor(pipes[0], pipes[1], int(driver), float(grace_s))
+    if by_signal:
+        signal.signal(signal.SIGTERM, lambda *_: os.write(pipes[2], b"x") and None)
     environment = dict(os.environb)
     environment.pop(b"LC_CTYPE", None)  # Python may have set it for itself: only CTYPE is theirs
     if ctype:

@@ -1,0 +1,18 @@
+"""Every protecting layer of the project, with the tests that see it missing."""
+
+from __future__ import annotations
+
+from layers import MUTANTS as JOURNAL
+from layers import Mutant
+from layers_executor import EXECUTOR_MUTANTS
+from layers_models import MODEL_MUTANTS
+from layers_talk import TALK_MUTANTS
+from layers_tools import TOOL_MUTANTS
+
+MUTANTS: tuple[Mutant, ...] = (
+    *JOURNAL,
+    *EXECUTOR_MUTANTS,
+    *MODEL_MUTANTS,
+    *TALK_MUTANTS,
+    *TOOL_MUTANTS,
+)

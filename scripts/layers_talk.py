@@ -1,0 +1,148 @@
+"""The protecting layers of conversations: messages, triage, todos, the front; see ``layers.py``."""
+
+from __future__ import annotations
+
+from layers import Mutant
+
+EXECUTOR, KERNEL = "src/midflight/executor/", "src/midflight/kernel/"
+HARD = "tests/scenarios/test_messages_hard.py::test_"
+CHAT = "tests/scenarios/test_conversation.py::test_"
+SWITCHING = "tests/scenarios/test_switching.py::test_"
+OVERRULE = "tests/scenarios/test_overrule.py::test_"
+FRONT = "tests/kernel/test_front.py"
+
+TALK_MUTANTS = (
+    Mutant(
+        "talk: the end of a run is one decision with its thread",
+        EXECUTOR + "front.py",
+        "        after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)\n",
+        "",
+        (SWITCHING + "what_is_deferred_is_done_after_the_work_oldest_first",),
+    ),
+    Mutant(
+        "talk: a viewer's message begins nothing",
+        KERNEL + "front.py",
+        "if m.who.role.steers and _is_left(m, find, ended)]",
+        "if _is_left(m, find, ended)]",
+        (FRONT,),
+    ),
+    Mutant(
+        "talk: a model that chooses is not told what a viewer says",
+        EXECUTOR + "triage.py",
+        "self._chosen([m for m in messages if m.who.role.steers])",
+        "self._chosen(list(messages))",
+        (SWITCHING + "a_message_of_a_viewer_is_read_as_such_and_moves_nothing",),
+    ),
+    Mutant(
+        "talk: what was chosen holds for the text that was looked at",
+        EXECUTOR + "triage.py",
+        " and not now.choice and now.text == message.text",
+        " and not now.choice",
+        (OVERRULE + "a_message_that_is_edited_while_it_is_looked_at_is_looked_at_again",),
+    ),
+    Mutant(
+        "talk: a message is chosen about once",
+        EXECUTOR + "triage.py",
+        " and not now.choice and now.text == message.text",
+        " and now.text == message.text",
+        (OVERRULE + "what_a_person_has_chosen_while_a_model_thinks_stands",),
+    ),
+    Mutant(
+        "talk: a hold of a waiting run aborts its triage",
+        EXECUTOR + "triage.py",
+        "        driver.log.heard.append(self._abort_if_stopped)\n",
+        "",
+        (HARD + "a_pause_in_the_middle_of_a_triage_of_a_waiting_run_lists_and_aborts_it",),
+    ),
+    Mutant(
+        "talk: nobody is asked while a person holds the run",
+        EXECUTOR + "triage.py",
+        "        return moves and ours and in_front\n",
+        "        return ours and in_front\n",
+        (CHAT + "a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume",),
+    ),
+    Mutant(
+        "talk: only the run in front looks at messages",
+        EXECUTOR + "triage.py",
+        "        return moves and ours and in_front\n",
+        "        return moves and ours\n",
+        (SWITCHING + "a_run_that_is_started_beside_leaves_messages_to_the_front",),
+    ),
+    Mutant(
+        "talk: a replay knows nothing of a triage",
+        EXECUTOR + "replay.py",
+        "            case e.AttemptStarted(tool=machine.TRIAGE):\n",
+        "            case e.AttemptStarted(tool='none of them'):\n",
+        (CHAT + "a_triage_is_on_record_as_a_model_call_and_replay_knows_nothing_of_it",),
+    ),
+    Mutant(
+        "talk: messages for a parked run wait for it",
+        KERNEL + "front.py",
+        "*(m.position for m in chosen if m.run == run)",
+        "*(m.position for m in chosen)",
+        (SWITCHING + "messages_for_a_parked_run_wait_for_it_and_not_for_who_is_in_front",),
+    ),
+    Mutant(
+        "talk: what an ended run has not read is open again",
+        KERNEL + "front.py",
+        "    left = [m for m in talk.unread.values() if m.run == ended]\n",
+        "    left: list[t.Message] = []\n",
+        (FRONT,),
+    ),
+    Mutant(
+        "talk: the front is taken only when it is free",
+        KERNEL + "front.py",
+        "    return run is None or not run.alive or Cause.PARKED in run.holds\n",
+        "    return True\n",
+        (FRONT,),
+    ),
+    Mutant(
+        "talk: a parked run leaves the front",
+        KERNEL + "front.py",
+        "    return run is None or not run.alive or Cause.PARKED in run.holds\n",
+        "    return run is None or not run.alive\n",
+        (HARD + "a_crash_between_a_kill_and_the_way_back_is_found_by_the_sweep",),
+    ),
+    Mutant(
+        "talk: a run that is gone is not brought back",
+        KERNEL + "front.py",
+        '        if todo.kind == "parked" and is_parked(todo, find):\n',
+        '        if todo.kind == "parked":\n',
+        (FRONT,),
+    ),
+    Mutant(
+        "talk: the sweep looks after threads",
+        "src/midflight/engines/local.py",
+        '        await self._look_after_threads([row for row in due if row.kind == "thread"])\n',
+        "",
+        (HARD + "who_dies_after_storing_a_message_leaves_it_to_the_sweep",),
+    ),
+    Mutant(
+        "talk: the switch of the agent that would go on is looked at",
+        EXECUTOR + "front.py",
+        "                raise Uncovered(event.agent)\n",
+        "                pass\n",
+        (SWITCHING + "an_agent_that_is_stopped_begins_nothing_for_a_message_or_a_todo",),
+    ),
+    Mutant(
+        "talk: only a whole message is a stop word",
+        "src/midflight/conversation.py",
+        "    if said in STOP_WORDS:\n",
+        "    if any(word in said for word in STOP_WORDS):\n",
+        (OVERRULE + "nothing_but_the_whole_message_is_a_stop_word",),
+    ),
+    Mutant(
+        "talk: a waiting run begins nothing but a look at its messages",
+        KERNEL + "machine.py",
+        "    if s.phase is W and not (event.tool == TRIAGE and event.effect is Effect.MODEL):\n",
+        "    if False:\n",
+        ("tests/kernel/test_table.py",),
+    ),
+    Mutant(
+        "talk: what was chosen is applied only while the run moves",
+        EXECUTOR + "triage.py",
+        "            if not driver.still_moves(mine) or talk.front != driver.run:\n",
+        "            if talk.front != driver.run:\n",
+        (HARD + "a_pause_that_comes_as_the_triage_ends_leaves_the_messages_open",),
+    ),
+)

@@ -1,0 +1,192 @@
+"""The protecting layers of the tools for models; see ``layers.py``."""
+
+from __future__ import annotations
+
+from layers import Mutant
+
+TOOLS = "src/midflight/tools/"
+FILES = ("tests/tools/test_files.py",)
+HTTP = ("tests/tools/test_http.py",)
+SQL = ("tests/tools/test_sql.py",)
+MCP = "tests/tools/test_mcp.py::test_"
+STORIES = "tests/scenarios/test_agent_tools.py::test_"
+
+TOOL_MUTANTS = (
+    Mutant(
+        "files: no link is followed on the way",
+        TOOLS + "folder.py",
+        "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW",
+        "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY",
+        FILES,
+    ),
+    Mutant(
+        "files: a file that is a link is not read",
+        TOOLS + "folder.py",
+        "_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW",
+        "_FILE: Final = os.O_RDONLY",
+        FILES,
+    ),
+    Mutant(
+        "files: no path leads up",
+        TOOLS + "folder.py",
+        'if ".." in names:',
+        "if False:",
+        FILES,
+    ),
+    Mutant(
+        "files: nobody waits for a pipe",
+        TOOLS + "folder.py",
+        " | os.O_NONBLOCK",
+        "",
+        FILES,
+    ),
+    Mutant(
+        "files: what undo needs is out of reach",
+        TOOLS + "folder.py",
+        "if names and names[0].casefold() == KEEP:",
+        "if False:",
+        FILES,
+    ),
+    Mutant(
+        "files: written only over the version that was read",
+        TOOLS + "files.py",
+        "if now is not None and now.version != version:",
+        "if False:",
+        FILES,
+    ),
+    Mutant(
+        "files: one at a time among threads",
+        TOOLS + "replacing.py",
+        "fcntl.flock(self.folder.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        FILES,
+    ),
+    Mutant(
+        "files: an undo leaves alone what others have changed",
+        TOOLS + "files.py",
+        "            if version != after:\n                raise ChangedSince(path)\n",
+        "",
+        FILES,
+    ),
+    Mutant(
+        "files: what is put back is what was there",
+        TOOLS + "files.py",
+        'if kept is None or kept.content.version != given["version"]:',
+        "if kept is None:",
+        FILES,
+    ),
+    Mutant(
+        "files: a check that cannot look says nothing",
+        TOOLS + "files.py",
+        "        except ToolRefused as error:\n            return Unclear(str(error))\n"
+        "        if after",
+        "        except ZeroDivisionError as error:\n            return Unclear(str(error))\n"
+        "        if after",
+        FILES,
+    ),
+    Mutant(
+        "files: a crash is looked into before a person is asked",
+        TOOLS + "files.py",
+        "            check=partial(self._check_move if moves else self._check, takes),\n",
+        "",
+        (STORIES + "a_crash_at_any_append_writes_each_file_once_and_asks_nobody",),
+    ),
+    Mutant(
+        "tools: two workspaces do not share a name",
+        TOOLS + "base.py",
+        'return _name(function), getattr(inner, "__self__", None)',
+        "return _name(function), None",
+        FILES,
+    ),
+    Mutant(
+        "http: an address is judged after resolving",
+        TOOLS + "addresses.py",
+        "[address for address in resolved if is_public(address)]",
+        "resolved",
+        HTTP,
+    ),
+    Mutant(
+        "http: the connection goes to the address that was judged",
+        TOOLS + "http.py",
+        "        return await self._inner.connect_tcp(last, port, timeout)",
+        "        return await self._inner.connect_tcp(host, port, timeout)",
+        HTTP,
+    ),
+    Mutant(
+        "http: secrets stay with their site",
+        TOOLS + "http.py",
+        "if _origin(onward) != _origin(target):",
+        "if False:",
+        HTTP,
+    ),
+    Mutant(
+        "http: IPv6 that holds IPv4 is another way to the same door",
+        TOOLS + "addresses.py",
+        "(found not in GLOBAL_V6 or found.scope_id)",
+        "found.scope_id",
+        HTTP,
+    ),
+    Mutant(
+        "http: no header bends the request",
+        TOOLS + "http.py",
+        "if OURS.fullmatch(key) or not",
+        "if not",
+        HTTP,
+    ),
+    Mutant(
+        "sql: SQLite is asked by an authorizer",
+        TOOLS + "sql_sqlite.py",
+        "    connection.set_authorizer(_allowed)\n",
+        "",
+        SQL,
+    ),
+    Mutant(
+        "Postgres takes a SELECT of a model and nothing else",
+        TOOLS + "sql_postgres.py",
+        'f"SELECT * FROM (\\n{inner}\\n) AS asked"',
+        "inner",
+        SQL,
+    ),
+    Mutant(
+        "Postgres is not asked by a model as its superuser",
+        TOOLS + "sql_postgres.py",
+        'if superuser == "on" and not reader.superuser:',
+        "if False:",
+        SQL,
+    ),
+    Mutant(
+        "mcp: what is not listed is approved",
+        TOOLS + "mcp.py",
+        "approval=False if ours else rule,",
+        "approval=False,",
+        (MCP + "what_a_tool_does_is_what_we_have_listed_and_not_what_it_says",),
+    ),
+    Mutant(
+        "mcp: a tool that has changed is not called",
+        TOOLS + "mcp.py",
+        "if _digest(listed[called]) != digest:",
+        "if False:",
+        (MCP + "a_tool_that_has_changed_since_it_was_listed_is_not_called",),
+    ),
+    Mutant(
+        "mcp: a server runs under the supervisor",
+        TOOLS + "mcp.py",
+        "[*supervisor, *ours, *command]",
+        "command",
+        (MCP + "kill_9_of_us_ends_the_server_and_all_that_it_has_started",),
+    ),
+    Mutant(
+        "mcp: SIGTERM ends the tree and not only its head",
+        TOOLS + "supervisor.py",
+        '        signal.signal(signal.SIGTERM, lambda *_: os.write(pipes[2], b"x") and None)',
+        "        pass",
+        (MCP + "closing_ends_the_server_and_all_that_it_has_started",),
+    ),
+    Mutant(
+        "specs: a server's expressions keep nobody busy",
+        TOOLS + "specs.py",
+        "_without_expressions(schema) if declared.schema else schema",
+        "schema",
+        ("tests/tools/test_specs.py",),
+    ),
+)

@@ -1,0 +1,58 @@
+"""Something has failed, and a person says what now: again, otherwise, without it, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest
+from midflight.run import Run
+from midflight.tools.base import Tool
+from midflight.tools.specs import parse
+
+RETRY, SKIP, CANCEL = "retry", "skip", "cancel"
+LABELS = {RETRY: "Try again", SKIP: "Go on without it", CANCEL: "Cancel the run"}
+
+
+class Skip(Struct, frozen=True):
+    """Go on without it."""
+
+    by: str
+
+
+async def retry_thinking(run: Run, error: str) -> None:
+    """The model cannot be had: returns when it is to be asked again, or cancels the run."""
+    ways = [RETRY, CANCEL]
+    said = await run.ask(f"{error} What now?", schema=_schema(ways))
+    if said.payload == CANCEL:
+        await run.cancel(error, by=said.by)
+
+
+async def retry_step(
+    run: Run, called: Tool, arguments: dict[str, Any], error: str
+) -> dict[str, Any] | Skip:
+    """A step has failed: the arguments to try it again with, or to go on without it."""
+    edit = {"type": "object", "properties": {"edit": {"type": "object"}}, "required": ["edit"]}
+    schema = _schema([RETRY, SKIP, CANCEL])
+    schema["oneOf"].append(edit | {"additionalProperties": False})
+    schema["x-details"] = arguments
+    while True:
+        said = await run.ask(f"{error} What now?", schema=schema)
+        match said.payload:
+            case "retry":
+                return arguments
+            case {"edit": dict(edited)}:
+                try:
+                    return parse(called, msgspec.json.encode(edited).decode())
+                except InvalidRequest as wrong:
+                    error = str(wrong)
+            case "cancel":
+                await run.cancel(error, by=said.by)
+            case _:
+                return Skip(said.by)
+
+
+def _schema(ways: list[str]) -> dict[str, Any]:
+    return {"oneOf": [{"enum": ways}], "x-labels": {way: LABELS[way] for way in ways}}

@@ -1,0 +1,87 @@
+"""A message has come while the agent works: one short call chooses what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from midflight.assistant.thinking import pay
+from midflight.assistant.words import cut, quoted, short
+from midflight.conversation import Choice, TriageView
+from midflight.models.base import Model, Prompt, ToolSpec, Turn, complete
+
+NAME = "triage"
+SYSTEM = (
+    "You are the part of an agent that answers messages while another part works. For each message "
+    "choose: incorporate (it adds to or corrects the current work), switch (it is something else "
+    "and cannot wait: the current work is parked and comes back by itself), or defer (something "
+    "else that can wait). When in doubt, incorporate. `say` is one short sentence to the person "
+    "that tells what you do about it; if they asked how it goes, answer that."
+)
+SPOKEN = 12  # turns of the conversation that it is shown
+
+
+class Chosen(Struct, frozen=True):
+    """For one message."""
+
+    message: int
+    action: Literal["incorporate", "switch", "defer"]
+    say: Annotated[str, Meta(description="One short sentence to the person")]
+    title: Annotated[str, Meta(description="A few words that name the new work")] = ""
+
+
+class Choices(Struct, frozen=True):
+    """One choice for each message."""
+
+    choices: list[Chosen]
+
+
+def _schema() -> dict[str, object]:
+    (_, parts) = msgspec.json.schema_components([Choices], ref_template="#/$defs/{name}")
+    whole: dict[str, object] = parts.pop("Choices")
+    return whole | {"$defs": parts}
+
+
+TOOL = ToolSpec(NAME, "Say what to do about each message.", _schema())
+
+
+def prompt(view: TriageView) -> Prompt:
+    """What the model is asked."""
+    said = "\n".join(f"{who}: {short(text, 300)}" for who, text in view.transcript[-SPOKEN:])
+    plan = "\n".join(f"- {step}" for step in view.plan) or "(none)"
+    news = "\n".join(
+        f"Message {message.id} from {message.by}:\n{_body(message.by, message.role, message.text)}"
+        for message in view.messages
+    )
+    text = (
+        f"The current work: {view.brief}\nIt is now: {view.status}\nIts plan:\n{plan}\n\n"
+        f"The conversation so far:\n{said or '(nothing)'}\n\nNew messages:\n{news}"
+    )
+    return Prompt(SYSTEM, (Turn("user", text),), (TOOL,), max_tokens=600, choice=NAME)
+
+
+def _body(by: str, role: str, text: str) -> str:
+    short_enough = cut(text, 4_000)
+    return short_enough if role in {"controller", "operator"} else quoted(by, short_enough)
+
+
+async def choose(model: Model, view: TriageView) -> Sequence[Choice]:
+    """Ask the model. What it does not choose, or not well, is incorporated."""
+    reply = await complete(model, prompt(view))
+    pay(reply.spent)
+    known = {message.id for message in view.messages}
+    call = next((call for call in reply.calls if call.name == NAME), None)
+    if call is None:
+        return ()
+    try:
+        chosen = msgspec.json.decode(call.arguments, type=Choices).choices
+    except msgspec.MsgspecError:
+        return ()
+    return [
+        Choice(each.message, each.action, say=each.say, title=each.title)
+        for each in chosen
+        if each.message in known
+    ]

@@ -1,0 +1,113 @@
+"""What is said in a thread while an agent works, and what it does about it.
+
+Three real choices. *Incorporate*: the work adjusts after what it is doing. *Switch*: the work is
+parked and the message is done now. *Defer*: the message is kept as a todo.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+INCORPORATE: Final = "incorporate"
+SWITCH: Final = "switch"
+DEFER: Final = "defer"
+ACTIONS: Final = (INCORPORATE, SWITCH, DEFER)
+
+BACKGROUND: Final = "background"
+"""The role of a background run that reports to the one which began it."""
+
+TRIAGE_AFTER_S: Final = 0.4  # people send a thought in three messages: wait for the third
+
+
+class Message(Struct, frozen=True):
+    """What somebody has written in the thread. Its sender's role goes with it for ever."""
+
+    id: int
+    text: str
+    by: str
+    role: str
+    at: float
+    choice: str = ""
+
+    def with_text(self, text: str) -> Message:
+        """The same message, edited before it was read."""
+        return replace(self, text=text)
+
+    def with_choice(self, choice: str) -> Message:
+        """The same message, after somebody has chosen what to do about it."""
+        return replace(self, choice=choice)
+
+
+class Spoken(Struct, frozen=True):
+    """Something that was said in the thread: a ``message`` of a person, or words of a run."""
+
+    by: str
+    role: str
+    text: str
+    kind: str
+    run: str
+    at: float
+
+
+class Choice(Struct, frozen=True):
+    """What to do about a message; ``say`` answers it, ``title`` names its todo."""
+
+    message: int
+    action: str
+    say: str = ""
+    why: str = ""
+    title: str = ""
+
+
+class TriageView(Struct, frozen=True):
+    """What a triage sees: the work, how it stands, and the messages to choose about."""
+
+    brief: str
+    status: str
+    plan: tuple[str, ...]
+    messages: list[Message]
+    transcript: list[tuple[str, str]]
+
+
+Triage = Callable[[TriageView], Awaitable[Sequence[Choice]]]
+
+LATER: Final = re.compile(
+    r"\b(later|afterwards|after that|not now|when(ever)? you('re| are| have)( done| finished| time)"
+    r"|once you('re| are) (done|finished)|next time)\b",
+    re.IGNORECASE,
+)
+SOONER: Final = re.compile(
+    r"\b(instead|urgent(ly)?|immediately|right now|at once|asap|drop (that|this|everything))\b"
+    r"|^\s*(now|first)\b|\b(now|first)\s*[.!]*\s*$|\bfirst do\b",
+    re.IGNORECASE,
+)
+
+
+async def rule_triage(view: TriageView) -> Sequence[Choice]:
+    """Choose by a few plain words; for agents that converse and bring no triage of their own."""
+    return [Choice(message.id, _by_words(message.text)) for message in view.messages]
+
+
+def _by_words(text: str) -> str:
+    if LATER.search(text):
+        return DEFER
+    return SWITCH if SOONER.search(text) else INCORPORATE
+
+
+STOP_WORDS: Final = frozenset(
+    {"stop", "stop it", "stop that", "halt", "cancel", "cancel it", "cancel that", "abort"}
+)
+WAIT_WORDS: Final = frozenset({"wait", "pause", "hold on", "hold it", "hang on", "one moment"})
+
+
+def stop_word(text: str) -> str:
+    """``"cancel?"`` or ``"pause"`` if a message is nothing but such a word; else nothing."""
+    said = " ".join(text.casefold().split()).strip(".!… ")
+    if said in STOP_WORDS:
+        return "cancel?"
+    return "pause" if said in WAIT_WORDS else ""

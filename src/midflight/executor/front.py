@@ -1,0 +1,186 @@
+"""A run and its thread, decided together: how a run ends, and what comes next in its thread."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from midflight.executor import values
+from midflight.inputs import Ids
+from midflight.kernel import events as e
+from midflight.kernel.decide import scopes
+from midflight.kernel.front import Find, Moves, after_end, go_on, is_spoken_to
+from midflight.kernel.phases import Mode
+from midflight.kernel.record import Event
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import FrontChanged, Said, ThreadState
+from midflight.run import Agent
+from midflight.stores.base import RUN_PREFIX, Committed, Draft, Store, Submit, View, Widen
+
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
+
+REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
+
+
+def finder(view: View) -> Find:
+    """Look a run up under lock; the store locks those that it has not locked yet."""
+
+    def find(run: str) -> RunState | None:
+        if run not in view.states:
+            raise Widen(run)
+        state = view.states[run]
+        assert isinstance(state, RunState)
+        return state if state.head else None
+
+    return find
+
+
+def to_front(run: str, agent: Agent | None) -> FrontChanged:
+    """A run comes to the front; if its agent converses, that is the thread's host from now on."""
+    if agent is None or not agent.converses:
+        return FrontChanged(run=run)
+    return FrontChanged(
+        run=run,
+        agent=agent.name,
+        mode=Mode(agent.mode),
+        limits=agent.limits,
+        asides=agent.aside is not None,
+    )
+
+
+def thread_of(view: View, thread: str) -> ThreadState:
+    """The thread, as of this moment under lock."""
+    talk = view.states[thread]
+    assert isinstance(talk, ThreadState)
+    return talk
+
+
+class Uncovered(Exception):
+    """Raised where an agent would go on whose kill switch was not looked at."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        super().__init__(agent)
+
+
+def drafted(view: View, moves: Moves, *, covered: str, note: Any = None) -> Draft:
+    """What the store is to append, if all that must be seen for it was seen under lock.
+
+    That is every journal, and the switches of every agent of which something begins to move.
+    """
+    missing = [journal for journal in moves.events if journal not in view.states]
+    if missing:
+        raise Widen(*missing)
+    for journal, events in moves.events.items():
+        for event in events:
+            if isinstance(event, e.RunCreated) and event.agent != covered and not event.aside_of:
+                raise Uncovered(event.agent)
+            if isinstance(event, e.HoldLifted):
+                run = view.states[journal]
+                if isinstance(run, RunState) and run.agent != covered:
+                    raise Uncovered(run.agent)
+    return Draft(moves.events, note)
+
+
+async def transact(
+    submit: Callable[[Submit], Awaitable[Committed]],
+    ids: Ids,
+    journals: tuple[str, ...],
+    decided: Callable[[str, View], Draft],
+    *,
+    thread: str,
+    agent: str = "",
+    new: tuple[str, ...] = (),
+) -> Committed:
+    """Submit what may let a thread go on, under the kill switches that could forbid it.
+
+    ``decided`` is told the agent whose switches are looked at.
+    """
+    while True:
+        covered, deciding = scopes(agent, thread), partial(decided, agent)
+        try:
+            return await submit(Submit(ids(), journals, deciding, scopes=covered, new=new))
+        except Uncovered as found:
+            agent = found.agent
+
+
+def begun_in(done: Committed) -> Iterable[str]:
+    """The runs that a transaction has touched: somebody must drive them."""
+    runs = (r.journal for r in done.records if r.journal.startswith(RUN_PREFIX))
+    return dict.fromkeys(runs)
+
+
+async def end(driver: Driver, ending: Callable[[RunState], list[Event]]) -> bool:
+    """End a run, and begin in the same transaction what comes next in its thread."""
+    run, thread = driver.run, driver.log.state.thread
+    new = RUN_PREFIX + driver.ids()
+
+    def decided(agent: str, view: View) -> Draft:
+        mine, talk = view.states[run], thread_of(view, thread)
+        assert isinstance(mine, RunState)
+        events = ending(mine) if mine.epoch == driver.epoch else []
+        finished = next((x for x in events if isinstance(x, e.RunFinished)), None)
+        if finished is None or not talk.head:
+            return Draft({run: events})
+        moves = Moves()
+        moves.add(run, *events)
+        if (words := _last_words(mine, talk, finished)) is not None:
+            moves.add(thread, words)
+        stopped = bool(view.switches)
+        after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)
+        return drafted(view, moves, covered=agent)
+
+    done = await transact(
+        driver.log.submit,
+        driver.ids,
+        (run, thread),
+        decided,
+        thread=thread,
+        agent=driver.log.state.agent,
+        new=(thread,),
+    )
+    for begun in begun_in(done):
+        if begun != run:
+            await driver.ensure(begun)
+    return not driver.log.state.alive
+
+
+async def look_after(store: Store, ids: Ids, thread: str) -> Iterable[str]:
+    """Whatever was left undone in a thread by a crash or a kill; gives the runs to be driven."""
+    new = RUN_PREFIX + ids()
+
+    def decided(agent: str, view: View) -> Draft:
+        moves, talk, find = Moves(), thread_of(view, thread), finder(view)
+        if view.switches:
+            return Draft()
+        go_on(moves, talk, find, new=new)
+        front = find(talk.front) if talk.front else None
+        waits = front is not None and is_spoken_to(talk, front)
+        return drafted(view, moves, covered=agent, note=talk.front if waits else "")
+
+    done = await transact(store.submit, ids, (thread,), decided, thread=thread)
+    return [*begun_in(done), *filter(None, [done.note])]
+
+
+def _last_words(run: RunState, talk: ThreadState, ended: e.RunFinished) -> Said | None:
+    """A run beside the front reports its end; an answer to a side question is an answer."""
+    if run.aside_of:
+        result = values.decode(bytes(ended.result))
+        answer = result if isinstance(result, str) else ""
+        text = f"I could not answer that: {ended.error}" if ended.error else answer
+        return Said(run=run.journal, text=text, kind="aside") if text else None
+    beside = talk.front not in {"", run.journal}
+    if not (run.parent or beside):
+        return None
+    return Said(run=run.journal, text=_report(run.brief, ended), kind="report", to=run.parent)
+
+
+def _report(brief: str, ended: e.RunFinished) -> str:
+    """What a person reads of it, in a line or two; the whole of it is in its journal."""
+    result = values.decode(bytes(ended.result))
+    shown = result if isinstance(result, str) else bytes(ended.result).decode()
+    told = ended.error or ("" if result is None else shown)
+    cut = told if len(told) <= REPORT_MAX else f"{told[:REPORT_MAX]}…"
+    return f"{ended.outcome.capitalize()}: {brief}." + (f" {cut}" if cut else "")

@@ -1,0 +1,390 @@
+"""Messages are looked at beside the work: while a step runs, and while the run waits.
+
+One call chooses about everything that has gathered, and its end and what follows from it are one
+transaction over thread and run. Nobody is asked what to do while a person holds the run; a stop
+aborts the call as it does every model call, and the messages are looked at again afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import anyio
+import msgspec
+from msgspec import Raw
+
+from midflight.conversation import (
+    ACTIONS,
+    DEFER,
+    INCORPORATE,
+    SWITCH,
+    Choice,
+    Message,
+    TriageView,
+    rule_triage,
+)
+from midflight.errors import JournalNotFound
+from midflight.executor import values
+from midflight.executor.calls import Aborted, Call, Raised, Returned
+from midflight.executor.front import begun_in, drafted, finder, thread_of, to_front
+from midflight.executor.logbook import AGAIN_S, TROUBLE
+from midflight.executor.talk import spoken
+from midflight.kernel import events as e
+from midflight.kernel import front
+from midflight.kernel.fold import advance
+from midflight.kernel.limits import at_cap
+from midflight.kernel.machine import TRIAGE
+from midflight.kernel.phases import Effect, Outcome, Phase
+from midflight.kernel.record import NULL, Event, Recorded, Usage
+from midflight.kernel.state import RunState
+from midflight.kernel.status import status
+from midflight.kernel.thread import Message as Unread
+from midflight.kernel.thread import Said, ThreadState
+from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
+from midflight.stores.hub import owned_tasks
+from midflight.tools.base import Tool
+
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
+
+T = TypeVar("T")
+TRIAGE_S: Final = 20.0  # a triage that takes longer has nothing to say
+RUSH_MAX: Final = 3  # while people keep writing each call waits twice as long; so often
+TRANSCRIPT: Final = 20  # lines of the conversation that a triage sees
+STOPPED: Final = "stopped"
+
+WORDS: Final = {
+    INCORPORATE: "Noted. I take it into account in: {brief}",
+    SWITCH: "I do this now, and then come back to: {brief}",
+    DEFER: "Noted for later. I go on with: {brief}",
+}
+
+
+class Purse:
+    """Hears what a triage spends."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+
+    def hear(self, text: str) -> None:
+        """What it says on the way is for nobody."""
+
+    def pay(self, usage: Usage) -> None:
+        """One unknown price makes the sum unknown."""
+        before = self.usage
+        priced = usage.usd is not None and (before.usd is not None or not before.tokens)
+        usd = (before.usd or 0.0) + (usage.usd or 0.0) if priced else None
+        self.usage = Usage(tokens=before.tokens + usage.tokens, usd=usd)
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """How a triage ended: where it is on record (nowhere, if by rules), and what it chose."""
+
+    attempt: int
+    choices: tuple[Choice, ...] = ()
+    outcome: Outcome = Outcome.DONE
+    error: str = ""
+    usage: Usage = Usage()
+
+
+class Attention:
+    """What a driver pays to the messages of its run's thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._talk: ThreadState | None = None
+        self._call: Call | None = None
+        self._choosing = False
+        self._heard = 0
+        self._rushed = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are messages to be looked at, or they are being looked at."""
+        return self._choosing or self._due()
+
+    def abort(self, why: str) -> None:
+        """End the call that is under way."""
+        if self._call is not None and self._call.begin_abort(why):
+            self._driver.tasks.start_soon(self._call.see_out)
+
+    def _abort_if_stopped(self, _record: Recorded) -> None:
+        """Whoever holds, redirects or cancels the run is heard here at once, in both modes."""
+        if self._call is None or self._may():
+            return
+        state = self._driver.log.state
+        redirected = "redirect" in state.pending.values()
+        cancelled = state.phase is Phase.CANCELLING
+        self.abort("redirected" if redirected else "cancelled" if cancelled else "paused")
+
+    async def stop(self, why: str) -> None:
+        """End it and wait until that is on record; the function was told, so none begins anew."""
+        self.abort(why)
+        await self._driver.log.until(lambda: not self._choosing)
+
+    async def pay_attention(self) -> None:
+        """For as long as the run is driven here."""
+        driver, thread = self._driver, self._driver.log.state.thread
+        try:
+            talk = await self._patiently(lambda: driver.store.load(thread))
+        except JournalNotFound:
+            return
+        assert isinstance(talk, ThreadState)
+        self._talk = talk
+        if talk.host is None and talk.front == driver.run:
+            await self._be_host(thread)
+        driver.log.heard.append(self._abort_if_stopped)
+        async with driver.store.watch({thread: talk.head}) as news, owned_tasks() as tasks:
+            tasks.start_soon(self._listen, news)
+            while True:
+                await driver.log.until(self._due)
+                await self._let_them_finish()
+                await self._look()
+
+    async def _be_host(self, thread: str) -> None:
+        """Who started the run knew only its agent's name: say here that it converses."""
+        run, agent = self._driver.run, self._driver.agent
+
+        def decided(view: View) -> Draft:
+            talk = thread_of(view, thread)
+            ours = talk.host is None and talk.front == run
+            return Draft({thread: (to_front(run, agent),)} if ours else {})
+
+        await self._driver.log.submit(Submit(self._driver.ids(), (thread,), decided))
+        await self._catch_up()
+
+    async def _listen(self, news: Watch) -> None:
+        async for record in news:
+            self._fold([record])
+
+    def _fold(self, records: Sequence[Recorded]) -> None:
+        talk = self._talk
+        assert talk is not None
+        before = talk.messages
+        for record in records:
+            if record.position == talk.head + 1:
+                advance(talk, record)
+        self._heard += talk.messages - before
+        self._driver.log.stir()
+
+    async def _catch_up(self) -> None:
+        talk = self._talk
+        assert talk is not None
+        store = self._driver.store
+        self._fold(await self._patiently(lambda: store.read(talk.journal, after=talk.head)))
+
+    async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T:
+        """A store that is out of reach for a while must not cost the run its driver."""
+        while True:
+            try:
+                return await read()
+            except TROUBLE:
+                await anyio.sleep(AGAIN_S)
+
+    def _due(self) -> bool:
+        return self._talk is not None and bool(front.open_messages(self._talk)) and self._may()
+
+    def _may(self) -> bool:
+        """Whether a call may begin: nobody holds or stops the run, and the thread is about it."""
+        driver, state = self._driver, self._driver.log.state
+        moves = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
+        ours = driver.told is None and not driver.lost and driver.lease.held and not driver.draining
+        in_front = self._talk is not None and self._talk.front == driver.run
+        return moves and ours and in_front
+
+    async def _let_them_finish(self) -> None:
+        """People send a thought in pieces. While they keep writing, each call waits longer."""
+        after = self._driver.agent.triage_after
+        until = anyio.current_time() + 2 * after * 2**self._rushed
+        while (left := until - anyio.current_time()) > 0:
+            heard = self._heard
+            with anyio.move_on_after(min(after, left)) as silence:
+                await self._driver.log.until(partial(self._more_than, heard))
+            if silence.cancelled_caught:
+                break
+        rushed = anyio.current_time() >= until
+        self._rushed = min(self._rushed + 1, RUSH_MAX) if rushed else 0
+
+    def _more_than(self, heard: int) -> bool:
+        return self._heard != heard
+
+    # ── choosing ─────────────────────────────────────────────────────────────────────────────
+
+    async def _look(self) -> None:
+        """Choose about all that has gathered."""
+        talk = self._talk
+        if talk is None or not self._due():
+            return
+        self._choosing = True
+        try:
+            messages = [dataclasses.replace(m) for m in front.open_messages(talk)]
+            chosen = await self._chosen([m for m in messages if m.who.role.steers])
+            if chosen is not None:
+                await self._apply(messages, chosen)
+        finally:
+            self._choosing = False
+            self._driver.log.stir()
+
+    async def _chosen(self, messages: list[Unread]) -> Chosen | None:
+        """Only those who may steer are listened to. None when it was stopped on the way."""
+        driver = self._driver
+        if not messages:
+            return Chosen(0)
+        view = await self._view(messages)
+        if driver.agent.triage is None:
+            return Chosen(0, tuple(await rule_triage(view)))
+        caps = msgspec.structs.replace(driver.log.state.limits, steps=None, tool_calls=None)
+        if (meter := at_cap(driver.log.state, driver.clock(), caps=caps)) is not None:
+            return Chosen(0, error=f"the cap on {meter.name} is reached")
+        return await self._asked(view, messages[-1].position)
+
+    async def _view(self, messages: list[Unread]) -> TriageView:
+        driver, state = self._driver, self._driver.log.state
+        before = messages[0].position - 1
+        said = await self._patiently(lambda: spoken(driver.store, state.thread, before, TRANSCRIPT))
+        return TriageView(
+            brief=state.brief,
+            status=status(state, driver.clock()),
+            plan=state.plan,
+            messages=[Message(m.position, m.text, m.who.by, m.who.role, m.at) for m in messages],
+            transcript=[(line.by, line.text) for line in said],
+        )
+
+    async def _asked(self, view: TriageView, upto: int) -> Chosen | None:
+        """Ask the agent's own triage, on record like every call of a model."""
+        driver, triage = self._driver, self._driver.agent.triage
+        assert triage is not None
+        written = await driver.log.decide(partial(self._started, upto))
+        if not written:
+            return None
+        attempt, purse = written[-1].position, Purse()
+        declared = Tool(name=TRIAGE, function=triage, effect=Effect.MODEL, timeout=TRIAGE_S)
+        driver.look_again()
+        if not self._may():
+            await self._settle(Chosen(attempt, outcome=Outcome.NOT_STARTED))
+            return None
+        self._call = Call(declared, (view,), {}, purse)
+        try:
+            ending = await self._call.run()
+        finally:
+            self._call = None
+        match ending:
+            case Returned(value=value):
+                choices = _valid(value)
+                error = "" if choices else "it has chosen nothing"
+                return Chosen(attempt, choices, error=error, usage=purse.usage)
+            case Raised(error=raised):
+                failed, words = Outcome.FAILED, values.words(raised)
+                return Chosen(attempt, outcome=failed, error=words, usage=purse.usage)
+            case Aborted(why=why):
+                ended = Chosen(attempt, outcome=Outcome.ABORTED, error=why, usage=purse.usage)
+                await self._settle(ended)
+                return None
+
+    def _started(self, upto: int, state: RunState) -> list[Event]:
+        if not self._may():
+            return []
+        return [
+            e.AttemptStarted(
+                epoch=self._driver.epoch,
+                step=f"triage:{upto}",
+                name="Read messages",
+                tool=TRIAGE,
+                effect=Effect.MODEL,
+                idempotency_key=f"{state.journal}:triage:{upto}",
+            )
+        ]
+
+    def _settled(self, chosen: Chosen) -> e.AttemptSettled:
+        return e.AttemptSettled(
+            epoch=self._driver.epoch,
+            attempt=chosen.attempt,
+            outcome=chosen.outcome,
+            result=Raw(msgspec.json.encode(chosen.choices)) if chosen.choices else NULL,
+            error=chosen.error if chosen.outcome is not Outcome.DONE else "",
+            usage=chosen.usage,
+        )
+
+    async def _settle(self, chosen: Chosen) -> None:
+        if chosen.attempt:
+            await self._driver.log.settle(self._settled(chosen))
+
+    # ── applying ─────────────────────────────────────────────────────────────────────────────
+
+    async def _apply(self, messages: list[Unread], chosen: Chosen) -> None:
+        """What was chosen becomes true, in one transaction with the end of the call."""
+        driver, thread = self._driver, self._driver.log.state.thread
+        new = RUN_PREFIX + driver.ids()
+
+        def decided(view: View) -> Draft:
+            mine, talk = view.states[driver.run], thread_of(view, thread)
+            assert isinstance(mine, RunState)
+            if not driver.still_moves(mine) or talk.front != driver.run:
+                return Draft(note=STOPPED)
+            moves = front.Moves()
+            if chosen.attempt:
+                moves.add(driver.run, self._settled(chosen))
+            still = [m for m in messages if _is_open(talk, m)]
+            apply_choices(moves, view, talk, mine, still, chosen, new=new)
+            return drafted(view, moves, covered=mine.agent)  # killed, we would not drive it
+
+        request = Submit(driver.ids(), (driver.run, thread), decided)
+        done = await driver.log.submit(request)
+        if done.note == STOPPED:
+            await self._settle(
+                msgspec.structs.replace(chosen, outcome=Outcome.ABORTED, error="not needed")
+            )
+        await self._catch_up()
+        for run in begun_in(done):
+            await driver.ensure(run)
+
+
+def _is_open(talk: ThreadState, message: Unread) -> bool:
+    """Whether it is still as it was when it was looked at."""
+    now = talk.unread.get(message.position)
+    return now is not None and not now.choice and now.text == message.text
+
+
+def _valid(value: Any) -> tuple[Choice, ...]:
+    made = value if isinstance(value, Sequence) else ()
+    return tuple(c for c in made if isinstance(c, Choice) and c.action in ACTIONS)
+
+
+def apply_choices(
+    moves: front.Moves,
+    view: View,
+    talk: ThreadState,
+    run: RunState,
+    messages: list[Unread],
+    chosen: Chosen,
+    *,
+    new: str,
+) -> None:
+    """Each message gets what was chosen for it; without a choice it is incorporated.
+
+    Several that want to be done now are one new run. Whoever may not steer, switches nothing.
+    """
+    by_message = {choice.message: choice for choice in reversed(chosen.choices)}
+    now: list[Unread] = []
+    said: dict[str, None] = {}
+    why = ""
+    for message in messages:
+        choice = by_message.get(message.position) if message.who.role.steers else None
+        choice = choice or Choice(message.position, INCORPORATE, why=chosen.error)
+        match choice.action:
+            case "switch":
+                now.append(message)
+                why = why or choice.why
+            case "defer":
+                front.defer(moves, talk, message, choice.title, choice.why)
+            case _:
+                front.incorporate(moves, talk, message.position, run.journal, choice.why)
+        words = choice.say or WORDS[choice.action].format(brief=front.short(run.brief))
+        said[words] = None
+    for text in said:
+        moves.add(talk.journal, Said(run=run.journal, text=text, kind="triage"))
+    if now:
+        front.switch(moves, talk, finder(view), now, front=run, new=new, why=why)

@@ -1,0 +1,279 @@
+"""Claude, by the official ``anthropic`` SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from midflight.inputs import Clock, wall_clock
+from midflight.models.anthropic_request import Thought, thoughts_to_keep, to_request
+from midflight.models.base import (
+    CallDelta,
+    Count,
+    Piece,
+    Prompt,
+    Reply,
+    Spent,
+    Stop,
+    TextDelta,
+    ToolCall,
+    check_pairing,
+)
+from midflight.models.naming import WireNames
+from midflight.models.prices import priced
+from midflight.models.wire import (
+    BETWEEN_S,
+    CONNECT_S,
+    FIRST_TOKEN_S,
+    OWN_CONNECTION,
+    Call,
+    Sdk,
+    SdkStream,
+    certificates,
+    usable,
+)
+
+try:
+    import anthropic
+except ImportError as missing:
+    raise ImportError(
+        "Claude needs the package anthropic, which is not installed: "
+        'pip install "midflight[anthropic]"'
+    ) from missing
+
+KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
+
+STOPS: Final[dict[str, Stop]] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tools",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+class AnthropicModel:
+    """One Claude model. It needs no closing: no connection outlives its call."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str | None = None,
+        first_token_s: float = FIRST_TOKEN_S,
+        between_s: float = BETWEEN_S,
+        clock: Clock = wall_clock,
+    ) -> None:
+        self.name = f"anthropic:{model}"
+        key = usable(key, KEY_VARIABLE)
+        self._model = model
+        self._client = anthropic.AsyncAnthropic(
+            api_key=key,
+            base_url=base_url,
+            max_retries=0,
+            timeout=anthropic.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
+            default_headers=OWN_CONNECTION,
+            http_client=anthropic.DefaultAsyncHttpxClient(verify=certificates()),
+        )
+        self._sdk = Sdk(
+            model=self.name,
+            url=str(self._client.base_url),
+            key=key,
+            key_variable=KEY_VARIABLE,
+            status_error=anthropic.APIStatusError,
+            connection_error=anthropic.APIConnectionError,
+            first_token_s=first_token_s,
+            between_s=between_s,
+            clock=clock,
+        )
+
+    def __repr__(self) -> str:  # type: ignore[explicit-override]  # typing.override is newer
+        """Never the key."""
+        return f"AnthropicModel({self._model!r})"
+
+    @asynccontextmanager
+    async def stream(self, prompt: Prompt) -> AsyncIterator[AsyncIterator[Piece]]:
+        """Ask; see ``Model``."""
+        async with aclosing(self._pieces(prompt)) as pieces:
+            yield pieces
+
+    async def _pieces(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
+        check_pairing(prompt.turns)
+        names = WireNames(prompt.tools)
+        request = to_request(prompt, names, self._model)
+        answer = _Answer(Call(self._sdk), names)
+
+        async def ask() -> SdkStream:
+            return cast("SdkStream", await self._client.messages.create(stream=True, **request))
+
+        async with aclosing(answer.call.events(ask)) as events:
+            async for event in events:
+                for piece in answer.take(event):
+                    answer.call.begun = True
+                    yield piece
+                if answer.stopped:  # what happens to the connection now does not matter
+                    break
+        yield answer.reply(self._model)
+
+
+class _Usage(Struct):
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+
+
+class _Message(Struct):
+    model: str
+    usage: _Usage
+
+
+class _Started(Struct, tag="message_start"):
+    message: _Message
+
+
+class _BlockStarted(Struct, tag="content_block_start"):
+    index: int
+    content_block: dict[str, Any]
+
+
+class _Delta(Struct):
+    type: str
+    text: str = ""
+    partial_json: str = ""
+    thinking: str = ""
+    signature: str = ""
+
+
+class _BlockGrew(Struct, tag="content_block_delta"):
+    index: int
+    delta: _Delta
+
+
+class _Ended(Struct):
+    stop_reason: str | None = None
+
+
+class _MessageGrew(Struct, tag="message_delta"):
+    delta: _Ended
+    usage: _Usage
+
+
+class _Stopped(Struct, tag="message_stop"):
+    pass
+
+
+_Event = _Started | _BlockStarted | _BlockGrew | _MessageGrew | _Stopped
+_KNOWN: Final = {
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "message_delta",
+    "message_stop",
+}
+
+
+class _Answer:
+    """An answer as it grows, block by block."""
+
+    def __init__(self, call: Call, names: WireNames) -> None:
+        self.call, self._names = call, names
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._used: dict[str, int] = {}
+        self._model = ""
+        self._stop_reason = ""
+        self.stopped = False
+
+    def take(self, raw: dict[str, Any]) -> Iterator[Piece]:
+        """The pieces in one event. Kinds of events that we do not know are passed over."""
+        if raw.get("type") not in _KNOWN:
+            return
+        try:
+            event: _Event = msgspec.convert(raw, type=_Event)
+        except msgspec.ValidationError as error:
+            raise self.call.broken(f"a piece of it cannot be read ({error})") from None
+        match event:
+            case _Started(message=message):
+                self._model = message.model
+                self._count(message.usage)
+            case _BlockStarted(index=index, content_block=block):
+                self._blocks[index] = block = {**block, "partial_json": ""}
+                yield from self._begin(block)
+            case _BlockGrew(index=index, delta=delta):
+                if index not in self._blocks:
+                    raise self.call.broken(f"a piece of it is for block {index}, which never began")
+                yield from self._grow(self._blocks[index], delta)
+            case _MessageGrew(delta=delta, usage=usage):
+                self._stop_reason = delta.stop_reason or self._stop_reason
+                self._count(usage)
+            case _Stopped():
+                self.stopped = True
+
+    def _begin(self, block: dict[str, Any]) -> Iterator[Piece]:
+        if block.get("type") == "tool_use":
+            if not (isinstance(block.get("id"), str) and isinstance(block.get("name"), str)):
+                raise self.call.broken("a tool call in it has no id or no name")
+            yield CallDelta(block["id"], self._names.back(block["name"]), "")
+        elif block.get("type") == "text" and block.get("text"):
+            self.call.text.append(block["text"])
+            yield TextDelta(block["text"])
+
+    def _grow(self, block: dict[str, Any], delta: _Delta) -> Iterator[Piece]:
+        match delta.type:
+            case "text_delta" if delta.text:
+                block["text"] = block.get("text", "") + delta.text
+                self.call.text.append(delta.text)
+                yield TextDelta(delta.text)
+            case "input_json_delta" if delta.partial_json and block.get("type") == "tool_use":
+                block["partial_json"] += delta.partial_json
+                yield CallDelta(block["id"], self._names.back(block["name"]), delta.partial_json)
+            case "thinking_delta":
+                block["thinking"] = block.get("thinking", "") + delta.thinking
+            case "signature_delta":
+                block["signature"] = block.get("signature", "") + delta.signature
+            case _:
+                pass  # citations, and what is yet to be invented
+
+    def reply(self, asked: str) -> Reply:
+        """The whole answer, if it is whole."""
+        if not (self.stopped and self._stop_reason):
+            raise self.call.broken("the stream ended before the answer did")
+        if self._stop_reason not in STOPS:
+            raise self.call.broken(f"it stopped for a reason we do not know, {self._stop_reason}")
+        blocks = [block for _, block in sorted(self._blocks.items())]
+        return Reply(
+            text="".join(self.call.text),
+            calls=tuple(self._call(b) for b in blocks if b.get("type") == "tool_use"),
+            spent=self._spent(asked),
+            stop=STOPS[self._stop_reason],
+            raw=thoughts_to_keep(Thought(asked, blocks)),
+        )
+
+    def _call(self, block: dict[str, Any]) -> ToolCall:
+        arguments = block["partial_json"] or msgspec.json.encode(block.get("input") or {}).decode()
+        return ToolCall(block["id"], self._names.back(block["name"]), arguments)
+
+    def _count(self, usage: _Usage) -> None:
+        """Figures are cumulative; those that are left out stay as they were."""
+        said = msgspec.structs.asdict(usage)
+        self._used |= {name: count for name, count in said.items() if count is not None}
+
+    def _spent(self, asked: str) -> Spent:
+        used = self._used
+        cached = used.get("cache_read_input_tokens", 0)
+        written = used.get("cache_creation_input_tokens", 0)
+        spent = Spent(
+            input_tokens=used.get("input_tokens", 0) + cached + written,
+            output_tokens=used.get("output_tokens", 0),
+            cached_tokens=cached,
+            usd=None,
+            model=self._model or asked,
+            cache_write_tokens=written,
+        )
+        return priced(spent, url=self.call.sdk.url, at=self.call.sdk.clock())

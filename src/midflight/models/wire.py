@@ -1,0 +1,227 @@
+"""One call over HTTP: how long it may be silent, and what its failures mean.
+
+Both SDKs are told not to retry: a retry is a step of the run, on record. What they raise is made
+one of our errors and then dropped, because it holds the request, and that holds the key.
+"""
+
+from __future__ import annotations
+
+import math
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import Any, Final, Protocol
+
+import anyio
+from msgspec import Struct
+
+from midflight.errors import ModelBroken, ModelBusy, ModelError, ModelRefused, ModelUnavailable
+from midflight.inputs import Clock, wall_clock
+
+FIRST_TOKEN_S: Final = 120.0  # a model that thinks says nothing for long
+BETWEEN_S: Final = 120.0
+CONNECT_S: Final = 10.0
+CLOSE_S: Final = 2.0
+QUOTED_MAX: Final = 300  # characters of a provider's own words
+DOTS: Final = "•••"
+
+OWN_CONNECTION: Final = {"Connection": "close"}
+"""Each call has its own: to close it is to abort, and none goes stale between two calls."""
+
+STATUS_OF: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""An error in the middle of a stream has no status of its own any more."""
+
+NO_MONEY: Final = {"insufficient_quota", "enforced_spend_limit_reached"}
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """Whom we trust. To read them takes 20 ms, so all models of a process share them."""
+    import httpx2  # both SDKs are built on it
+
+    return httpx2.create_ssl_context()
+
+
+def usable(key: str, variable: str) -> str:
+    """A key that can go into a header; libraries print one that cannot in their complaint."""
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ModelUnavailable(
+            f"{variable} holds characters that no key has", f"Set {variable} to the key alone."
+        )
+    return key
+
+
+class SdkStream(Protocol):
+    """What both SDKs give for a streamed answer."""
+
+    async def __anext__(self) -> Any:
+        """The next event."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+
+class Sdk(Struct, frozen=True):
+    """What must be known of an SDK and of who is asked through it."""
+
+    model: str
+    url: str
+    key: str
+    key_variable: str
+    status_error: type[Exception]
+    connection_error: type[Exception]
+    first_token_s: float = FIRST_TOKEN_S
+    between_s: float = BETWEEN_S
+    clock: Clock = wall_clock
+
+
+class Call:
+    """One answer on its way. Whoever reads it adds to ``text`` and sets ``begun``."""
+
+    def __init__(self, sdk: Sdk) -> None:
+        self.sdk = sdk
+        self.text: list[str] = []
+        self.begun = False  # a piece of the answer has come
+        self._connected = False
+
+    async def events(
+        self, ask: Callable[[], Awaitable[SdkStream]]
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The events of the answer as plain data, each within its bound."""
+        stream: SdkStream | None = None
+        try:
+            while True:
+                failure: ModelError
+                try:
+                    with anyio.fail_after(self._patience):
+                        if stream is None:
+                            stream = await ask()
+                            self._connected = True
+                        event = await stream.__anext__()
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    failure = self._silent()
+                except Exception as error:  # noqa: BLE001 - whatever an SDK makes of what came in
+                    failure = self._meaning(error)
+                else:
+                    yield self._plain(event)
+                    continue
+                raise failure  # outside of the handler: what the SDK raised is not carried along
+        finally:
+            if stream is not None:
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    await stream.close()
+
+    def broken(self, why: str) -> ModelBroken:
+        """The answer is not whole."""
+        return ModelBroken(self.sdk.model, why, "".join(self.text))
+
+    @property
+    def _patience(self) -> float:
+        return self.sdk.between_s if self.begun else self.sdk.first_token_s
+
+    def _silent(self) -> ModelError:
+        why = f"it was silent for {self._patience:g} s"
+        return self.broken(why) if self.begun else ModelBusy(self.sdk.model, why)
+
+    def _plain(self, event: Any) -> dict[str, Any]:
+        """As it came over the wire: the SDK's objects take any shape and complain of none."""
+        to_dict = getattr(event, "to_dict", None)
+        if to_dict is None:
+            raise self.broken(f"a piece of it is a {type(event).__name__} where an object belongs")
+        plain: dict[str, Any] = to_dict(warnings=False)
+        return plain
+
+    def _meaning(self, error: Exception) -> ModelError:
+        sdk, words = self.sdk, self._words(error)
+        if isinstance(error, ValueError):
+            return self.broken(f"a piece of it cannot be read ({words})")
+        if self.begun:
+            return self.broken(f"it broke off ({words})")
+        status, code = _status(error), _code(error)
+        if isinstance(error, sdk.status_error) and status >= 400:
+            if code in NO_MONEY or not _may_pass(status):
+                return _refusal(sdk, status, code, words)
+            return ModelBusy(sdk.model, f"{words} (HTTP {status})", retry_after=self._after(error))
+        if getattr(error, "body", None) is not None:  # sent in place of an answer, with no status
+            return ModelBusy(sdk.model, words)
+        if isinstance(error, sdk.connection_error) and not self._connected:
+            return ModelBusy(sdk.model, f"{sdk.url} cannot be reached ({words})")
+        return self.broken(f"it broke off before it began ({words})")
+
+    def _words(self, error: Exception) -> str:
+        """What the provider says, or else what happened underneath; never the key."""
+        said = _in_body(error, "message")
+        if not said:
+            cause = error.__cause__ or error
+            said = f"{type(cause).__name__}: {cause}".rstrip(": ")
+        said = said.replace(self.sdk.key, DOTS) if self.sdk.key else said
+        said = " ".join(said.split()).rstrip(".")
+        return said if len(said) <= QUOTED_MAX else f"{said[:QUOTED_MAX]}…"
+
+    def _after(self, error: Exception) -> float | None:
+        """How long the provider asks us to wait."""
+        headers = getattr(getattr(error, "response", None), "headers", {})
+        said = headers.get("retry-after", "")
+        try:
+            seconds = float(said)
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(said).timestamp() - self.sdk.clock()
+            except ValueError:
+                return None
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _may_pass(status: int) -> bool:
+    """Whether the same request may be taken later."""
+    return status in {408, 409, 425, 429} or status >= 500
+
+
+def _refusal(sdk: Sdk, status: int, code: str, words: str) -> ModelRefused:
+    if status in {401, 403}:  # a provider may quote a part of the key
+        words = "the key is not accepted" if status == 401 else "the key may not do this"
+    now = {
+        401: f"Check {sdk.key_variable}.",
+        402: "Check the account's balance and limits at the provider.",
+        403: f"Check what the key in {sdk.key_variable} may use.",
+        404: f"Check the model's name and the address {sdk.url}.",
+        413: "Send less: the conversation is too long.",
+    }
+    advice = now[402] if code in NO_MONEY else now.get(status, "Change the request.")
+    return ModelRefused(sdk.model, f"{words} (HTTP {status})", advice, status=status)
+
+
+def _status(error: Exception) -> int:
+    status = getattr(error, "status_code", 0)
+    return STATUS_OF.get(_in_body(error, "type"), 0) if status == 200 else int(status)
+
+
+def _code(error: Exception) -> str:
+    return _in_body(error, "code") or _in_body(error, "details", "error_code")
+
+
+def _in_body(error: Exception, *path: str) -> str:
+    """A text in the error that the provider sent; one SDK unwraps it and the other does not."""
+    found: Any = getattr(error, "body", None)
+    for part in (*_wrapping(found), *path):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _wrapping(body: Any) -> Iterable[str]:
+    return ("error",) if isinstance(body, dict) and isinstance(body.get("error"), dict) else ()

@@ -1,0 +1,181 @@
+"""What a language model is told of a tool, and what becomes of the arguments it sends.
+
+A name, a description and a JSON Schema, from the function's signature and docstring; or as the tool
+gives them itself. A parameter says more of itself with ``Annotated[str, Meta(description="…")]``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest, InvalidTool
+from midflight.schemas import misfit
+from midflight.tools.base import Tool
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+NAME_MAX: Final = 64  # what the providers take
+UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
+SHOWN_MAX: Final = 80  # characters of a value that an error repeats
+NAMED_PARTS: Final = ("properties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose keys are names: a property may be called ``pattern``."""
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+def spec(declared: Tool) -> ToolSpec:
+    """What to tell a model of a tool."""
+    doc = declared.description or inspect.getdoc(_inner(declared.function)) or declared.noun
+    schema = declared.schema
+    if schema is None:
+        schema = _schema(_arguments(declared.name, declared.function))
+    return ToolSpec(model_name(declared.name), doc or declared.name, schema)
+
+
+def model_name(name: str) -> str:
+    """A tool's name in the letters that providers take: ``crm.search`` is ``crm_search``."""
+    plain = UNNAMEABLE.sub("_", name)
+    if len(plain) <= NAME_MAX:
+        return plain
+    return f"{plain[: NAME_MAX - 9]}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def named(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """The tools by the names that a model calls them; no two may look the same to it."""
+    found: dict[str, Tool] = {}
+    for declared in tools:
+        other = found.setdefault(model_name(declared.name), declared)
+        if other is not declared:
+            raise InvalidTool(declared.name, f"a model could not tell it from {other.name}")
+    return found
+
+
+def parse(declared: Tool, arguments: str) -> dict[str, Any]:
+    """The arguments of a call as the function takes them; or an error that a model can act on."""
+    called = model_name(declared.name)
+    given = _decoded(called, arguments)
+    schema = spec(declared).schema
+    try:
+        wrong = misfit(given, _without_expressions(schema) if declared.schema else schema)
+    except RecursionError:
+        raise InvalidRequest(
+            f"{called}: its arguments are nested too deeply. Nothing was done."
+        ) from None
+    if wrong is not None:
+        raise InvalidRequest(f"{called}: {_advice(wrong, schema)}. Nothing was done.")
+    if declared.schema is not None:
+        return given
+    kind = _arguments(declared.name, declared.function)
+    try:
+        taken = msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"{called}: {error}. Nothing was done.") from None
+    return {name: getattr(taken, name) for name in kind.__struct_fields__ if name in given}
+
+
+def _decoded(called: str, arguments: str) -> dict[str, Any]:
+    try:
+        given = msgspec.json.decode(arguments or "{}")
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise InvalidRequest(
+            f"{called}: the arguments are not JSON ({error}). Send one JSON object. "
+            "Nothing was done."
+        ) from None
+    if not isinstance(given, dict):
+        raise InvalidRequest(
+            f"{called}: the arguments are {_shown(given)}; send one JSON object. Nothing was done."
+        )
+    return given
+
+
+def _advice(error: ValidationError, schema: dict[str, Any]) -> str:
+    """What to change. ``argument path: expected string, got 3``."""
+    where = ".".join(map(str, error.absolute_path))
+    wanted: Any = error.validator_value
+    match error.validator:
+        case "type":
+            expected = wanted if isinstance(wanted, str) else " or ".join(wanted)
+            return f"argument {where}: expected {expected}, got {_shown(error.instance)}"
+        case "required" if isinstance(error.instance, dict):
+            absent = [name for name in wanted if name not in error.instance]
+            return f"argument {'.'.join([*filter(None, [where]), absent[0]])} is missing"
+        case "additionalProperties" if not where and isinstance(error.instance, dict):
+            takes = schema.get("properties", {})
+            unknown = next((name for name in error.instance if name not in takes), "")
+            return f"argument {_shown(unknown)} is unknown; it takes {', '.join(takes) or 'none'}"
+        case _:
+            return f"argument {where}: {error.message[: 4 * SHOWN_MAX]}"
+
+
+def _shown(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+
+
+# ── from a signature ─────────────────────────────────────────────────────────────────────────
+
+
+def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function.func if isinstance(function, partial) else function
+
+
+@lru_cache(maxsize=1024)
+def _arguments(name: str, function: Callable[..., Any]) -> type[Struct]:
+    """The parameters of a function as the fields of a type, which gives schema and conversion."""
+    hints = get_type_hints(inspect.unwrap(_inner(function)), include_extras=True)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
+            raise InvalidTool(name, f"a model gives arguments by name, and {parameter} has none")
+        if parameter.name == "idempotency_key" or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        kind = hints.get(parameter.name, Any)
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, kind))
+        else:
+            fields.append((parameter.name, kind, parameter.default))
+    return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _schema(kind: type[Struct]) -> dict[str, Any]:
+    (_, components) = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    schema = {key: part for key, part in components.pop("Arguments").items() if key != "title"}
+    return schema | ({"$defs": components} if components else {})
+
+
+def _without_expressions(schema: Any) -> Any:
+    """A server's schema with nothing in it that is matched by regular expressions of its making.
+
+    They are left to the server: one of them could keep us busy for ever.
+    """
+    if isinstance(schema, list):
+        return [_without_expressions(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    dropped = {"pattern", "patternProperties"}
+    if "patternProperties" in schema:
+        dropped |= {"additionalProperties", "unevaluatedProperties"}  # they count what it matches
+    return {
+        key: (
+            {name: _without_expressions(part) for name, part in inner.items()}
+            if key in NAMED_PARTS and isinstance(inner, dict)
+            else _without_expressions(inner)
+        )
+        for key, inner in schema.items()
+        if key not in dropped
+    }

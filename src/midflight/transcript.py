@@ -1,0 +1,105 @@
+"""A thread as people read it: who said what, what was chosen, what was put off and came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midflight.kernel import thread as t
+from midflight.kernel.events import MessagesTaken
+from midflight.kernel.record import Recorded
+
+
+class Line(Struct, frozen=True):
+    """One line. ``kind`` says what it is; a message's ``status`` is its delivery receipt.
+
+    That is ``stored``, then ``read``, ``put off`` or ``withdrawn``, with ``settled`` as the place.
+    """
+
+    position: int
+    at: float
+    kind: str
+    text: str = ""
+    by: str = ""
+    role: str = ""
+    run: str = ""
+    message: int = 0
+    choice: str = ""
+    why: str = ""
+    todo: int = 0
+    status: str = ""
+    settled: int = 0
+
+
+ABOUT_TODOS: Final = {
+    t.TodoTaken: "todo taken",
+    t.TodoDropped: "todo dropped",
+    t.TodoRemoved: "todo removed",
+    t.TodoWanted: "todo wanted",
+}
+
+
+def lines_of(records: Iterable[Recorded]) -> list[Line]:
+    """The lines of a thread's journal, in its order."""
+    found: dict[int, Line] = {}
+    for record in records:
+        _settle(found, record)
+        line = _line(record)
+        if line is not None:
+            found[record.position] = line
+    return list(found.values())
+
+
+def _settle(found: dict[int, Line], record: Recorded) -> None:
+    """What an event says about a message before it."""
+    event, at = record.event, record.position
+    match event:
+        case t.MessageEdited() if event.message in found:
+            found[event.message] = replace(found[event.message], text=event.text)
+        case t.MessageWithdrawn() if event.message in found:
+            line = found[event.message]
+            found[event.message] = replace(line, status="withdrawn", settled=at)
+        case t.MessageTriaged() if event.message in found:
+            found[event.message] = replace(found[event.message], choice=event.choice)
+        case MessagesTaken():
+            for message in event.messages:
+                if message in found:
+                    line = found[message]
+                    found[message] = replace(line, status="read", run=event.run, settled=at)
+        case t.TodoAdded() if event.message in found:
+            found[event.message] = replace(found[event.message], status="put off", settled=at)
+        case _:
+            pass
+
+
+def _line(record: Recorded) -> Line | None:
+    event, place = record.event, (record.position, record.at)
+    match event:
+        case t.MessageSent():
+            by, role = event.who.by, str(event.who.role)
+            return Line(*place, "message", event.text, by, role, status="stored")
+        case t.AsideAsked():
+            by, role = event.who.by, str(event.who.role)
+            return Line(*place, "question aside", event.text, by, role, run=event.run)
+        case t.Said():
+            return Line(*place, f"said: {event.kind}", event.text, run=event.run)
+        case t.MessageTriaged():
+            chose = Line(*place, "choice", run=event.run, message=event.message)
+            return replace(chose, choice=event.choice, why=event.why)
+        case t.ChoiceOverruled():
+            by, role = event.who.by, str(event.who.role)
+            wanted = Line(*place, "overruled", by=by, role=role, message=event.message)
+            return replace(wanted, choice=event.choice)
+        case t.TodoAdded():
+            return Line(*place, f"todo: {event.kind}", event.text, run=event.run, why=event.note)
+        case t.TodoTaken() | t.TodoDropped() | t.TodoRemoved() | t.TodoWanted():
+            who = getattr(event, "who", None)
+            kind, by = ABOUT_TODOS[type(event)], who.by if who else ""
+            return Line(*place, kind, by=by, run=getattr(event, "run", ""), todo=event.todo)
+        case t.FrontChanged():
+            return Line(*place, "in front", run=event.run)
+        case _:
+            return None
