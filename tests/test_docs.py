@@ -102,6 +102,7 @@ def test_the_code_about_tools_for_models_runs(
 
 SHOWN = {
     "approval.py": "not sent: rejected by",
+    "assistant.py": "(demo model)",
     "background.py": "1 of 3 are done",
     "boundary_or_immediate.py": "at once",
     "journal_tour.py": "undone",
@@ -196,3 +197,16 @@ def test_what_shows_a_promise_is_there(proof: str) -> None:
         return
     text = (ROOT / name).read_text(encoding="utf-8")
     assert f"def {part}(" in text if part else "def test_" in text or "TestCase" in text
+
+
+def test_the_code_about_the_assistant_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports").mkdir()
+    page = (ROOT / "docs/assistant.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(compile(code, "docs/assistant.md", "exec"), scope)
+
+    assert scope["clerk"].converses
