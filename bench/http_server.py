@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from figures import ROOT, machine, percentile, save, show, table
+from figures import ROOT, Load, machine, percentile, save, show, table
 
 from server.reader import Reader
 
@@ -219,7 +219,7 @@ Watchers were cut off {cuts:.0f} times.
 |---|---|---|
 {table}
 
-Machine: {machine}.
+Machine: {machine}; other programs used {load:.0f} % of it meanwhile.
 """
 
 
@@ -231,6 +231,7 @@ def report(results: dict[str, Any]) -> str:
         step=1000 * STEP_S,
         cuts=results["watch_cuts"],
         machine=results["machine"],
+        load=results["load_of_others_pct"],
     )
 
 
@@ -243,7 +244,7 @@ async def measure(port: int, token: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    began = time.perf_counter()
+    began, load = time.perf_counter(), Load()
     with tempfile.TemporaryDirectory(dir=ROOT, prefix=".bench-") as folder:
         server = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("http_served.py")), folder],
@@ -257,6 +258,7 @@ def main() -> None:
         finally:
             server.send_signal(signal.SIGKILL)  # its runs are not meant to end
             server.wait()
+    results["load_of_others_pct"] = load.of_others_pct()
     results = {name: round(value, 4) for name, value in results.items()}
     results["machine"], results["seconds"] = machine(), round(time.perf_counter() - began, 1)
     save("server", results)

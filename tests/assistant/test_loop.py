@@ -166,6 +166,7 @@ async def test_it_sums_up_a_long_conversation_and_goes_on_from_there(driving: Op
         (call_all(("bad_look", {})), "what is missing"),
         (call_all(("nothing", {})), "there is no tool 'nothing'"),
         (call("bad_fail", why="the disk is gone"), "the disk is gone"),
+        (call("bad_note", text="x" * 2_000_000), "Do it in parts"),
     ],
 )
 async def test_a_call_that_cannot_be_made_is_a_failed_step_and_the_model_is_told(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import stat
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -345,3 +347,13 @@ async def test_it_can_be_mounted_into_an_app_of_ones_own() -> None:
         answer = await come_in(http, keyring.code("ann"))
         assert "Path=/agents" in answer.headers["set-cookie"]
         assert (await http.get("/v1/me")).json()["by"] == "ann"
+
+
+def test_without_its_extra_the_error_names_it() -> None:
+    code = "import sys; sys.modules['fastapi'] = None; import midflight.server"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+    )
+
+    assert done.returncode == 1
+    assert "pip install 'midflight[server]'" in done.stderr

@@ -19,6 +19,7 @@ from midflight.run import Redirected, Run
 from midflight.tools.base import Tool, tool
 from midflight.tools.specs import parse
 
+ARGUMENTS_MAX = 250_000  # characters; a journal takes no more than 1 MB at once
 UNTRUSTED = "It was planned after reading somebody who may not direct this work."
 
 
@@ -73,6 +74,9 @@ async def perform(run: Run, profile: Profile, call: ToolCall, *, untrusted: bool
     if called is None and action is None:
         there = ", ".join([*profile.tools, *profile.actions]) or "none"
         return await _refused(run, call, f"there is no tool {call.name!r}; there are: {there}")
+    if len(call.arguments) > ARGUMENTS_MAX:
+        size = f"its arguments have {len(call.arguments):,} characters, more than {ARGUMENTS_MAX:,}"
+        return await _refused(run, call, f"{size}. Do it in parts. Nothing was done.")
     try:
         arguments = parse(called or action.tool, call.arguments)  # type: ignore[union-attr]
     except InvalidRequest as error:

@@ -95,8 +95,8 @@ class Speech:
         self._said += len(text)
         said = hide(self._unsaid + (text if len(text) <= room else text[:room] + CUT))
         split = len(said) - beginning_of_one(said)
-        self._unsaid = said[split:]
-        self._say(said[:split])
+        said, self._unsaid = said[:split], said[split:]
+        self._say(said)
         if not self._keeping and not self._step.resting:
             self._keeping = True
             self._step.driver.tasks.start_soon(self._keep_soon)

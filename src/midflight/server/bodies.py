@@ -166,11 +166,44 @@ class Start(Body):
     )
 
 
-class Say(Body):
-    """A message."""
+class Say(Asked):
+    """A message, or a question aside."""
 
     text: Text
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "also look at May"}]})
+
+
+class EditMessage(Asked):
+    """A message that nobody has read yet, by its position, and its new text."""
+
+    message: Position
+    text: Text
+
+
+class WithdrawMessage(Asked):
+    """A message that nobody has read yet, by its position."""
+
+    message: Position
+
+
+class Overrule(Asked):
+    """What is to be done about a message instead of what was chosen."""
+
+    message: Position
+    choice: Literal["incorporate", "switch", "defer", "back", "undo"]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"message": 7, "choice": "switch"}]})
+
+
+class OneTodo(Asked):
+    """Which todo, by its position."""
+
+    todo: Position
+
+
+class Reorder(Asked):
+    """Todos in the order that is wanted; what is left out follows in the usual one."""
+
+    order: list[Position] = Field(max_length=10_000)
 
 
 class Kill(Body):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,7 @@ from starlette.responses import Response
 
 from midflight import errors
 from midflight.control import Control
-from midflight.kernel.machine import accepts
+from midflight.kernel.machine import State, accepts
 from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
 
@@ -94,16 +95,21 @@ async def _told(control: Control, request: Request, error: Exception) -> Respons
         log.error("Request failed", extra={"action": "request_failed"}, exc_info=error)
         return as_json(_unsure(error), 500)
     body: dict[str, Any] = {"error": name, "message": str(error), "changed": False}
-    run = request.path_params.get("run")
-    if status == 409 and run is not None:
-        body["state"] = _state(await control.state(run))
-    elif name == "refused" and "thread" not in request.path_params:
+    journal = request.path_params.get("run") or request.path_params.get("thread")
+    if status == 409 and journal is not None:
+        with suppress(errors.StoreError):  # the refusal is true also where nothing can be read
+            body["state"] = _state(await control.store.load(journal))
+    elif name == "refused":
         status, body["error"] = 422, "invalid"
     return as_json(body, status, {"retry-after": "1"} if status == 503 else None)
 
 
-def _state(state: RunState) -> dict[str, Any]:
-    """How the run really is, for who has just been refused."""
+def _state(state: State) -> dict[str, Any]:
+    """How the run or the thread really is, for who has just been refused."""
+    if not isinstance(state, RunState):
+        todos, unread = list(state.todos), list(state.unread)
+        about = {"thread": state.journal, "head": state.head, "front": state.front}
+        return {**about, "unread": unread, "todos": todos}
     return {
         "run": state.journal,
         "phase": state.phase,

@@ -143,6 +143,7 @@ VERBS: Final[dict[str, type[b.Asked]]] = {
     "hand_back": b.HandBack,
     "undo": b.Undo,
     "recover": b.Verb,
+    "ask_aside": b.Say,
 }
 """Each is the method of ``Control`` of that name, and its body is what that method takes."""
 

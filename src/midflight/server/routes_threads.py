@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from midflight.errors import JournalNotFound
 from midflight.kernel.thread import ThreadState
 from midflight.server import bodies as b
 from midflight.server import views
-from midflight.server.asking import (
-    PROBLEMS,
-    RECEIPT,
-    By,
-    Caller,
-    Controlled,
-    accepted,
-    answers,
-)
+from midflight.server.asking import PROBLEMS, Caller, Controlled, add_verb, answers
 from midflight.server.problems import as_json
 from midflight.stores.base import Query as Wanted
 
@@ -60,9 +52,29 @@ async def records(
     return as_json(views.Records(found, found[-1].position if len(found) == limit else None))
 
 
-@router.post("/threads/{thread}/messages", responses=RECEIPT)
-async def send(
-    request: Request, thread: b.ThreadId, body: b.Say, control: Controlled, by: By
-) -> Response:
-    """Write a message at any time. It is stored before this answers, with how the run stands."""
-    return accepted(request, await control.send(thread, body.text, **by))
+@router.get("/threads/{thread}/todos", responses=answers("Todos"))
+async def todos(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
+    """What is still to be done, in its order, and what doing it now or removing it would mean."""
+    return as_json(views.Todos(await control.preview_todos(thread)))
+
+
+@router.get("/threads/{thread}/transcript", responses=answers("Transcript"))
+async def transcript(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
+    """All that was said and chosen, in order; each message with what became of it."""
+    return as_json(views.Transcript(await control.transcript(thread)))
+
+
+VERBS: Final[dict[str, tuple[str, type[b.Asked]]]] = {
+    "messages": ("send", b.Say),
+    "edit_message": ("edit_message", b.EditMessage),
+    "withdraw_message": ("withdraw_message", b.WithdrawMessage),
+    "overrule": ("overrule", b.Overrule),
+    "do_now": ("do_now", b.OneTodo),
+    "reorder": ("reorder", b.Reorder),
+    "remove_todo": ("remove_todo", b.OneTodo),
+    "ask_aside": ("ask_aside", b.Say),
+}
+"""The last part of the path -> the method of ``Control``, and what it takes."""
+
+for _place, (_name, _kind) in VERBS.items():
+    add_verb(router, f"/threads/{{thread}}/{_place}", _name, _kind, b.ThreadId)

@@ -17,6 +17,8 @@ from midflight.kernel.state import Attempt, Delivery, RunState, Spent
 from midflight.kernel.status import status
 from midflight.kernel.thread import ThreadState, Todo
 from midflight.stores.base import Delta, Killing, Row
+from midflight.talks import TodoOffer
+from midflight.transcript import Line
 
 
 class Page(Struct, frozen=True):
@@ -135,6 +137,18 @@ class ThreadView(Struct, frozen=True):
     runs: list[Row]
 
 
+class Todos(Struct, frozen=True):
+    """What is still to be done in a thread, in its order."""
+
+    todos: list[TodoOffer]
+
+
+class Transcript(Struct, frozen=True):
+    """All that was said and chosen in a thread."""
+
+    lines: list[Line]
+
+
 class DeliveryView(Struct, frozen=True):
     """What became of a verb: accepted, then applied or superseded ``at`` a position."""
 
@@ -189,6 +203,8 @@ SHOWN: Final = (
     RunView,
     ResultView,
     ThreadView,
+    Todos,
+    Transcript,
     DeliveryView,
     Killing,
     Released,

@@ -8,7 +8,7 @@ steps of this process say, between the records and in their order.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -233,13 +233,13 @@ class Hub:
     """All watchers of one store in this process."""
 
     def __init__(self) -> None:
-        self._watchers: defaultdict[str, set[Subscription]] = defaultdict(set)
+        self._watchers: dict[str, set[Subscription]] = {}
+        self._listeners: dict[str, set[LiveSubscription]] = {}  # those of them who hear steps
         self.voices = Voices(self._spoke)
 
     def _spoke(self, voice: Voice) -> None:
-        for watcher in tuple(self._watchers.get(voice.journal, ())):
-            if isinstance(watcher, LiveSubscription):
-                watcher.hear(voice)
+        for listener in self._listeners.get(voice.journal, ()):
+            listener.hear(voice)
 
     @property
     def watched(self) -> list[str]:
@@ -263,25 +263,34 @@ class Hub:
     @contextmanager
     def subscribe(self, read: Read, cursors: Mapping[str, int]) -> Iterator[Subscription]:
         """Register a watcher for as long as the block runs."""
-        with self._registered(Subscription(read, cursors)) as watcher:
+        watcher = Subscription(read, cursors)
+        with _registered(watcher, self._watchers):
             yield watcher
 
     @contextmanager
     def subscribe_live(self, read: Read, cursors: Mapping[str, int]) -> Iterator[LiveSubscription]:
         """Register one that also hears what steps say."""
         watcher = LiveSubscription(read, cursors, self.voices)
-        with self._registered(watcher):
+        with _registered(watcher, self._watchers, self._listeners):
             yield watcher
 
-    @contextmanager
-    def _registered(self, watcher: Subscription) -> Iterator[Subscription]:
-        for journal in watcher.journals:
-            self._watchers[journal].add(watcher)
-        watcher.joined = lambda journal: self._watchers[journal].add(watcher)
-        try:
-            yield watcher
-        finally:
+
+@contextmanager
+def _registered(watcher: Subscription, *lists: dict[str, set[Any]]) -> Iterator[None]:
+    """Have a watcher in these lists, under each of its journals, for as long as the block runs."""
+
+    def join(journal: str) -> None:
+        for where in lists:
+            where.setdefault(journal, set()).add(watcher)
+
+    watcher.joined = join
+    for journal in watcher.journals:
+        join(journal)
+    try:
+        yield
+    finally:
+        for where in lists:
             for journal in watcher.journals:
-                self._watchers[journal].discard(watcher)
-                if not self._watchers[journal]:
-                    del self._watchers[journal]
+                where[journal].discard(watcher)
+                if not where[journal]:
+                    del where[journal]

@@ -18,6 +18,7 @@ def open_store(address: str) -> AbstractAsyncContextManager[Store]:
 
     What a store needs is imported only when it is asked for.
     """
+    address = "memory:" if address == ":memory:" else address  # as SQLite calls it
     scheme = urlsplit(address).scheme if ":" in address else ""
     match scheme:
         case "memory":
