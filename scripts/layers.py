@@ -461,14 +461,14 @@ MUTANTS = (
         STORES + "postgres_server.py",
         '    "lock_timeout": "3s",',
         "",
-        (CHECKS + "whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_for_ever",),
+        (CHECKS + "a_lock_that_is_never_released_does_not_hold_up_other_runs",),
     ),
     Mutant(
         "Postgres: a process that froze loses its locks",
         STORES + "postgres_server.py",
         '    "idle_in_transaction_session_timeout": "5s",',
         "",
-        (CHECKS + "whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_for_ever",),
+        (CHECKS + "a_process_that_froze_with_locks_loses_them",),
     ),
     Mutant(
         "Postgres: what the server refuses fails alone in its batch",
@@ -572,9 +572,9 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: nobody waits at the turnstile without end",
-        STORES + "sqlite.py",
-        "            self._writer.give_up_on_old_jobs()",
-        "            pass",
+        STORES + "sqlite_writer.py",
+        "        self._give_up_on_old_jobs()",
+        "        pass",
         (TROUBLE + "a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothing",),
     ),
     Mutant(
@@ -714,6 +714,20 @@ MUTANTS = (
         (LOCKS + "a_thread_in_which_a_run_is_being_started_is_not_purged",),
     ),
     Mutant(
+        "Postgres: a purge looks once more, under lock, whether a run began in a thread",
+        STORES + "sql/postgres_001.sql",
+        "        WHERE NOT EXISTS (SELECT FROM journals AS r WHERE r.thread = t AND",
+        "        WHERE NOT EXISTS (SELECT FROM journals AS r WHERE false AND",
+        (LOCKS + "a_thread_in_which_a_run_began_while_the_purge_was_looking_is_not_purged",),
+    ),
+    Mutant(
+        "SQLite: a job is taken or given up, and never both",
+        STORES + "sqlite_writer.py",
+        "        with self._taking:\n            batch",
+        "        with suppress():\n            batch",
+        (DESK + "a_job_is_taken_or_given_up_and_never_both",),
+    ),
+    Mutant(
         "Postgres: a statement whose client died is ended",
         STORES + "sql/postgres.sql",
         "        THEN set_config('client_connection_check_interval', '500ms', false)",
@@ -733,8 +747,8 @@ MUTANTS = (
     Mutant(
         "executor: a stop before the first line prevents it",
         EXECUTOR + "steps.py",
-        "        if not driver.may_start(self.course):\n            await self._settle",
-        "        if False:\n            await self._settle",
+        "        if not driver.may_start(self.course):  # no await",
+        "        if False:  # no await",
         (START + "a_cancel_between_the_record_of_a_start_and_its_first_line_prevents_it",),
     ),
     Mutant(

@@ -146,7 +146,7 @@ SERVER_MUTANTS = (
     Mutant(
         "live text: what a record of text cuts off is told once more",
         STORES + "hub.py",
-        "                    self._backlog.appendleft(voice)\n",
+        "                    self._backlog.insert(0, voice)\n",
         "                    pass\n",
         HUB,
     ),
@@ -161,7 +161,7 @@ SERVER_MUTANTS = (
         "live text: no delta overtakes the records before it",
         STORES + "hub.py",
         "            self._turns.add(voice)\n            self._backlog.append(voice)\n",
-        "            self._turns.add(voice)\n            self._backlog.appendleft(voice)\n",
+        "            self._turns.add(voice)\n            self._backlog.insert(0, voice)\n",
         HUB,
     ),
     Mutant(

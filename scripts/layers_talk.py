@@ -17,7 +17,7 @@ TALK_MUTANTS = (
         EXECUTOR + "front.py",
         "        after_end(moves, talk, finder(view), new=new, ended=run, stopped=stopped)\n",
         "",
-        (SWITCHING + "what_is_deferred_is_done_after_the_work_oldest_first",),
+        (HARD + "what_comes_next_is_begun_in_the_very_transaction_of_the_end",),
     ),
     Mutant(
         "talk: a viewer's message begins nothing",
@@ -57,20 +57,20 @@ TALK_MUTANTS = (
     Mutant(
         "talk: nobody is asked while a person holds the run",
         EXECUTOR + "triage.py",
-        "        return moves and ours and in_front\n",
-        "        return ours and in_front\n",
+        "        return moves and ours\n",
+        "        return ours\n",
         (CHAT + "a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume",),
     ),
     Mutant(
         "talk: only the run in front looks at messages",
         EXECUTOR + "triage.py",
-        "        return moves and ours and in_front\n",
-        "        return moves and ours\n",
+        "        return talk is not None and in_front and bool(front.open_messages(talk))\n",
+        "        return talk is not None and bool(front.open_messages(talk))\n",
         (SWITCHING + "a_run_that_is_started_beside_leaves_messages_to_the_front",),
     ),
     Mutant(
         "talk: a replay knows nothing of a triage",
-        EXECUTOR + "replay.py",
+        EXECUTOR + "heard.py",
         "            case e.AttemptStarted(tool=machine.TRIAGE):\n",
         "            case e.AttemptStarted(tool='none of them'):\n",
         (CHAT + "a_triage_is_on_record_as_a_model_call_and_replay_knows_nothing_of_it",),
@@ -101,7 +101,7 @@ TALK_MUTANTS = (
         KERNEL + "front.py",
         "    return run is None or not run.alive or Cause.PARKED in run.holds\n",
         "    return run is None or not run.alive\n",
-        (HARD + "a_crash_between_a_kill_and_the_way_back_is_found_by_the_sweep",),
+        (FRONT,),
     ),
     Mutant(
         "talk: a run that is gone is not brought back",

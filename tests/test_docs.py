@@ -119,7 +119,7 @@ async def test_the_code_about_the_server_mounts_it(tmp_path: Path) -> None:
 
 SHOWN = {
     "approval.py": "not sent: rejected by",
-    "assistant.py": "(demo model)",
+    "assisted.py": "(demo model)",
     "background.py": "1 of 3 are done",
     "boundary_or_immediate.py": "at once",
     "journal_tour.py": "undone",

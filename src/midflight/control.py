@@ -383,7 +383,10 @@ class Control(Talks):
         return None
 
     async def raise_limits(self, run: str, limits: Limits, **by: Any) -> Accepted:
-        """Set new caps; a run that is held at a cap goes on."""
+        """Set new caps; a run that is held at a cap goes on.
+
+        Caps that are not named stay as they are. Naming none takes all of them away.
+        """
         return await self._ask(
             run,
             "raise limits",

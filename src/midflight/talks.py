@@ -94,6 +94,8 @@ class Talks:
 
         accepted = await self._tell(thread, "send", message, then)
         talk = seen.get(thread) or await self._thread(thread)
+        if not seen:  # it was sent before
+            accepted = replace(accepted, **_brought_about(talk, accepted.position))
         hosted, reads = talk.host is not None, accepted.target or run or await self._front(talk)
         if hosted and talk.front and not accepted.did:
             await self._engine.ensure(talk.front)  # it may have been evicted while it waits
@@ -320,6 +322,14 @@ class Talks:
 def _add(moves: front.Moves, draft: Draft) -> None:
     for journal, events in draft.events.items():
         moves.add(journal, *events)
+
+
+def _brought_about(talk: t.ThreadState, message: int) -> dict[str, Any]:
+    """What a message had brought about at once when it was sent."""
+    read = talk.read.get(message)
+    if read is None or not read.run or read.choice not in {"", "pause"}:
+        return {}
+    return {"did": "paused" if read.choice else "started", "target": read.run}
 
 
 def _started(

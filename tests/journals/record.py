@@ -304,6 +304,18 @@ async def steered(store: Store) -> None:
     await driver.leaves()
 
 
+async def capped(store: Store) -> None:
+    """One cap is raised and the others stay; a thread that cannot be stopped; no caps any more."""
+    driver = await running(store, "r-capped", limits=Limits(steps=5, usd=1.0))
+    engraving = await driver.begins("engrave", noun="engraving", in_thread=True)
+    await ask(store, e.LimitsRaised(who=ANN, limits=Limits(steps=9)), "r-capped")
+    await driver.settles(engraving)
+    await ask(store, e.LimitsRaised(who=ANN, limits=Limits()), "r-capped")
+    await driver.reads_again()
+    await driver.finishes()
+    await driver.leaves()
+
+
 async def thread(store: Store) -> None:
     """A conversation: messages read, edited, taken back; a run parked, and taken up again."""
     await open_thread(store, "t-talk", title="Travel")
@@ -415,6 +427,7 @@ STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "asked": asked,
     "declined": declined,
     "steered": steered,
+    "capped": capped,
     "thread": thread,
     "conversation": conversation,
 }

@@ -103,6 +103,7 @@ class Run(Journal[RunState]):
         undoable: bool = False,
         irreversible: bool = False,
         release_always: bool = False,
+        in_thread: bool = False,
         reserved: Usage | None = None,
     ) -> int:
         started = e.AttemptStarted(
@@ -115,6 +116,7 @@ class Run(Journal[RunState]):
             undoable=undoable,
             irreversible=irreversible,
             release_always=release_always,
+            in_thread=in_thread,
             reserved=reserved or Usage(),
         )
         return self.append(started)

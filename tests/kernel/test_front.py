@@ -241,6 +241,19 @@ def test_after_a_kill_the_sweep_finds_the_front_free() -> None:
     assert chat.runs["r-1"].state.holds == set()
 
 
+def test_the_front_is_free_when_its_run_has_ended_is_parked_or_was_purged() -> None:
+    chat = Conversation()
+    run = chat.moving("r-1")
+    assert not front.is_free(chat.talk, chat.find)
+    run.append(e.PauseRequested(who=ANN))
+    assert not front.is_free(chat.talk, chat.find)  # it is still what the thread is about
+
+    assert front.is_free(chat.talk, chat.find, ended="r-1")
+    assert front.is_free(chat.talk, lambda _run: None)
+    run.append(e.HoldPlaced(cause=Cause.PARKED))
+    assert front.is_free(chat.talk, chat.find)
+
+
 def test_to_look_twice_changes_nothing() -> None:
     chat = Conversation()
     chat.chooses(chat.sends("errand"), "defer")

@@ -177,6 +177,29 @@ def test_raising_the_cap_lifts_its_hold_and_the_run_goes_on() -> None:
     assert run.status(asked) == "applied"
 
 
+def test_raising_one_cap_leaves_the_others_as_they_are() -> None:
+    run = running(limits=Limits(steps=5, usd=1.0))
+
+    run.raise_limits(Limits(usd=2.0))
+
+    assert run.state.limits == Limits(steps=5, usd=2.0)
+
+
+def test_raising_with_no_cap_named_takes_all_of_them_away() -> None:
+    run = running(limits=Limits(steps=5, usd=1.0))
+
+    run.raise_limits(Limits())
+
+    assert run.state.limits == Limits()
+
+
+def test_a_repeated_raise_is_recognised_whatever_was_kept() -> None:
+    run = running(limits=Limits(steps=5, usd=1.0))
+    request = e.LimitsRaised(who=ANN, key="k-1", limits=Limits(usd=2.0))
+
+    assert run.ask(request) == run.ask(request)
+
+
 @pytest.mark.parametrize("cap", [-1.0, float("nan")])
 def test_a_cap_that_cannot_be_meant_is_refused(cap: float) -> None:
     with pytest.raises(InvalidRequest, match=r"limit usd=.*Nothing was changed"):

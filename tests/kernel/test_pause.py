@@ -220,6 +220,15 @@ def test_what_cannot_be_stopped_once_begun_says_so() -> None:
             run.ask(e.EffectStopRequested(who=ANN, attempt=attempt))
 
 
+def test_a_thread_that_nobody_can_stop_is_not_said_to_be_stopped() -> None:
+    run = running()
+    engraving = run.start("engrave", in_thread=True)
+    run.pause()
+
+    with pytest.raises(InvalidRequest, match="runs in a thread, which nobody can stop"):
+        run.ask(e.EffectStopRequested(who=ANN, attempt=engraving))
+
+
 def test_a_press_that_comes_after_the_effect_has_finished_is_refused() -> None:
     run = pausing()
     invoice = next(iter(run.state.open))

@@ -106,6 +106,7 @@ async def evict(control: Control, count: int) -> dict[str, object]:
     await start(control, count)
     live = memory()
     await pause_all(control)
+    await anyio.sleep(3)  # the list of them all that was just looked at is none of theirs either
     after = memory()
     results = await resume_some(control, await some_paused(control))
     return {"before": before, "live": live, "after": after, "results": results}

@@ -91,7 +91,11 @@ async def test_the_same_key_begins_one_run(driving: Open) -> None:
         first = await control.send(run, "two", key="k", who=ANN)
         again = await control.send(run, "two", key="k", who=ANN)
 
-        assert again.position == first.position
+        assert (again.position, again.did, again.target) == (
+            first.position,
+            "started",
+            first.target,
+        )
         assert len(await runs_of(control, first.run)) == 2
 
 

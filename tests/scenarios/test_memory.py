@@ -37,16 +37,22 @@ def told(folder: Path, *words: str, **environment: str) -> dict[str, Any]:
 def test_ten_thousand_live_runs_are_paused_and_let_go_and_any_of_them_goes_on(
     tmp_path: Path,
 ) -> None:
-    evicted = told(tmp_path, "evict", str(RUNS), PYTHONMALLOC="malloc")
+    evicted = told(tmp_path, "evict", str(RUNS))
 
-    assert evicted["live"] - evicted["before"] > 100 * MB, "they were not in memory at all"
-    assert evicted["after"] - evicted["before"] <= 60 * MB
+    assert 100 * MB < evicted["live"] - evicted["before"] < 380 * MB, "live: not at all, or too big"
+    assert evicted["after"] - evicted["before"] <= 95 * MB, "as Python's own allocator gives back"
     assert len(evicted["results"]) >= 4
     assert all(0 < result <= RUNS for result in evicted["results"])
 
-    opened = told(tmp_path, "open")
+    opened = told(tmp_path, "open")  # the same store, in a process that has never driven them
 
     assert opened["paused"] >= RUNS - 10
     assert opened["after"] - opened["before"] <= 20 * MB
     assert len(opened["results"]) >= 4
     assert all(0 < result <= RUNS for result in opened["results"])
+
+
+def test_what_keeps_memory_after_that_is_the_allocator_and_no_run(tmp_path: Path) -> None:
+    evicted = told(tmp_path, "evict", str(RUNS), PYTHONMALLOC="malloc")
+
+    assert evicted["after"] - evicted["before"] <= 40 * MB

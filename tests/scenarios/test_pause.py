@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import anyio
 import pytest
 
-from midflight.errors import IllegalSignal
+from midflight.errors import IllegalSignal, InvalidRequest
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
+from midflight.tools.base import tool
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -182,6 +185,36 @@ async def test_the_effect_a_pause_waits_for_can_be_stopped_and_is_asked_about_on
         await control.answer(run, next(iter(state.questions)), "again")
         assert await control.result(run) == "made invoice"
         assert stage.keys == [stage.keys[0]] * 2
+
+
+async def test_a_thread_that_a_pause_waits_for_cannot_be_stopped_and_nobody_says_it_was(
+    driving: Open,
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    @tool(name="pause-thread.engrave", noun="engraving")
+    def engrave() -> str:
+        begun.set()
+        go.wait(10)
+        return "engraved"
+
+    @agent("pause-thread")
+    async def clerk(run: Run) -> object:
+        return await run.step("Engrave", engrave)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await anyio.to_thread.run_sync(begun.wait, 10)
+        accepted = await control.pause(run)
+        (attempt,) = (await control.state(run)).open
+        assert not (await control.preview(run))["stop effect"].enabled
+        with pytest.raises(InvalidRequest, match="runs in a thread, which nobody can stop"):
+            await control.stop_effect(run, attempt)
+
+        go.set()
+        await control.applied(accepted)
+        await control.resume(run)
+        assert await control.result(run) == "engraved"
 
 
 async def test_a_run_whose_process_ends_in_good_order_goes_on_in_the_next_one(

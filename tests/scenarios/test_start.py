@@ -16,8 +16,9 @@ from midflight.engines.local import LocalEngine
 from midflight.kernel.events import AttemptStarted
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Append, Committed, Query
+from midflight.stores.base import RUN_PREFIX, Append, Committed, Query, Submit
 from midflight.stores.memory import MemoryStore
+from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +80,7 @@ async def test_a_cancel_between_the_record_of_a_start_and_its_first_line_prevent
 
 
 async def test_a_pause_just_before_a_start_is_written_lets_it_begin_after_the_resume(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage, store = Stage("start-before"), LastMoment()
     make = stage.writer()
@@ -103,6 +104,44 @@ async def test_a_pause_just_before_a_start_is_written_lets_it_begin_after_the_re
 
         assert (await control.ended(run)).phase is Phase.DONE
     assert stage.begun == ["a"]
+    assert failed_drivers(caplog) == []  # it has not even asked for what the table refuses
+
+
+class BeforeSpawn(LastMoment):
+    """The same before a child is begun."""
+
+    @override
+    async def submit(self, request: Submit) -> Committed:
+        if request.new and request.journals[-1].startswith(RUN_PREFIX):
+            await self._press("before")
+        return await super().submit(request)
+
+
+async def test_a_pause_just_before_a_spawn_lets_it_begin_after_the_resume(tmp_path: Path) -> None:
+    store = BeforeSpawn()
+
+    @agent("spawned-late")
+    async def leaf(run: Run) -> str:
+        return "grown"
+
+    @agent("spawns")
+    async def clerk(run: Run) -> object:
+        return await (await run.spawn(leaf, "grow")).result()
+
+    async with LocalEngine.open(store, [clerk, leaf], workdir=tmp_path, sweep_s=0.05) as engine:
+        control = Control(store, engine)
+
+        async def pause() -> None:
+            (row,) = await store.rows(Query())
+            await control.pause(row.journal)
+
+        store.before = pause
+        run = await control.start(clerk, "work")
+        with anyio.fail_after(10):
+            state = await control.until(run, lambda state: state.phase is Phase.PAUSED)
+            assert state.children == {}
+            await control.resume(run)
+            assert await control.result(run) == "grown"
 
 
 async def test_a_driver_that_is_not_sure_of_its_lease_starts_nothing_until_it_is(

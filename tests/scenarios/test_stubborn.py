@@ -14,6 +14,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.errors import StepFailed
+from midflight.executor.alarms import Alarms
 from midflight.executor.calls import Aborted, Call
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
@@ -380,7 +381,9 @@ async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None
 
 async def test_a_thread_that_has_not_begun_never_does() -> None:
     done: list[str] = []
-    call = Call(Tool(name="t", function=lambda: done.append("done"), runs="thread"), (), {})
+    call = Call(
+        Tool(name="t", function=lambda: done.append("done"), runs="thread"), (), {}, Alarms()
+    )
     ending: list[object] = []
 
     async def run() -> None:
@@ -389,7 +392,7 @@ async def test_a_thread_that_has_not_begun_never_does() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await anyio.lowlevel.checkpoint()
-        await call.abort("cancelled")
+        call.abort("cancelled")
     await anyio.sleep(0.05)
 
     assert (ending, done) == ([Aborted("cancelled", began=False)], [])

@@ -1,6 +1,7 @@
 """A thousand cancels at the worst moments, and a witness outside who has seen what really happened.
 
-Children of runs come under the same promises: a kind of work for them belongs into ``KINDS``.
+Four in ten of the runs have children, some of those have children too, and all of them come under
+the same promises: the person has cancelled the tree and is told of the end of the tree.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ import pytest
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.kernel import events as e
-from midflight.kernel.record import Recorded
 from midflight.tools.orphans import MARK
 from scenarios import torture_cancel, torture_world
 from scenarios.conftest import failed_drivers
 from scenarios.ledger import SOCKET, Ledger, Told, witness
 from scenarios.torture_audit import Case
 from scenarios.torture_cancel import Matchmaker, Plan, carry_out
-from scenarios.torture_world import clerk
+from scenarios.torture_world import Task, clerk
 
 CANCELS = 1000
 FROM_OUTSIDE = 300  # by a second process on the same file
 IN_A_CROWD = 300  # of all, some at once; the others have little company and are aimed at
 CROWD, COMPANY = 40, 2
+PARENTS = 0.4
 CLOSE_S = 0.001
 CLOSE_MIN = 100
 COMMON = ["create", "order", "book", "lock", "pay", "send", "careful", "upsert", "engrave", "look"]
+Story = defaultdict[str, list[Told]]
 BUCKETS_MS = [-50.0, -10.0, -5.0, -2.0, -1.0, -0.5, -0.1, 0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0]
 
 
-def drawn(seed: int, *, aimed: bool) -> tuple[list[str], Plan]:
+def drawn(seed: int, *, aimed: bool) -> tuple[Task, Plan]:
     """What a run does, and when it is cancelled; its name comes later."""
     chance = random.Random(seed)
     kinds = chance.choices(COMMON, k=chance.randint(3, 6))
@@ -49,23 +50,70 @@ def drawn(seed: int, *, aimed: bool) -> tuple[list[str], Plan]:
         kinds[chance.randrange(2)] = "convert"
     if seed % 40 == 1:
         kinds[0] = "glue"
-    entries = ["+".join(kinds[:2]), *kinds[2:]] if chance.random() < 0.3 else kinds
-    effects = sum(kind != "look" for kind in kinds)
+    does = chained(chance, kinds)
     moments = ["starting"] * 6 if aimed else ["entered"]
+    if chance.random() < PARENTS:
+        add_child(chance, does, depth=1)
+        moments += ["spawning", "spawned", "grown"]
+    tasks = [Task(does), *below(does)]
+    effects = sum(part != "look" for task in tasks for part in flat(task) if isinstance(part, str))
+    grown = sum(not task.lingers for task in tasks)
+    most = {"settled": len(does), "entered": 1, "spawning": len(tasks) - 1, "grown": grown}
+    most["spawned"] = most["spawning"]
     moment = chance.choice(["started", "started", "settled", *moments])
-    most = {"settled": len(entries), "entered": 1}.get(moment, effects)
-    n = chance.randint(1, max(1, most))
+    n = chance.randint(1, max(1, most.get(moment, effects)))
     if "send" in kinds and chance.random() < 0.5 and not aimed:
         moment, n = "window", 1
-    return entries, Plan(
+    return Task(does), Plan(
         run="",
-        moment=moment if effects else "entered",
+        moment=moment if most.get(moment, effects) else "entered",
         n=n,
         wait=0.0 if aimed else chance.choice([0.0, chance.random() / 100]),
-        turns=chance.randrange(10) if aimed and moment == "settled" else 0,
+        turns=chance.randrange(10) if aimed and moment in {"settled", "grown"} else 0,
         now=chance.random() < 0.1,
         again=chance.random() < 0.1,
     )
+
+
+def flat(task: Task) -> list[str | Task]:
+    return [part for parts in task.does for part in parts]
+
+
+def below(does: Sequence[Sequence[str | Task]]) -> Iterator[Task]:
+    """The tasks of all who work under one who does this."""
+    for parts in does:
+        for part in parts:
+            if isinstance(part, Task):
+                yield part
+                yield from below(part.does)
+
+
+def chained(chance: random.Random, kinds: Sequence[str]) -> list[list[str | Task]]:
+    """One after the other, or the first two side by side."""
+    does: list[list[str | Task]] = [[kind] for kind in kinds]
+    together = chance.random() < 0.3 and len(kinds) > 1
+    return [does[0] + does[1], *does[2:]] if together else does
+
+
+def add_child(chance: random.Random, does: list[list[str | Task]], depth: int) -> None:
+    """Give a task to a child: before the rest, in between, or while something else is done.
+
+    Some of them end, and of these some are waited for; some leave a child of their own at work.
+    """
+    kinds = chance.choices(COMMON, k=chance.randint(1, 3))
+    if chance.random() < 0.1:
+        kinds[-1] = "convert"
+    its = chained(chance, kinds)
+    if depth < 3 and chance.random() < 0.4:
+        add_child(chance, its, depth + 1)
+    ends = chance.random() < 0.5
+    child = Task(its, lingers=not ends, awaited=ends and chance.random() < 0.5)
+    if chance.random() < 0.5:
+        does.insert(chance.randint(0, len(does)), [child])
+    else:
+        does[chance.randrange(len(does))].append(child)
+    if depth == 1 and chance.random() < 0.3:
+        add_child(chance, does, depth + 1)
 
 
 class Outside:
@@ -119,9 +167,9 @@ async def torture(control: Control, ledger: Ledger, outside: Outside) -> list[st
     runs: list[str] = []
 
     async def one(seed: int, places: anyio.CapacityLimiter) -> None:
-        entries, plan = drawn(seed, aimed=seed >= IN_A_CROWD)
+        task, plan = drawn(seed, aimed=seed >= IN_A_CROWD)
         async with places:
-            run = await control.start(clerk, "work", input=entries)
+            run = await control.start(clerk, "work", input=msgspec.to_builtins(task))
             runs.append(run)
             who = outside.carry_out if seed % (CANCELS // FROM_OUTSIDE) == 0 else carry_out
             await who(control, ledger, msgspec.structs.replace(plan, run=run))
@@ -135,13 +183,24 @@ async def torture(control: Control, ledger: Ledger, outside: Outside) -> list[st
     return runs
 
 
-def distances(journals: Sequence[Sequence[Recorded]]) -> list[float]:
+async def tree(control: Control, run: str, story: Story, above: Case | None = None) -> list[Case]:
+    """A run and all below it, as they tell of themselves and as the witness does."""
+    receipt = await control.receipt(run)
+    case = Case(await control.store.read(run), receipt, story[run], above)
+    found = [case]
+    for child in case.spawned.values():
+        first, *others = await tree(control, child, story, case.top)
+        case.below[child] = first
+        found += [first, *others]
+    return found
+
+
+def distances(trees: Sequence[Sequence[Case]]) -> list[float]:
     """For each cancel, how long after the nearest start of an attempt it came, in seconds."""
     found = []
-    for journal in journals:
-        starts = [r.at for r in journal if isinstance(r.event, e.AttemptStarted)]
-        asked = next(r.at for r in journal if isinstance(r.event, e.CancelRequested))
-        if starts:
+    for cases in trees:
+        asked = cases[0].cancels[0].at
+        if starts := [at for case in cases for at in case.starts]:
             found.append(min((asked - at for at in starts), key=abs))
     return found
 
@@ -151,6 +210,19 @@ def histogram(found: Sequence[float]) -> str:
     edges = ["-∞", *(f"{edge:g}" for edge in BUCKETS_MS), "∞"]
     lines = [f"{edges[n]:>5} … {edges[n + 1]:<5} ms {counts[n]:5}" for n in range(len(edges) - 1)]
     return "\n".join(["A cancel came so long after the nearest start:", *lines])
+
+
+def summary(cases: Sequence[Case]) -> str:
+    words = Counter(line.word for case in cases for line in case.receipt.lines)
+    below = [case for case in cases if case.top is not case]
+    ends = Counter(str(case.receipt.phase) for case in below)
+    unborn = sum(not case.told for case in below)
+    reads = sum(len(case.reads_after_the_answer("outside")) for case in cases)
+    seen = sum(len(case.told) for case in cases)
+    return (
+        f"{seen} things seen, {reads} reads begun after an answer to the other process\n"
+        f"{len(below)} runs below: {dict(ends)}, {unborn} of them did nothing\n{dict(words)}"
+    )
 
 
 def processes_left() -> list[int]:
@@ -173,37 +245,31 @@ async def test_a_thousand_cancels_keep_every_promise(
     tmp_path: Path, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
     began = time.monotonic()
-    outside = Outside(str(tmp_path / "journals.db"))
+    outside, story = Outside(str(tmp_path / "journals.db")), Story(list)
     try:
         async with driving(tmp_path) as control:
             runs = await torture(control, ledger, outside)
             assert outside.end() == 0
             took = time.monotonic() - began
-            journals = [await control.store.read(run) for run in runs]
-            receipts = [await control.receipt(run) for run in runs]
+            for told in ledger.read():
+                story[told.about.split(":")[0]].append(told)
+            trees = [await tree(control, run, story) for run in runs]
     finally:
         outside.process.kill()
         outside.process.wait(10)
-    story: defaultdict[str, list[Told]] = defaultdict(list)
-    for told in ledger.read():
-        story[told.about.split(":")[0]].append(told)
-    cases = [Case(j, r, story[r.run]) for j, r in zip(journals, receipts, strict=True)]
 
-    found = distances(journals)
+    cases = [case for one in trees for case in one]
+    found = distances(trees)
     close = sum(abs(one) <= CLOSE_S for one in found)
-    words = Counter(line.word for receipt in receipts for line in receipt.lines)
-    reads = sum(len(case.reads_after_the_answer("outside")) for case in cases)
     sys.stdout.write(
-        f"\n{len(cases)} cancels, {took:.1f} s, {close} within 1 ms of a start, "
-        f"{sum(len(case.told) for case in cases)} things seen, "
-        f"{reads} reads begun after an answer to the other process\n"
-        f"{dict(words)}\n{histogram(found)}\n"
+        f"\n{len(trees)} cancels, {took:.1f} s\n{summary(cases)}\n{histogram(found)}\n"
     )
-    assert len(cases) == CANCELS
+    assert len(trees) == CANCELS
     assert close >= CLOSE_MIN
     assert [late for case in cases for late in case.begun_after_the_answer()] == []
     assert [late for case in cases for late in case.reads_after_the_answer("library")] == []
     assert [late for case in cases for late in case.acted_after_the_end()] == []
     assert [(case.receipt.run, lie) for case in cases for lie in case.untrue()] == []
+    assert [(case.receipt.run, why) for case in cases for why in case.left_out()] == []
     assert processes_left() == []
     assert failed_drivers(caplog) == []

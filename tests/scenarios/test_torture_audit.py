@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from midflight.kernel import events as e
@@ -14,6 +15,7 @@ from scenarios.ledger import Told
 from scenarios.torture_audit import Case
 
 WHO = Who(by="ann")
+CANCELLED = Phase.CANCELLED
 
 
 def started(kind: str) -> e.AttemptStarted:
@@ -106,3 +108,82 @@ def test_a_true_word_passes(kind: str, word: str, why: str, told: tuple[str, ...
 
 def test_an_effect_without_a_line_is_noticed() -> None:
     assert case("create", None, "begin", "acked", "ended").untrue() == ["no line for create"]
+
+
+# ── children ─────────────────────────────────────────────────────────────────────────────────
+
+
+CHILD = 1  # where it was spawned, in its parent's journal
+
+
+def family(
+    word: str, *lines: Line, told: Sequence[str] = (), now: bool = False, phase: Phase = CANCELLED
+) -> tuple[Case, Case]:
+    """A run that spawned a child, was cancelled and says this of it; and the child's one effect."""
+    cancel = e.CancelRequested(who=WHO, now=now)
+    spawn = e.ChildSpawned(epoch=1, child="r-2", agent="clerk", brief="work")
+    journal = [Recorded("r-1", n, 5.0, event) for n, event in enumerate((spawn, cancel), 1)]
+    mine = (Line(CHILD, "background run: work", word),) if word else ()
+    story = [Told(2, "acked", "r-1"), Told(8, "ended", "r-1")]
+    top = Case(journal, Receipt("r-1", Phase.CANCELLED, mine, ()), story)
+
+    below: list[Event] = [started("create")]
+    below += [e.CancelRequested(who=WHO, now=now)] if phase is CANCELLED else []
+    its = [Recorded("r-2", n, 5.0, event) for n, event in enumerate(below, 1)]
+    seen = [Told(n, what, "r-1:create 0") for n, what in enumerate(told, 1)]
+    child = Case(its, Receipt("r-2", phase, tuple(lines), ()), seen, top)
+    top.below["r-2"] = child
+    return top, child
+
+
+UNDONE = Line(1, "thing", "undone")
+KEPT = Line(1, "thing", "kept")
+
+
+def test_a_child_that_leaves_nothing_is_undone_and_one_that_does_is_not() -> None:
+    assert family("undone", UNDONE)[0].untrue() == []
+    assert family("could not be undone", KEPT)[0].untrue() == []
+    assert len(family("undone", KEPT)[0].untrue()) == 1
+    assert len(family("could not be undone", UNDONE)[0].untrue()) == 1
+
+
+def test_a_child_may_be_kept_only_in_a_hurry() -> None:
+    assert family("kept", KEPT, now=True)[0].untrue() == []
+    assert len(family("kept", KEPT)[0].untrue()) == 1
+
+
+def test_a_child_without_a_line_is_noticed() -> None:
+    assert family("", UNDONE)[0].untrue() == ["no line for r-2"]
+
+
+def test_what_a_child_begins_after_the_answer_to_its_parent_is_noticed() -> None:
+    _, child = family("undone", UNDONE, told=("look", "look", "begin"))
+
+    assert child.begun_after_the_answer() == ["r-1:create 0 (attempt 1)"]
+
+
+def test_what_a_child_does_after_the_end_of_its_parent_is_noticed() -> None:
+    _, child = family("undone", UNDONE, told=("begin", *["look"] * 7, "acted"))
+
+    assert child.acted_after_the_end() == ["acted r-1:create 0"]
+
+
+def test_effects_of_a_child_that_had_ended_are_undone_unless_in_a_hurry() -> None:
+    told = ("begin", "acted")
+    _, child = family("undone", KEPT, told=told, phase=Phase.DONE)
+    _, left = family("kept", KEPT, told=told, phase=Phase.DONE, now=True)
+
+    assert len(child.untrue()) == 1
+    assert left.untrue() == []
+
+
+def test_a_child_that_lived_and_was_not_cancelled_with_its_parent_is_noticed() -> None:
+    _, child = family("undone", UNDONE)
+    _, ended = family("undone", UNDONE, phase=Phase.DONE)
+    _, never = family("undone", UNDONE, phase=Phase.RUNNING)
+    _, later = family("undone", UNDONE)
+    later.cancels[0] = msgspec.structs.replace(later.cancels[0], at=5.5)
+
+    assert child.left_out() == ended.left_out() == []
+    assert never.left_out() == ["it is running and was never cancelled"]
+    assert later.left_out() == ["it was cancelled 0.5 s later"]

@@ -15,29 +15,38 @@ from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
 from midflight.stores.base import Append, Committed
 from midflight.stores.memory import MemoryStore
+from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
 
 class Full(MemoryStore):
-    """Has no space for some runs, a few times."""
+    """Has no space for some runs, or something else is the matter, a few times."""
 
-    def __init__(self) -> None:
+    def __init__(self, trouble: Exception) -> None:
         super().__init__()
         self.refuses: dict[str, int] = {}
+        self._trouble = trouble
 
     @override
     async def append(self, decision: Append) -> Committed:
         for entry in decision.entries:
             if self.refuses.get(entry.journal, 0) > 0:
                 self.refuses[entry.journal] -= 1
-                raise StoreFull("no space left. Nothing was appended.")
+                raise self._trouble
         return await super().append(decision)
 
 
-async def test_the_trouble_of_one_run_is_not_that_of_its_neighbours(tmp_path: Path) -> None:
-    stage, store = Stage("trouble"), Full()
+@pytest.mark.parametrize(
+    ("trouble", "failures"),
+    [(StoreFull("no space left. Nothing was appended."), 0), (RuntimeError("a bug"), 2)],
+    ids=["a full disk is waited for", "a driver that fails is followed by another"],
+)
+async def test_the_trouble_of_one_run_is_not_that_of_its_neighbours(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, trouble: Exception, failures: int
+) -> None:
+    stage, store = Stage("trouble"), Full(trouble)
     make, look = stage.writer(), stage.reader()
     stage.gate("slow")
 
@@ -59,4 +68,5 @@ async def test_the_trouble_of_one_run_is_not_that_of_its_neighbours(tmp_path: Pa
             assert (await control.ended(unlucky)).phase is Phase.CANCELLED
             stage.gate("slow").set()
             assert await control.result(neighbour) == "SLOW"
+    assert len(failed_drivers(caplog)) == failures
     assert sorted(stage.done) == ["a", "b", "slow", "undone a"]

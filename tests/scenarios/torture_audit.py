@@ -1,4 +1,4 @@
-"""Compares what a cancelled run says of itself with what the witness has seen."""
+"""Compares what a cancelled run and those below it say of themselves with what the witness saw."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scenarios.ledger import Told
 from scenarios.torture_world import KINDS, Kind
 
 ACTS = {"begin", "acted", "undone"}
+NOTHING_LEFT = {"undone", "not started", "aborted"}
 
 
 def kind_of(key: str) -> Kind:
@@ -20,32 +21,54 @@ def kind_of(key: str) -> Kind:
 
 
 class Case:
-    """One run: its journal, its receipt, and what the witness was told about it."""
+    """One run: its journal, its receipt, and what the witness was told about it.
 
-    def __init__(self, journal: Sequence[Recorded], receipt: Receipt, told: Sequence[Told]) -> None:
+    ``above`` is the run that was cancelled, if this is one of its descendants.
+    """
+
+    def __init__(
+        self,
+        journal: Sequence[Recorded],
+        receipt: Receipt,
+        told: Sequence[Told],
+        above: Case | None = None,
+    ) -> None:
         self.receipt = receipt
         self.told = told
+        self.top = above or self
         self.started: dict[int, e.AttemptStarted] = {}
+        self.starts: list[float] = []
         self.not_started: set[int] = set()
-        self.cancels: list[e.CancelRequested] = []
+        self.cancels: list[Recorded] = []
+        self.spawned: dict[int, str] = {}
+        self.below: dict[str, Case] = {}
         for record in journal:
             match record.event:
                 case e.AttemptStarted() as event:
                     self.started[record.position] = event
+                    self.starts.append(record.at)
                 case e.AttemptSettled(attempt=attempt, outcome=Outcome.NOT_STARTED):
                     self.not_started.add(attempt)
-                case e.CancelRequested() as event:
-                    self.cancels.append(event)
+                case e.CancelRequested():
+                    self.cancels.append(record)
+                case e.ChildSpawned(child=child):
+                    self.spawned[record.position] = child
                 case _:
                     pass
-        self.skipped = any(cancel.now for cancel in self.cancels)
+        self.hurried = any(cancel.event.now for cancel in self.cancels)
         self.seen: defaultdict[str, list[Told]] = defaultdict(list)
         for one in told:
             if one.what in ACTS:
                 self.seen[one.about].append(one)
 
+    @property
+    def skipped(self) -> bool:
+        """Nobody waited for undoing: also what a run has left that had ended before."""
+        return self.hurried or self.top.hurried
+
     def number(self, what: str) -> int:
-        return next(one.number for one in self.told if one.what == what)
+        """When the person was told something about the run that they had cancelled."""
+        return next(one.number for one in self.top.told if one.what == what)
 
     def begun(self) -> Iterator[tuple[int, Told]]:
         """Which attempt each *begin* belongs to: the n-th of its key to the n-th that began."""
@@ -62,7 +85,8 @@ class Case:
 
     def begun_after_the_answer(self) -> list[str]:
         """Effects that began after the acknowledgement although it does not list them."""
-        listed, answered = set(self.cancels[0].in_flight), self.number("acked")
+        listed = set(self.cancels[0].event.in_flight) if self.cancels else set()
+        answered = self.number("acked")
         return [
             f"{one.about} (attempt {position})"
             for position, one in self.begun()
@@ -80,30 +104,58 @@ class Case:
 
     def reads_after_the_answer(self, by: str) -> list[str]:
         """A read is harmless, and told to the driver's own process a stop is heard by it too."""
-        answered = self.number("acked") if self.cancels[0].who.by == by else 0
+        told = self.top.cancels[0].event.who.by == by
+        answered = self.number("acked") if told else 0
         return [one.about for one in self.told if one.what == "read" and 0 < answered < one.number]
+
+    def left_out(self) -> list[str]:
+        """A run that lived when its tree was cancelled, and was told of it later than the others.
+
+        One that had ended cannot be cancelled any more; it was undone, if it was to be.
+        """
+        together = self.top.cancels[0].at
+        if not self.cancels:
+            ended = self.receipt.phase is Phase.DONE
+            return [] if ended else [f"it is {self.receipt.phase} and was never cancelled"]
+        apart = self.cancels[0].at - together
+        return [f"it was cancelled {apart:g} s later"] if apart else []
 
     def untrue(self) -> list[str]:
         """Lines of the receipt that the witness contradicts, and effects without a line."""
-        if self.receipt.phase is not Phase.CANCELLED:
+        if self.receipt.phase is not Phase.CANCELLED and (self.cancels or self.top is self):
             return [f"it is {self.receipt.phase}"]
         lines = {line.position: line for line in self.receipt.lines}
-        told = {self.started[position].idempotency_key for position in lines}
+        told = {self.started[position].idempotency_key for position in lines & self.started.keys()}
         missing = [
             f"no line for {started.name}"
             for started in self.started.values()
             if started.idempotency_key not in told
         ]
+        missing += [f"no line for {self.spawned[p]}" for p in self.spawned.keys() - lines.keys()]
         begun = {started.idempotency_key for started in self.started.values()}
         missing += [f"nothing on record of {key}" for key in self.seen.keys() - begun]
         wrong = [
-            f"{self.started[position].name}: {line.text!r} but {why}"
+            f"{line.text!r} but {why}"
             for position, line in lines.items()
             if (why := self._contradiction(position, line))
         ]
         return missing + wrong
 
     def _contradiction(self, position: int, line: Line) -> str:
+        if position in self.spawned:
+            return self._of_child(self.below[self.spawned[position]], line)
+        return self._of_effect(position, line)
+
+    def _of_child(self, child: Case, line: Line) -> str:
+        left = [one.text for one in child.receipt.lines if one.word not in NOTHING_LEFT]
+        truths = {
+            "undone": not left,
+            "could not be undone": bool(left),
+            "kept": self.skipped,
+        }
+        return "" if truths.get(line.word, False) else f"its receipt leaves {left}"
+
+    def _of_effect(self, position: int, line: Line) -> str:
         key = self.started[position].idempotency_key
         deeds = [one.what for one in self.seen[key]]
         acted, last = "acted" in deeds, next((d for d in deeds[::-1] if d != "begin"), "")

@@ -23,18 +23,22 @@ from midflight.control import Control
 from midflight.errors import IllegalSignal
 from midflight.kernel import events as e
 from midflight.kernel.record import Who
-from midflight.stores.base import Append, Committed, Submit
+from midflight.stores.base import RUN_PREFIX, Append, Committed, Submit
 from midflight.stores.opening import open_store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.ledger import SOCKET, Ledger
 
 PATIENCE_S = 0.1
+MOMENT_S = 5.0  # then it is cancelled all the same
 CANCEL_FIRST = 0.2
 OUTSIDE = Who(by="outside")
 MOMENTS = {
     "entered": (e.RunEntered,),
     "starting": (e.AttemptStarted,),  # from outside it is seen no sooner
     "started": (e.AttemptStarted,),
+    "spawning": (e.ChildSpawned,),
+    "spawned": (e.ChildSpawned,),
+    "grown": (e.ChildSettled,),
     "settled": (e.AttemptSettled, e.StepSettled),
     "window": (e.WindowOpened, e.AttemptStarted),
     "undo": (e.UndoStarted, e.RunFinished),
@@ -42,34 +46,43 @@ MOMENTS = {
 
 
 class Meeting:
-    """A start and a cancel that are to come to the disk together."""
+    """A beginning and a cancel that are to come to the disk together."""
 
-    def __init__(self, n: int) -> None:
-        self.left = n  # starts until it is held
+    def __init__(self, moment: str, n: int) -> None:
+        self.moment = moment
+        self.left = n  # beginnings until it is held
         self.starting, self.asked, self.go = anyio.Event(), anyio.Event(), anyio.Event()
 
 
 class Matchmaker(SqliteStore):
-    """Holds the n-th start of a run until its cancel is there, then lets both go at once."""
+    """Holds the n-th start or spawn in a tree until the cancel is there; then both go at once."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._meetings: dict[str, Meeting] = {}
+        self._roots: dict[str, str] = {}
         self._chance = random.Random(1)
 
-    async def starting(self, run: str, n: int) -> None:
-        meeting = self._meetings[run] = Meeting(n)
+    async def starting(self, run: str, moment: str, n: int) -> None:
+        meeting = self._meetings[run] = Meeting(moment, n)
         await meeting.starting.wait()
+
+    def _meeting(self, journal: str) -> Meeting | None:
+        return self._meetings.get(self._roots.get(journal, journal))
 
     @override
     async def append(self, decision: Append) -> Committed:
         for entry in decision.entries:
-            meeting = self._meetings.get(entry.journal)
-            if meeting and any(isinstance(event, e.AttemptStarted) for event in entry.events):
-                meeting.left -= 1
-                if meeting.left == 0:
-                    await self._meet(meeting)
+            starts = any(isinstance(event, e.AttemptStarted) for event in entry.events)
+            if starts:
+                await self._begins(self._meeting(entry.journal), "starting")
         return await super().append(decision)
+
+    async def _begins(self, meeting: Meeting | None, moment: str) -> None:
+        if meeting and meeting.moment == moment:
+            meeting.left -= 1
+            if meeting.left == 0:
+                await self._meet(meeting)
 
     async def _meet(self, meeting: Meeting) -> None:
         meeting.starting.set()
@@ -83,8 +96,13 @@ class Matchmaker(SqliteStore):
 
     @override
     async def submit(self, request: Submit) -> Committed:
-        meeting = self._meetings.get(request.journals[0])
-        if meeting and meeting.starting.is_set():
+        journal, *others = request.journals
+        meeting = self._meetings.get(journal)
+        spawns = others and others[0].startswith(RUN_PREFIX) and request.new
+        if spawns:
+            self._roots[others[0]] = self._roots.get(journal, journal)
+            await self._begins(self._meeting(journal), "spawning")
+        elif meeting and meeting.starting.is_set():
             meeting.asked.set()
             with anyio.move_on_after(PATIENCE_S):
                 await meeting.go.wait()
@@ -92,7 +110,7 @@ class Matchmaker(SqliteStore):
 
 
 class Plan(Struct, frozen=True):
-    """Cancel a run at the n-th event of a kind, or a little later."""
+    """Cancel a run at the n-th event of a kind in its tree, or a little later."""
 
     run: str
     moment: str
@@ -104,18 +122,22 @@ class Plan(Struct, frozen=True):
 
 
 async def reached(control: Control, run: str, moment: str, n: int) -> None:
-    if moment == "starting" and isinstance(control.store, Matchmaker):
-        await control.store.starting(run, n)
+    if moment in {"starting", "spawning"} and isinstance(control.store, Matchmaker):
+        await control.store.starting(run, moment, n)
         return
     async with control.watch(run) as news:
         async for record in news:
+            if isinstance(record.event, e.ChildSpawned):
+                news.add(record.event.child, 0)
             n -= isinstance(record.event, MOMENTS[moment])
-            if n <= 0 or isinstance(record.event, e.RunFinished):
+            ended = record.journal == run and isinstance(record.event, e.RunFinished)
+            if n <= 0 or ended:
                 break
 
 
 async def carry_out(control: Control, ledger: Ledger, plan: Plan) -> None:
-    await reached(control, plan.run, plan.moment, plan.n)
+    with anyio.move_on_after(MOMENT_S):
+        await reached(control, plan.run, plan.moment, plan.n)
     if plan.wait:
         await anyio.sleep(plan.wait)
     for _ in range(plan.turns):
@@ -123,7 +145,8 @@ async def carry_out(control: Control, ledger: Ledger, plan: Plan) -> None:
     await control.cancel(plan.run, now=plan.now)
     ledger.tell("acked", plan.run)
     if plan.again:
-        await reached(control, plan.run, "undo", 1)
+        with anyio.move_on_after(MOMENT_S):
+            await reached(control, plan.run, "undo", 1)
         try:
             await control.cancel(plan.run, now=True)
         except IllegalSignal:

@@ -2,7 +2,7 @@
 
 The first line of each tool tells *begin*; where it touches the world it tells *acted*, and its undo
 tells *undone*. How long it takes depends on its key, so that cancels fall into every part of it.
-A new kind of work (a child run, say) is a tool or a case in ``clerk`` and an entry in ``KINDS``.
+A new kind of work is a tool and an entry in ``KINDS``; a task may also be given to a child.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import asyncio
 import os
 import time
 import zlib
+from collections.abc import Sequence
 from functools import cache
 
 import anyio
+import msgspec
 from msgspec import Struct
 
 from midflight.run import Run, agent
@@ -183,12 +185,33 @@ KINDS = {
 }
 
 
+class Task(Struct, frozen=True):
+    """What a run does: one thing after the other, the parts of each side by side.
+
+    A part is the name of a kind, or a task for a child. ``lingers``: it does not end by itself.
+    ``awaited``: whoever gives it to a child waits for its end.
+    """
+
+    does: Sequence[Sequence[str | Task]]
+    lingers: bool = True
+    awaited: bool = False
+
+
 @agent()
 async def clerk(run: Run) -> None:
-    """Does what its input lists: one after the other, each entry's parts side by side."""
-    for number, entry in enumerate(run.input):
+    task = msgspec.convert(run.input, Task)
+    for number, parts in enumerate(task.does):
         async with anyio.create_task_group() as together:
-            for part, kind in enumerate(entry.split("+")):
-                chosen = look if kind == "look" else KINDS[kind].tool
-                together.start_soon(run.step, f"{kind} {number}.{part}", chosen)
-    await run.step("linger", linger)
+            for part, what in enumerate(parts):
+                together.start_soon(do, run, f"{number}.{part}", what)
+    if task.lingers:
+        await run.step("linger", linger)
+
+
+async def do(run: Run, place: str, what: str | Task) -> None:
+    if isinstance(what, str):
+        await run.step(f"{what} {place}", look if what == "look" else KINDS[what].tool)
+        return
+    child = await run.spawn(clerk, place, input=msgspec.to_builtins(what))
+    if what.awaited:
+        await child.result()

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from typing_extensions import override
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.run import Agent
-from midflight.stores.base import Append, Committed, Submit
+from midflight.stores.base import Append, Committed, Draft, Submit, View
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_writer import Job
 from scenarios import book, world
@@ -53,8 +54,12 @@ class Deadly(SqliteStore):
 
     @override
     async def submit(self, request: Submit) -> Committed:
-        self._about_to_write(1)
-        return await super().submit(request)
+        def decided(view: View) -> Draft:
+            draft = request.decide(view)
+            self._about_to_write(len(draft.events.get(world.RUN, ())))
+            return draft
+
+        return await super().submit(replace(request, decide=decided))
 
     def _about_to_write(self, events: int) -> None:
         if self.before and self.head + events >= self.before:

@@ -10,6 +10,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome
 from midflight.kernel.record import Usage
 from midflight.stores.base import Store
+from midflight.stores.postgres import PostgresStore
 from stores.backends import DURABLE, Open
 from stores.runs import (
     RUN,
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_lease_is_held_inside_its_block_and_gone_after_it(store: Store) -> None:
     async with store.lease("d-1") as lease:
         assert (lease.driver, lease.held) == ("d-1", True)
+        assert lease.proven is not isinstance(store, PostgresStore)  # where leases run out by time
         assert not await store.lease_gone("d-1")
 
     assert not lease.held

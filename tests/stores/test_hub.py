@@ -48,7 +48,7 @@ async def watched(store: SlowStore, cursors: Mapping[str, int]) -> AsyncIterator
     got: list[Recorded] = []
 
     async def watch() -> None:
-        with store.hub.subscribe(store.read, cursors) as subscription:
+        async with store.hub.subscribe(store.read, cursors) as subscription:
             async for record in subscription:
                 got.append(record)  # noqa: PERF401 - it never ends
 
@@ -81,6 +81,30 @@ async def test_news_that_came_while_an_older_page_was_read_is_not_lost() -> None
         await anyio.wait_all_tasks_blocked()
 
     assert positions(got) == [1, 2]
+
+
+async def test_who_has_tapped_hears_what_comes_next_at_once_also_while_a_page_is_read() -> None:
+    store, heard = SlowStore(), list[Recorded]()
+    async with (
+        anyio.create_task_group() as tasks,
+        store.hub.subscribe(store.read, {RUN: 0}) as subscription,
+    ):
+
+        async def listen() -> None:
+            async for record in subscription:
+                heard.append(record)
+
+        subscription.tap(heard.append)
+        tasks.start_soon(listen)
+        await store.asked.wait()
+        store.append()
+        store.append()
+        at_once = positions(heard)
+        store.answer.set()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    assert at_once == positions(heard) == [1, 2]
 
 
 async def test_who_hears_only_that_a_journal_has_moved_reads_it() -> None:
@@ -139,7 +163,7 @@ async def test_a_busy_journal_starves_no_other() -> None:
             return []
         return [at(after + 1, journal)]
 
-    with hub.subscribe(read, dict.fromkeys({"r-busy", *quiet}, 0)) as subscription:
+    async with hub.subscribe(read, dict.fromkeys({"r-busy", *quiet}, 0)) as subscription:
         listening = aiter(subscription)
         heard = {(await anext(listening)).journal for _ in range(12)}
 
@@ -149,7 +173,7 @@ async def test_a_busy_journal_starves_no_other() -> None:
 async def test_a_watcher_that_does_not_listen_costs_no_more_than_its_backlog() -> None:
     store = SlowStore()
     store.answer.set()
-    with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+    async with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
         listening = aiter(subscription)
         store.append()
         assert (await anext(listening)).position == 1
@@ -163,7 +187,7 @@ async def test_a_watcher_that_does_not_listen_costs_no_more_than_its_backlog() -
 
 async def test_a_journal_that_nobody_watches_any_more_is_forgotten() -> None:
     store = SlowStore()
-    with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
+    async with store.hub.subscribe(store.read, {RUN: 0}) as subscription:
         subscription.add("r-other", 0)
         assert sorted(store.hub.watched) == [RUN, "r-other"]
 
@@ -185,7 +209,7 @@ async def listened(store: SlowStore) -> AsyncIterator[list[Recorded | Delta]]:
     got: list[Recorded | Delta] = []
 
     async def watch() -> None:
-        with store.hub.subscribe_live(store.read, {RUN: 0}) as subscription:
+        async with store.hub.subscribe_live(store.read, {RUN: 0}) as subscription:
             async for item in subscription:
                 got.append(item)  # noqa: PERF401 - it never ends
 

@@ -22,6 +22,7 @@ from stores.runs import RUN, claim, positions, read_all, running
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
 
 RUN_OUT = "UPDATE leases SET expires_at = clock() - 1"
+HOLD_ONE = "SELECT FROM journals WHERE journal = 'r-a' FOR UPDATE"
 EVENTS = pytest.mark.parametrize("count", [1, 2], ids=["a lone event", "a batch"])
 
 
@@ -212,3 +213,45 @@ async def test_whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_
     finally:
         await plain.close()
         await ours.close()
+
+
+@pytest.mark.slow
+async def test_a_process_that_froze_with_locks_loses_them(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    driving = await running(store)
+    frozen = await Server(postgres_address, schema).connect()
+    try:
+        await frozen.execute("BEGIN")
+        await frozen.execute("SELECT FROM journals FOR UPDATE")
+        done = await driving.decides(*plans(1))
+    finally:
+        frozen.terminate()
+
+    assert positions(done.records) == [4]
+
+
+@pytest.mark.slow
+async def test_a_lock_that_is_never_released_does_not_hold_up_other_runs(
+    store: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """The first goes alone, the others together; the one that waits in vain is let go in time."""
+    runs = ["r-first", "r-b", "r-a"]
+    driven = [await running(store, run, driver=f"d-{run}") for run in runs]
+    free = anyio.Event()
+
+    async def decide(number: int) -> None:
+        await driven[number].decides(*plans(1))
+        if number == 1:
+            free.set()
+
+    async with (
+        anyio.create_task_group() as tasks,
+        not_committed(postgres_address, schema, HOLD_ONE),
+    ):
+        for number in range(3):
+            tasks.start_soon(decide, number)
+        with anyio.fail_after(8):  # where nothing was heard for 10 s a server counts as lost
+            await free.wait()
+
+    assert [(await store.row(run)).head for run in runs] == [4, 4, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -286,6 +287,45 @@ async def test_a_thread_in_which_a_run_is_being_started_is_not_purged(
 
     assert purged == [Purged(0, 0, 0)]
     assert (await here.row(THREAD)).head == 1
+
+
+async def test_a_thread_in_which_a_run_began_while_the_purge_was_looking_is_not_purged(
+    here: PostgresStore, there: PostgresStore, postgres_address: str, schema: str
+) -> None:
+    """It looks at what was there when it began to look, so it has to look once more under lock."""
+    await open_thread(here)
+    later, purged = await here.now() + 60, list[Purged]()
+    begin = Submit("a-1", (RUN, THREAD), lambda view: Draft({RUN: (created(),)}), new=(RUN,))
+
+    async def purge() -> None:
+        purged.append(await here.purge(later))
+
+    async with (
+        by_hand(postgres_address, schema) as connection,
+        anyio.create_task_group() as tasks,
+    ):
+        await lingers_at_its_first_look(connection)
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtext(current_schema()))")
+            tasks.start_soon(purge)
+            assert await stores_wait(postgres_address, 1)
+            await there.submit(begin)
+
+    assert purged == [Purged(0, 0, 0)]
+    assert (await here.row(THREAD)).head == 1
+
+
+async def lingers_at_its_first_look(connection: Any) -> None:
+    """Have the purge wait in the middle of its search for threads, for whoever holds a lock."""
+    await connection.execute(
+        "CREATE FUNCTION linger() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
+        "PERFORM pg_advisory_xact_lock(hashtext(current_schema())); RETURN true; END $$"
+    )
+    purge = "'purge(double precision, bigint)'::regprocedure"
+    body = await connection.fetchval(f"SELECT pg_get_functiondef({purge})")
+    look = "WHERE kind = 'thread' AND"
+    assert body.count(look) == 1
+    await connection.execute(body.replace(look, f"{look} linger() AND"))
 
 
 async def test_a_value_that_is_being_referred_to_anew_is_not_purged(

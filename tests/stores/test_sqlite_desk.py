@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -141,3 +142,42 @@ async def test_a_job_that_breaks_its_batch_fails_alone(desk: Desk) -> None:
         tasks.start_soon(do, "after", saying("written"))
 
     assert answers == {"before": "written", "breaks": "StoreError", "after": "written"}
+
+
+class Hesitant:
+    """A job at which the thread looks for a while before it takes it."""
+
+    def __init__(self, desk: Desk, wrote: list[str]) -> None:
+        self.work = lambda ledger: wrote.append("written")
+        self.about, self.light, self.result = (), None, None
+        self.error: BaseException | None = None
+        self.future = desk.writer._loop.create_future()
+        self.queued_at = float("-inf")
+        self.looked_at = threading.Event()
+        self._taken = False
+
+    @property
+    def taken(self) -> bool:
+        taken = self._taken
+        if threading.get_ident() != HERE:
+            self.looked_at.set()
+            time.sleep(0.1)
+        return taken
+
+    @taken.setter
+    def taken(self, taken: bool) -> None:
+        self._taken = taken
+
+
+async def test_a_job_is_taken_or_given_up_and_never_both(desk: Desk) -> None:
+    """Whoever is told that nothing was appended can rely on it."""
+    wrote: list[str] = []
+    job: Any = Hesitant(desk, wrote)
+    desk.writer._waiting[id(job)] = job
+    desk.writer._queue.put([job])
+    await anyio.to_thread.run_sync(job.looked_at.wait, PATIENCE_S)
+    desk.writer._mind()
+
+    with anyio.fail_after(PATIENCE_S):
+        await job.future
+    assert wrote == ["written"]

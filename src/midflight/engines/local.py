@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 
 from midflight.engines.leaving import leaving_on
 from midflight.errors import JournalNotFound, Refused, StoreError
+from midflight.executor.alarms import Alarms
 from midflight.executor.drive import Driver
 from midflight.executor.front import look_after
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -33,6 +34,7 @@ from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import PAGE, Draft, Lease, Row, Store, Submit, View
 from midflight.stores.hub import owned_tasks
+from midflight.tools.supervised import outlived
 
 SWEEP_S: Final = 2.0
 LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often at least
@@ -67,6 +69,7 @@ class LocalEngine:
         self._stumbled: set[str] = set()  # whose driver has failed: ours still, by their journal
         self._threads: dict[str, tuple[int, float, float]] = {}  # head, next look, patience
         self._closing = False
+        self._alarms = Alarms()
         self._lease: Lease
         self._tasks: TaskGroup
 
@@ -96,10 +99,11 @@ class LocalEngine:
                 engine._tasks = tasks
                 tasks.start_soon(engine._keep_sweeping)
                 try:
-                    with block:
+                    with block, outlived(lease.lock):
                         yield engine
                 finally:
                     await engine._drain(drain_s)
+                    engine._alarms.close()
 
     async def ensure(self, run: str) -> None:
         """See ``Engine.ensure``."""
@@ -127,9 +131,13 @@ class LocalEngine:
     async def _keep_sweeping(self) -> None:
         while True:
             await self._sweep()
-            for driver in filter(None, self._driving.values()):
-                driver.log.ask_again()  # a lease that is sure again is in no journal
+            self._ask_again()
             await anyio.sleep(self._sweep_s)
+
+    def _ask_again(self) -> None:
+        """A lease that is sure again is in no journal."""
+        for driver in filter(None, self._driving.values()):
+            driver.log.ask_again()
 
     async def _sweep(self) -> None:
         try:
@@ -140,11 +148,11 @@ class LocalEngine:
         for run in self._stumbled - self._driving.keys():
             self._stumbled.discard(run)
             await self.ensure(run)
-        await self._look_after_threads([row for row in due if row.kind == "thread"])
         for row in due:
             held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
             if row.agent in self.agents and not held:
                 await self.ensure(row.journal)
+        await self._look_after_threads([row for row in due if row.kind == "thread"])
 
     async def _look_after_threads(self, rows: list[Row]) -> None:
         """Those where something waits: a crash or a kill may have left the front free.
@@ -207,6 +215,7 @@ class LocalEngine:
             clock=self._clock,
             ids=self._ids,
             ensure=self.ensure,
+            alarms=self._alarms,
         )
 
     async def _claim(self, row: Row) -> bool:

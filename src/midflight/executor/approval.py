@@ -57,6 +57,7 @@ def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
 async def approved(step: Step) -> None:
     """Wait for a person's approval. Raises ``StepFailed`` if it is not given."""
     about = f"{ABOUT}{step.identity}:"
+    within = step.tool.approve_within
     rule = step.tool.approval if isinstance(step.tool.approval, str) else ""
     message = f"May this be done: {step.noun}?" + (f" {rule}" if rule else "")
     answer = await step.ask(
@@ -65,6 +66,7 @@ async def approved(step: Step) -> None:
         message,
         schema(values.decode(step.given)) | {"x-tool": step.tool.name},
         replaces=about,
+        expires_at=None if within is None else step.driver.clock() + within,
     )
     decision = values.decode(answer.payload) if answer.by else None
     match decision:

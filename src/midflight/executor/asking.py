@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midflight.executor import values
-from midflight.executor.replay import Answered
+from midflight.executor.heard import Answered
 from midflight.kernel import events as e
 from midflight.kernel.decide import HANDED_OVER, WITHDRAWN
 from midflight.kernel.phases import Cause
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 class Questions:
     """What a run asks while it is driven here."""
+
+    __slots__ = ("_driver", "_waiting")
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

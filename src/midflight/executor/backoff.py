@@ -29,7 +29,7 @@ def tries_left(step: Step, error: BaseException | None = None) -> int:
     if not getattr(error, "retryable", True):
         return 0
     step.wait_at_least = getattr(error, "retry_after", 0.0) or 0.0
-    return step.tool.retry - step.driver.replay.timers[_timer(step)]
+    return step.tool.retry - step.driver.replay.timers.get(_timer(step), 0)
 
 
 def back_off(step: Step, state: RunState) -> list[Event]:
@@ -37,13 +37,15 @@ def back_off(step: Step, state: RunState) -> list[Event]:
     driver, timer = step.driver, _timer(step)
     if state.epoch != driver.epoch or state.phase not in {Phase.RUNNING, Phase.PAUSING}:
         return []
-    wait = max(step.tool.backoff * 2 ** driver.replay.timers[timer], step.wait_at_least)
+    wait = max(step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0), step.wait_at_least)
     until = driver.clock() + wait
     return [e.TimerSet(epoch=driver.epoch, name=timer, until=until)]
 
 
 async def wait_out(step: Step) -> None:
     """What is left of a back-off, also of one that began before a crash or an eviction."""
+    if not step.driver.log.state.timers:
+        return
     driver, timer = step.driver, _timer(step)
 
     def cleared(state: RunState) -> list[Event]:

@@ -17,6 +17,7 @@ import anyio
 from msgspec import Struct
 
 from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
+from midflight.executor.alarms import Alarms
 from midflight.kernel.record import Usage
 from midflight.tools.base import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
@@ -53,6 +54,10 @@ class Raised(Struct, frozen=True):
 Ending = Aborted | Returned | Raised
 
 
+def _door(tool: Tool) -> threading.Lock | None:
+    return threading.Lock() if tool.runs == "thread" else None
+
+
 class Nobody:
     """Listens to what an undo or a check says."""
 
@@ -69,28 +74,35 @@ NOBODY: Final = Nobody()
 class Call:
     """A tool being called. Owned by the step that makes it."""
 
+    __slots__ = (
+        "_alarms", "_args", "_door", "_ear", "_kwargs", "_late", "_stubborn_at", "_task", "_why",
+        "stubborn", "tool",
+    )  # fmt: skip
+
     def __init__(
-        self, tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], ear: Ear = NOBODY
+        self,
+        tool: Tool,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        alarms: Alarms,
+        ear: Ear = NOBODY,
     ) -> None:
         self.tool = tool
         self.stubborn = False
         self._args = args
         self._kwargs = kwargs
+        self._alarms = alarms
         self._ear = ear
         self._why = ""
+        self._late = False
         self._task: asyncio.Task[Any] | None = None
-        self._over: anyio.Event | None = None  # made by who waits for it
-        self._door = threading.Lock()  # taken by the tool's thread or by an abort, whoever is first
+        self._stubborn_at = 0.0
+        self._door = _door(tool)  # taken by the tool's thread or by an abort, whoever is first
 
     @property
     def running(self) -> bool:
         """Whether it is inside the tool now."""
         return self._task is not None
-
-    @property
-    def aborting(self) -> bool:
-        """Whether we have begun to end it, or cannot."""
-        return bool(self._why) or (self.tool.runs == "thread" and self._door.locked())
 
     async def run(self) -> Ending:
         """Call the tool and tell how it ended. Never raises what the tool raises."""
@@ -98,36 +110,41 @@ class Call:
         assert self._task is not None
         cancels = self._task.cancelling()
         mark, listens = in_step.set(True), listening(self._ear)
-        limit = asyncio.timeout(self._timeout)
+        if self._door is None:
+            self._alarms.set(self, self._alarms.loop.time() + self.tool.timeout)
         try:
-            async with limit:
-                return Returned(await self._invoke())
+            return Returned(await self._invoke())
         except (GeneratorExit, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
             if not self._why and being_ended():
                 raise  # somebody outside is ending *us*: never swallow it
-            return self._aborted(error) if self._why else Raised(error)
+            return self._cancelled(error)
         except BaseException as error:  # noqa: BLE001 - the edge of a step: it is recorded
             if self._why and not isinstance(error, NotDone):
                 return self._aborted(error)
-            if isinstance(error, TimeoutError) and limit.expired():
-                return Raised(TimeoutError(f"no end within {self.tool.timeout:g} s"))
+            if isinstance(error, TimeoutError) and self._late:
+                return Raised(self._timed_out())
             return Raised(error, began=not self._was_refused(error))
         finally:
+            self._alarms.drop(self)
             stop_listening(listens)
             in_step.reset(mark)
             while self._task.cancelling() > cancels and not being_ended():
                 self._task.uncancel()
             self._task = None
-            if self._over is not None:
-                self._over.set()
 
     def _was_refused(self, error: BaseException) -> bool:
         """Whether its process never ran; from within it the same error has another cause."""
         if self.tool.runs != "process" or isinstance(error.__cause__, CallFailed):
             return False
         return isinstance(error, ProcessNotStarted | CallRefused)
+
+    def _cancelled(self, error: asyncio.CancelledError) -> Ending:
+        """By us, because it took too long, or by itself."""
+        if self._why:
+            return self._aborted(error)
+        return Raised(self._timed_out() if self._late else error)
 
     def _aborted(self, error: BaseException) -> Aborted:
         match self.tool.runs:
@@ -142,9 +159,20 @@ class Call:
             case _:
                 return Aborted(self._why)
 
-    @property
-    def _timeout(self) -> float | None:
-        return None if self.tool.runs == "thread" else self.tool.timeout
+    def ring(self, now: float) -> float | None:
+        """It has taken too long: one cancel, which it may still make a result of.
+
+        Once it was told to end, one now and then: it may have been deaf to the first.
+        """
+        self._cancel()
+        if self._why:
+            self.stubborn = now >= self._stubborn_at
+            return now + AGAIN_S
+        self._late = True
+        return None
+
+    def _timed_out(self) -> TimeoutError:
+        return TimeoutError(f"no end within {self.tool.timeout:g} s")
 
     async def _invoke(self) -> Any:
         function, args, kwargs = self.tool.function, self._args, self._kwargs
@@ -160,37 +188,23 @@ class Call:
                 return await function(*args, **kwargs)
 
     def _in_thread(self) -> Any:
+        assert self._door is not None
         if not self._door.acquire(blocking=False):
             raise NotDone  # aborted while it waited for its thread; nobody hears this
         return self.tool.function(*self._args, **self._kwargs)
 
-    async def abort(self, why: str) -> None:
-        """End it, as gently as it lets us, and wait until it has ended."""
-        if self.begin_abort(why):
-            await self.see_out()
-
-    def begin_abort(self, why: str) -> bool:
-        """Tell it to end, at once and not in a turn of the loop. False where that cannot be."""
+    def abort(self, why: str) -> bool:
+        """Tell it to end, at once, and again if need be. False where that cannot be."""
         if self._why or not self.running:
             return False
-        if self.tool.runs == "thread" and not self._door.acquire(blocking=False):
+        if self._door is not None and not self._door.acquire(blocking=False):
             return False  # a thread cannot be ended: it is in flight until it returns
         self._why = why
+        now = self._alarms.loop.time()
+        self._stubborn_at = now + STUBBORN_S
+        self._alarms.set(self, now + GRACE_S)
         self._cancel()
         return True
-
-    async def see_out(self) -> None:
-        """Wait until what was told to end has ended; tell it again if need be."""
-        if not self.running:
-            return
-        began, self._over = anyio.current_time(), self._over or anyio.Event()
-        with anyio.move_on_after(GRACE_S):
-            await self._over.wait()
-        while not self._over.is_set():
-            self.stubborn = anyio.current_time() - began >= STUBBORN_S
-            self._cancel()
-            with anyio.move_on_after(AGAIN_S):
-                await self._over.wait()
 
     def _cancel(self) -> None:
         if self._task is not None:

@@ -7,6 +7,7 @@ that lives is cancelled and compensated to its end, one that has ended is undone
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -17,13 +18,14 @@ from midflight.executor import values
 from midflight.executor.caps import within_caps
 from midflight.executor.replay import Waiting
 from midflight.kernel import events as e
-from midflight.kernel.decide import Known, claim, decide, scopes
+from midflight.kernel.decide import Known, claim, decide, record, scopes
 from midflight.kernel.fold import advance
 from midflight.kernel.limits import allotment, at_cap, committed
 from midflight.kernel.phases import ENDS, Mode, Phase
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Limits, Usage, Who
 from midflight.kernel.state import RunState
+from midflight.kernel.thread import Said
 from midflight.run import Agent
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
 from midflight.stores.hub import owned_tasks
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
+WAS_PURGED: Final = "its journal was purged, and with it what it did"
 
 
 class Child:
@@ -66,11 +69,14 @@ class Child:
             driver.waiting.pop(call, None)
         driver.raise_if_told(course)
         driver.replay.learn(ends[self.id][0])
-        state = await _load(driver, self.id)
+        try:
+            state = await _load(driver, self.id)
+        except JournalNotFound:
+            raise StepFailed(f"background run {self.id}", WAS_PURGED) from None
         if self.outcome != "done":
             raise StepFailed(f"background run {self.id}", state.error or self.outcome)
-        (record,) = await driver.store.read(self.id, after=state.finished - 1, limit=1)
-        blob, result = record.event.blob, record.event.result
+        (last,) = await driver.store.read(self.id, after=state.finished - 1, limit=1)
+        blob, result = last.event.blob, last.event.result
         return values.decode(await driver.store.blob(blob.hash) if blob else bytes(result))
 
 
@@ -150,11 +156,17 @@ async def _adopt(driver: Driver, child: str) -> None:
 async def look_after(driver: Driver) -> None:
     """At the start of driving: children that have ended since, and those to be waited for."""
     for child, outcome in list(driver.log.state.children.items()):
-        if not outcome:
+        if outcome:
+            continue
+        try:
             row = await driver.store.row(child)
-            driver.watch_child(child, row.head)
-            if row.phase in ENDS:
-                await settle(driver, child)
+        except JournalNotFound:  # it has ended while nobody looked, long ago
+            purged = e.ChildSettled(epoch=driver.epoch, child=child, outcome="purged")
+            await driver.log.settle(purged)
+            continue
+        driver.watch_child(child, row.head)
+        if row.phase in ENDS:
+            await settle(driver, child)
 
 
 async def settle(driver: Driver, child: str) -> None:
@@ -165,17 +177,37 @@ async def settle(driver: Driver, child: str) -> None:
         driver.log.stir()
         return
     spent = committed(state)
-    await driver.log.settle(
-        e.ChildSettled(
-            epoch=driver.epoch,
-            child=child,
-            outcome=str(state.phase),
-            usage=Usage(tokens=spent.tokens, usd=spent.usd),
-            steps=spent.steps,
-            tool_calls=spent.tool_calls,
-            unpriced=spent.unpriced,
-        )
+    ended = e.ChildSettled(
+        epoch=driver.epoch,
+        child=child,
+        outcome=str(state.phase),
+        usage=Usage(tokens=spent.tokens, usd=spent.usd),
+        steps=spent.steps,
+        tool_calls=spent.tool_calls,
+        unpriced=spent.unpriced,
     )
+    if state.phase is Phase.KILLED:
+        await _report_killed(driver, state, ended)
+    else:
+        await driver.log.settle(ended)
+
+
+async def _report_killed(driver: Driver, child: RunState, ended: e.ChildSettled) -> None:
+    """No code of a killed run runs again, so its parent says in the thread that it has ended."""
+    run, thread = driver.run, child.thread
+
+    def decided(view: View) -> Draft:
+        mine = view.states[run]
+        assert isinstance(mine, RunState)
+        events = record(mine, ended)
+        told = Said(
+            run=child.journal, text=f"Killed: {child.brief}.", kind="report", to=child.parent
+        )
+        there = bool(events) and view.states[thread].head
+        return Draft({run: events, **({thread: (told,)} if there else {})})
+
+    await driver.store.submit(Submit(driver.ids(), (run, thread), decided, new=(thread,)))
+    await driver.log.catch_up()
 
 
 # ── undoing a child ──────────────────────────────────────────────────────────────────────────
@@ -198,6 +230,8 @@ async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
             state = await _until(driver, state, ended=False)
     except TimeoutError:
         return False, f"it did not end within {UNDO_S:g} s"
+    except JournalNotFound:
+        return False, WAS_PURGED
     left = [
         line.text
         for line in receipt(state).lines
@@ -239,8 +273,8 @@ async def await_turn(driver: Driver) -> None:
         return driver.lost or driver.log.state.cancel_now or not goes_first()
 
     async def listen(news: Watch) -> None:
-        async for record in news:
-            advance(state, record)
+        async for told in news:
+            advance(state, told)
             driver.log.stir()
 
     async with driver.store.watch({state.journal: state.head}) as news, owned_tasks() as tasks:
@@ -263,14 +297,18 @@ async def _above(driver: Driver) -> tuple[str, RunState | None]:
 
 
 async def await_all(driver: Driver) -> None:
-    """Nobody below acts any more. Those who were cancelled in a hurry end by themselves."""
-    if not driver.log.state.cancel_tree:
-        return
-    for effect in list(driver.log.state.effects.values()):
-        if effect.child and effect.undone is None and not driver.lost:
-            with anyio.move_on_after(UNDO_S):
-                state = await _end_unborn(driver, await _load(driver, effect.child))
-                await _until(driver, state, ended=True)
+    """Nobody below acts any more. Those who were cancelled in a hurry end by themselves.
+
+    Also those below a child that has ended: it may have left them at work.
+    """
+    state = driver.log.state
+    effects = state.effects.values() if state.cancel_tree else ()
+    unseen = [effect.child for effect in effects if effect.child and effect.undone is None]
+    with anyio.move_on_after(UNDO_S):
+        while unseen and not driver.lost:
+            with suppress(JournalNotFound):  # it has ended long ago, and was purged
+                below = await _end_unborn(driver, await _load(driver, unseen.pop()))
+                unseen += (await _until(driver, below, ended=True)).children
 
 
 async def _ask(
@@ -297,8 +335,8 @@ async def _until(driver: Driver, state: RunState, *, ended: bool) -> RunState:
 
     async with driver.store.watch({state.journal: state.head}) as news:
         if not there():
-            async for record in news:
-                advance(state, record)
+            async for told in news:
+                advance(state, told)
                 if there():
                     break
     return state

@@ -17,7 +17,8 @@ from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import approval, children, talk, values
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
-from midflight.executor.replay import KEYED, Answered, Record, Waiting
+from midflight.executor.heard import KEYED, Answered, Record
+from midflight.executor.replay import Waiting
 from midflight.executor.steps import Step
 from midflight.guards import Guard
 from midflight.kernel import events as e
@@ -34,6 +35,8 @@ PATIENCE: Final = 3  # signals raised before a function that catches them all wa
 
 class RunContext:
     """The run of one call of an agent function; ``course`` is the last one that it has heard of."""
+
+    __slots__ = ("_chance", "_driver", "_seed", "_signals", "restored")
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -89,8 +92,9 @@ class RunContext:
         refuse_inside_a_step("run.step")
         await self._listen()
         driver, tool = self._driver, as_tool(function)
-        given = values.encode(name, "its arguments", {"args": list(args), "kwargs": kwargs})
-        what = self._what(key, f"{name}:{values.digest(bytes(given))}", is_reusable(tool))
+        given = values.encode(name, "its arguments", {"args": args, "kwargs": kwargs})
+        asked = values.digest(bytes(given))
+        what = self._what(key, f"{name}:{asked}", is_reusable(tool))
         identity = driver.replay.identity(what)
         kind = values.result_type(tool.function)
         record = driver.replay.given(identity) or await self._on_record(identity, name)
@@ -111,6 +115,7 @@ class RunContext:
             tool,
             call=(args, kwargs),
             given=given,
+            asked=asked,
             course=driver.heard,
             refreshing=outdated,
         )
@@ -148,15 +153,18 @@ class RunContext:
         return values.decode(bytes(await self._driver.raw(record)), kind)
 
     async def _result(self, step: Step) -> Any:
+        future = step.future
         try:
-            return await step.future
+            return await future
         except Signal:
             self._note()
             raise
         except asyncio.CancelledError:  # the function's own timeout, or its end
-            if step.future.cancelled():
+            if future.cancelled():
                 step.give_up()
             raise
+        finally:
+            del future  # it knows what it has raised, which knows this frame
 
     async def spawn(
         self,

@@ -22,27 +22,22 @@ def detachable(
     coroutine: Coroutine[Any, Any, T], detached: Callable[[], bool]
 ) -> Generator[Any, Any, T]:
     """Await ``coroutine``; once ``detached()``, the next exception ends us and not it."""
-    resume: Callable[[], Any] = lambda: coroutine.send(None)  # noqa: E731 - replaced in the loop
+    value: Any = None
+    thrown: BaseException | None = None
     while True:
         try:
-            awaited = resume()
+            awaited = coroutine.send(value) if thrown is None else coroutine.throw(thrown)
         except StopIteration as stop:
             result: T = stop.value
             return result
+        finally:
+            thrown = None  # it knows this frame, and neither would go
         try:
             value = yield awaited
         except BaseException as error:
             if detached():
                 abandoned.append(coroutine)
                 raise
-            resume = _throwing(coroutine, error)
-        else:
-            resume = _sending(coroutine, value)
-
-
-def _throwing(coroutine: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[], Any]:
-    return lambda: coroutine.throw(error)
-
-
-def _sending(coroutine: Coroutine[Any, Any, Any], value: Any) -> Callable[[], Any]:
-    return lambda: coroutine.send(value)
+            thrown = error
+        finally:
+            del awaited  # it may hold what it has raised

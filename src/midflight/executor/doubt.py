@@ -5,28 +5,32 @@ Nothing is guessed: the tool's ``check`` is asked first, and then the person.
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 from msgspec import Raw
 
 from midflight.errors import StepFailed
 from midflight.executor import values
 from midflight.executor.backoff import back_off, tries_left
 from midflight.executor.calls import Aborted, Call, Raised, Returned
+from midflight.executor.caps import give_notice
+from midflight.executor.heard import Begun
+from midflight.executor.helping import helper
 from midflight.executor.logbook import Choose
-from midflight.executor.replay import Begun
+from midflight.executor.lost import may_act_for
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL
-from midflight.tools.base import Done, NotDone, Performed, Tool, Unclear
+from midflight.tools.base import Done, NotDone, Performed, Unclear
 from midflight.tools.secret import from_stored, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
+STILL_AT_IT: Final = "The worker that began it was lost and may still be at it."
 CHOICES: Final = {
     "happened": "It did happen",
     "again": "It did not: try again",
@@ -66,13 +70,13 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     if isinstance(answer, Unclear):
         answer, how = await _ask_person(step, begun.position, answer.why), "person"
     if isinstance(answer, Done):
-        result = values.encode_result(step.name, answer.result)
-        await _learn(step, begun.position, Outcome.DONE, result, how)
+        result, error = values.storable(step.name, answer.result)
+        await _learn(step, begun.position, Outcome.DONE, how, result=result, error=error)
         return False
     counts = bool(failed) and how == "check"
     over = counts and tries_left(step) <= 0
     again = partial(back_off, step) if counts and not over else None
-    await _learn(step, begun.position, Outcome.NOT_DONE, NULL, how, again)
+    await _learn(step, begun.position, Outcome.NOT_DONE, how, again)
     if over:
         await step.record(NULL, failed)
     return True
@@ -85,12 +89,15 @@ async def _check(step: Step, begun: Begun) -> Any:
         await step.may_start()
         if step.tool.check is None:
             return Unclear("the tool cannot be asked whether it happened")
-        ending = await step.run_call(Call(_as_read(step.tool.check), (asked,), {}))
+        check = helper("check", step.tool.check, step.tool.timeout)
+        ending = await step.run_call(Call(check, (asked,), {}, step.driver.alarms))
         step.resting = True
         match ending:
             case Returned(value=Done() | Unclear() as answer):
                 return answer
             case Returned(value=NotDone()) | Raised(error=NotDone()):
+                if await _has_waited(step, begun.position):
+                    continue  # it may have happened meanwhile
                 return NotDone()
             case Raised(error=error):
                 return Unclear(f"its check failed: {values.words(error)}")
@@ -100,15 +107,24 @@ async def _check(step: Step, begun: Begun) -> Any:
                 continue
 
 
-def _as_read(check: Any) -> Tool:
-    """A check, called as a tool is that only reads."""
-    runs = "async" if inspect.iscoroutinefunction(check) else "thread"
-    return Tool(name="check", function=check, effect=Effect.READ, runs=runs)
+async def _has_waited(step: Step, attempt: int) -> bool:
+    """Whether a lost worker had to be given time, in which it may still have done it."""
+    driver = step.driver
+    left = may_act_for(driver, driver.log.state.effects[attempt])
+    if not left:
+        return False
+    words = f"{step.noun}: {STILL_AT_IT} It is looked up again in {left:.0f} s."
+    await give_notice(driver, f"lost:{attempt}", words)
+    with anyio.move_on_after(left):
+        await driver.log.until(lambda: not driver.may_start(step.course))
+    return True
 
 
 async def _ask_person(step: Step, attempt: int, why: str) -> Any:
     why = hide(why)
     message = f"It is not known whether this happened: {step.noun}. {why}".strip()
+    if may_act_for(step.driver, step.driver.log.state.effects[attempt]):
+        message = f"{message.rstrip('.')}. {STILL_AT_IT}"
     answer = await step.ask(f"doubt:{attempt}", "doubt", message, choice_of(CHOICES), about=attempt)
     choice = values.decode(answer.payload) if answer.by else "fail"
     match choice:
@@ -125,12 +141,19 @@ async def _learn(
     step: Step,
     attempt: int,
     outcome: Outcome,
-    result: Raw,
     how: str,
     then: Choose | None = None,
+    *,
+    result: Raw = NULL,
+    error: str = "",
 ) -> None:
     learned = e.LateOutcome(
-        epoch=step.driver.epoch, attempt=attempt, outcome=outcome, result=result, how=how
+        epoch=step.driver.epoch,
+        attempt=attempt,
+        outcome=outcome,
+        result=result,
+        error=error,
+        how=how,
     )
     await step.driver.log.settle(learned, then)
 

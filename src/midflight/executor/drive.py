@@ -1,13 +1,13 @@
 """The driver of one run: enters its function, hears what people want, and brings it to its end.
 
 One task, the pilot, looks at the folded state and makes the next move; the others only work
-(steps), listen (the watch) or run the agent's function. Everything they learn goes through the
+(steps), read what was missed, or run the agent's function. Everything they learn goes through the
 logbook, so the pilot decides on one state and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,14 +17,15 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from midflight.executor import children, moves, stale, values
+from midflight.executor.alarms import Alarms
 from midflight.executor.asking import Questions
 from midflight.executor.cancel import cancel
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
+from midflight.executor.heard import Record
 from midflight.executor.logbook import Logbook
-from midflight.executor.replay import Record, Replay, Waiting
-from midflight.executor.speech import Silence
+from midflight.executor.replay import Replay, Waiting
 from midflight.executor.steps import Step
 from midflight.executor.triage import Attention
 from midflight.executor.undo import next_undo
@@ -52,6 +53,14 @@ async def _nobody_else(_run: str) -> None:
 class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
+    __slots__ = (
+        "_catching_up", "_context_type", "_expecting", "_rested", "_watch", "agent", "alarms",
+        "begun_for", "brief", "clock", "course", "delivering", "draining", "ensure", "epoch",
+        "function", "gated", "guards", "heard", "ids", "input", "lease", "log", "looked_up",
+        "over", "profile", "questions", "replay", "restored", "steps", "store", "tasks",
+        "thread_read", "told", "triage", "under_way", "waiting", "workdir",
+    )  # fmt: skip
+
     def __init__(
         self,
         store: Store,
@@ -63,6 +72,7 @@ class Driver:
         clock: Clock = wall_clock,
         ids: Ids = new_id,
         ensure: Ensure = _nobody_else,
+        alarms: Alarms,
     ) -> None:
         from midflight.executor.context import RunContext
 
@@ -93,7 +103,7 @@ class Driver:
         self.guards = Guards(self)
         self.questions = Questions(self)
         self.triage = Attention(self)
-        self.silence = Silence()
+        self.alarms = alarms
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
         self.looked_up: set[int] = set()  # effects in doubt whose check was asked
@@ -102,6 +112,7 @@ class Driver:
         self._rested = False
         self.draining = False
         self._watch: Watch
+        self._catching_up = False
         self._context_type = RunContext
         self.log.heard.append(self._hear)
 
@@ -225,10 +236,6 @@ class Driver:
             self._expecting -= 1
             self.log.stir()
 
-    def look_again(self) -> None:
-        """Take in what was published here already, without an await."""
-        self.log.absorb(self._watch.ready())
-
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
         return Raw(await self.store.blob(record.blob.hash)) if record.blob else record.result
@@ -264,29 +271,42 @@ class Driver:
 
     async def drive(self) -> None:
         """Drive until the run ends, rests for long, or is not ours any more."""
-        await self._read()
-        if self.log.state.driver != self.lease.driver:
-            return
-        self.epoch = self.log.state.epoch
-        async with self.store.watch({self.run: self.log.state.head}) as watch:
-            self._watch = watch
-            async with anyio.create_task_group() as tasks:
-                self.tasks = tasks
-                watch.tap(self._take_in)  # or each append of our own would wake the listener
-                tasks.start_soon(self._listen)
-                await moves.settle_orphans(self)
-                await children.look_after(self)
-                if self.agent.converses:
-                    tasks.start_soon(self.triage.pay_attention)
-                while not self.over:
-                    move = self._next_move()
-                    if move is not None:
-                        await move(self)
-                    else:
-                        await self._until_something_happens()
-                self.function.abandon()
-                self.silence.close()
-                tasks.cancel_scope.cancel()
+        try:
+            await self._read()
+            if self.log.state.driver == self.lease.driver:
+                self.epoch = self.log.state.epoch
+                async with self.store.watch({self.run: self.log.state.head}) as watch:
+                    self._watch = watch
+                    await self._pilot()
+        finally:
+            self._let_go()
+
+    async def _pilot(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            self.tasks = tasks
+            self._watch.tap(self._take_in, self._fell_behind)
+            await moves.settle_orphans(self)
+            await children.look_after(self)
+            if self.agent.converses:
+                tasks.start_soon(self.triage.pay_attention)
+            while not self.over:
+                move = self._next_move()
+                if move is not None:
+                    await move(self)
+                else:
+                    await self._until_something_happens()
+            self.function.abandon()
+            tasks.cancel_scope.cancel()
+
+    def _let_go(self) -> None:
+        """Who know each other forget each other.
+
+        Left to the collector, ten thousand runs would be in memory long after they were let go.
+        """
+        self.told = None  # what was raised knows every frame that it has passed
+        self.function.forget()
+        self.log.heard.clear()
+        del self.function, self.guards, self.questions, self.triage
 
     async def _read(self) -> None:
         """Fold the journal and note its records: once, and a page at a time for the loop's sake."""
@@ -299,15 +319,22 @@ class Driver:
             if len(page) < PAGE:
                 return
 
-    async def _listen(self) -> None:
-        async for record in self._watch:
-            self._take_in(record)
+    def _fell_behind(self) -> None:
+        if not self._catching_up:
+            self._catching_up = True
+            self.begin(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._watch.catch_up()
+        finally:
+            self._catching_up = False
 
     def _take_in(self, record: Recorded) -> None:
         if record.journal == self.run:
             self.log.absorb([record])
         elif isinstance(record.event, e.RunFinished | e.Killed):
-            self.tasks.start_soon(children.settle, self, record.journal)
+            self.begin(children.settle, self, record.journal)
 
     def _hear(self, record: Recorded) -> None:
         self.replay.hear(record)
@@ -320,13 +347,22 @@ class Driver:
             self.input, self.begun_for = record.event.input, record.event.messages
         if isinstance(record.event, e.EffectStopRequested):
             self._stop_effect(record.event.attempt)
+        if isinstance(record.event, e.CancelRequested):
+            self._stop_all(record.event.now)
 
     def _stop_effect(self, attempt: int) -> None:
         """*Stop it*: the person does not want to wait for the effect that a pause waits for."""
         for step in self.steps:
-            call = step.call
-            if step.attempt == attempt and call and call.running and not call.aborting:
-                self.tasks.start_soon(call.abort, "stopped by a person")
+            if step.attempt == attempt and step.call is not None:
+                step.call.abort("stopped by a person")
+
+    def _stop_all(self, now: bool) -> None:
+        """What a cancel ends hears of it here, and not when the pilot has its turn.
+
+        Beside many busy runs that would be several milliseconds later.
+        """
+        if (now or self.agent.mode == "immediate") and not self.lost:
+            self.abort("cancelled", effects=True)
 
     @property
     def quiet(self) -> bool:
@@ -424,8 +460,8 @@ class Driver:
             if call is None or call.tool.irreversible:
                 continue
             harmless = call.tool.effect in {Effect.READ, Effect.MODEL}
-            if (effects or harmless) and call.begin_abort(why):
-                self.tasks.start_soon(call.see_out)
+            if effects or harmless:
+                call.abort(why)
 
     async def _until_something_happens(self) -> None:
         """Wait for any change, or for the next moment at which time alone makes one."""
@@ -524,6 +560,14 @@ class Driver:
 
         await self.store.submit(Submit(self.ids(), (run,), decided))
         await self.log.catch_up()
+
+    def begin(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begin a task of this driver, also where none runs: in a callback of the loop."""
+
+        def start() -> None:
+            self.tasks.start_soon(work, *args)
+
+        self.alarms.home.run(start)
 
     def tell(self, signal: Signal) -> None:
         """From here on every call of the function raises this, whatever it catches."""

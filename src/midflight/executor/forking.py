@@ -16,7 +16,7 @@ from midflight.errors import InvalidRequest
 from midflight.executor import values
 from midflight.executor.caps import give_notice
 from midflight.executor.doubt import choice_of
-from midflight.executor.replay import Answered
+from midflight.executor.heard import Answered
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.fold import advance

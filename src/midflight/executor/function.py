@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
 from msgspec import Raw
 
 from midflight.executor import values
@@ -32,12 +30,15 @@ log: Final = logging.getLogger(__name__)
 class AgentCall:
     """One run's agent function. ``ended`` is its value or error once it has come to its end."""
 
+    __slots__ = ("_abandoned", "_driver", "_late", "_task", "ended", "running")
+
     def __init__(self, driver: Driver) -> None:
         self.running = False
         self.ended: BaseException | Raw | None = None
         self._driver = driver
         self._task: asyncio.Task[Any] | None = None
         self._abandoned = False
+        self._late = False
 
     def start(self, context: Any) -> None:
         """Call it (again), in a task of the driver's."""
@@ -90,14 +91,20 @@ class AgentCall:
             log.warning("The agent's function does not end and was abandoned", extra=where)
             self.abandon()
             self._task.cancel()
-            await driver.log.until(self._has_ended())
+            await driver.log.until(lambda: not self.running)
 
     async def _within(self, seconds: float) -> None:
-        with anyio.move_on_after(seconds):
-            await self._driver.log.until(self._has_ended())
+        alarms, self._late = self._driver.alarms, False
+        alarms.set(self, alarms.loop.time() + seconds)
+        try:
+            await self._driver.log.until(lambda: self._late or not self.running)
+        finally:
+            alarms.drop(self)
 
-    def _has_ended(self) -> Callable[[], bool]:
-        return lambda: not self.running
+    def ring(self, _now: float) -> None:
+        """It has not ended in time."""
+        self._late = True
+        self._driver.log.stir()
 
 
 def _unwrapped(error: BaseException) -> BaseException:

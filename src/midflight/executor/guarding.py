@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -27,10 +26,12 @@ NOTED_IN: Final = {Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.PAUSED}
 class Guards:
     """What the function has said it relies on."""
 
+    __slots__ = ("_calls", "_checking", "_driver", "_fresh", "_live", "_returns")
+
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._live: dict[str, Guard] = {}
-        self._calls: Counter[str] = Counter()
+        self._calls: dict[str, int] = {}
         self._fresh = False
         self._checking = False
         self._returns = 0  # how often the run has come back
@@ -70,9 +71,9 @@ class Guards:
         """
         name, driver = guard.name, self._driver
         self._live[name] = guard
-        self._calls[name] += 1
+        self._calls[name] = self._calls.get(name, 0) + 1
         driver.log.stir()
-        noted = max(driver.replay.guards[name], 1 if name in driver.log.state.guards else 0)
+        noted = max(driver.replay.guards.get(name, 0), 1 if name in driver.log.state.guards else 0)
         if self._calls[name] <= noted:
             return
         if not driver.replay.unfinished:  # or it would wait for what comes after it
@@ -115,7 +116,7 @@ class Guards:
         In a task of its own, so that a stop is heard although a look takes long.
         """
         self._checking = True
-        self._driver.tasks.start_soon(self._check)
+        self._driver.begin(self._check)
 
     async def _check(self) -> None:
         came_back, guards = self._returns, self._driver.log.state.guards

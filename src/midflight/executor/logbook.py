@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 
@@ -26,19 +26,61 @@ AGAIN_S: Final = 0.2
 log: Final = logging.getLogger(__name__)
 
 Choose = Callable[[RunState], Sequence[Event]]
+T = TypeVar("T")
+
+
+class Turn:
+    """One at a time, in the order of their coming; while it is free, at no cost."""
+
+    __slots__ = ("_queue", "taken")
+
+    def __init__(self) -> None:
+        self.taken = False
+        self._queue: list[asyncio.Future[None]] = []
+
+    async def __aenter__(self) -> None:
+        if not self.taken:
+            self.taken = True
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # it was ours already
+                self._pass_on()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._queue:
+            waiter = self._queue.pop(0)
+            if not waiter.done():
+                waiter.set_result(None)  # and it stays taken
+                return
+        self.taken = False
 
 
 class Logbook:
     """One run's journal, as its driver holds it."""
+
+    __slots__ = ("_changes", "_ids", "_store", "_turn", "_waiting", "heard", "state")
 
     def __init__(self, store: Store, state: RunState, ids: Ids) -> None:
         self.state = state
         self.heard: list[Callable[[Recorded], None]] = []
         self._store = store
         self._ids = ids
-        self._turn = anyio.Lock(fast_acquire=True)  # or each append would cost a turn of the loop
+        self._turn = Turn()
         self._changes = 0
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being written, so that the state is about to change."""
+        return self._turn.taken
 
     def absorb(self, records: Iterable[Recorded]) -> None:
         """Fold what is new, whoever has brought it, and wake everybody who waits for a change."""
@@ -63,7 +105,7 @@ class Logbook:
 
     def ask_again(self) -> None:
         """Wake those whose condition holds by now, also by what is in no journal: time, a lease."""
-        for waiter, ready in list(self._waiting.items()):
+        for waiter, ready in tuple(self._waiting.items()):
             if ready():
                 del self._waiting[waiter]
                 if not waiter.done():
@@ -95,8 +137,9 @@ class Logbook:
                 if not events:
                     return ()
                 entry = Entry(self.state.journal, self.state.head, events)
+                append = Append(self._ids(), (entry,))
                 try:
-                    done = await self._append(Append(self._ids(), (entry,)))
+                    done = await self._patiently(self._store.append, append)
                 except JournalConflict:
                     await self.catch_up()
                     continue
@@ -113,12 +156,12 @@ class Logbook:
             if not events:
                 return ()
             run = self.state.journal
+            append = Append(self._ids(), (Entry(run, self.state.head, events),))
             try:
-                entry = Entry(run, self.state.head, events)
-                done = await self._append(Append(self._ids(), (entry,)))
+                done = await self._patiently(self._store.append, append)
             except JournalConflict:
                 request = Submit(self._ids(), (run,), _recording(run, fact, then))
-                done = await self._patiently(lambda: self._store.submit(request))
+                done = await self._patiently(self._store.submit, request)
                 await self.catch_up()
             self.absorb(done.records)
             return done.records
@@ -126,14 +169,11 @@ class Logbook:
     async def submit(self, request: Submit) -> Committed:
         """What concerns other journals too is decided by the store; ours is folded again."""
         async with self._turn:
-            done = await self._patiently(lambda: self._store.submit(request))
+            done = await self._patiently(self._store.submit, request)
             await self.catch_up()
             return done
 
-    async def _append(self, decision: Append) -> Committed:
-        return await self._patiently(lambda: self._store.append(decision))
-
-    async def _patiently(self, write: Callable[[], Awaitable[Committed]]) -> Committed:
+    async def _patiently(self, write: Callable[[T], Awaitable[Committed]], what: T) -> Committed:
         """Repeat it under its id until the store takes it; meanwhile nothing else is written.
 
         A store that is full or out of reach for a while must not fail a run, and what a tool has
@@ -141,7 +181,7 @@ class Logbook:
         """
         while True:
             try:
-                return await write()
+                return await write(what)
             except TROUBLE as error:
                 about = {"action": "append_repeated", "run": self.state.journal, "error": error}
                 log.warning("The store does not take an append; it is repeated", extra=about)

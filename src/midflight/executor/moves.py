@@ -13,7 +13,8 @@ from msgspec import Raw
 from midflight.executor import values
 from midflight.executor.backoff import RETRY
 from midflight.executor.front import end
-from midflight.executor.replay import REDIRECTED
+from midflight.executor.heard import REDIRECTED
+from midflight.executor.lost import WORKER_LOST
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
@@ -34,10 +35,10 @@ async def settle_orphans(driver: Driver) -> None:
     epoch = driver.epoch
     for position, attempt in list(driver.log.state.open.items()):
         outcome = Outcome.UNKNOWN if attempt.effect.touches_world else Outcome.ABORTED
-        lost = e.AttemptSettled(epoch=epoch, attempt=position, outcome=outcome, error="worker lost")
+        lost = e.AttemptSettled(epoch=epoch, attempt=position, outcome=outcome, error=WORKER_LOST)
         await driver.log.settle(lost)
     for undo in list(driver.log.state.undos):
-        again = e.UndoSettled(epoch=epoch, undo=undo, undone=False, why="worker lost", final=False)
+        again = e.UndoSettled(epoch=epoch, undo=undo, undone=False, why=WORKER_LOST, final=False)
         await driver.log.settle(again)
 
 
@@ -216,7 +217,8 @@ async def evict(driver: Driver) -> None:
 
     def released(state: RunState) -> list[Event]:
         rests = state.phase in {Phase.PAUSED, Phase.WAITING}
-        if driver.lost or not rests or (state.wants_driver and not driver.draining):
+        wanted = state.wants_driver or (state.phase is Phase.WAITING and driver.triage.has_messages)
+        if driver.lost or not rests or (wanted and not driver.draining):
             return []
         return [e.DriverReleased(epoch=driver.epoch, why="rests")]
 

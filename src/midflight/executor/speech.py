@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -28,10 +26,15 @@ CUT: Final = "\n[… the rest was not kept …]\n"
 class Speech:
     """The text of one step so far. What comes from a thread is taken over on the loop."""
 
+    __slots__ = (
+        "_attempts", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step", "_unsaid",
+        "_voice", "usage",
+    )  # fmt: skip
+
     def __init__(self, step: Step) -> None:
         self._step = step
         self._spoke_at = 0.0  # by the loop's clock
-        self._pending: deque[str] = deque()
+        self._pending: list[str] = []
         self._unsaid = ""  # what may be the beginning of a secret waits for its end
         self._voice: Voice | None = None
         self._offset = 0  # how much of it is in the journal
@@ -39,38 +42,35 @@ class Speech:
         self._attempts = 0  # by this driver; a read has no record of its own for each
         self._keeping = False
         self.usage = NOTHING
-        self._home = threading.get_ident()
-        self._loop = asyncio.get_running_loop()
 
     def begin(self) -> Speech:
         """A new attempt speaks from the beginning."""
         self.usage = NOTHING
         self._pending.clear()
         self._unsaid, self._voice = "", None
-        self._offset, self._said, self._spoke_at = 0, 0, self._loop.time()
+        alarms = self._step.driver.alarms
+        self._offset, self._said, self._spoke_at = 0, 0, alarms.loop.time()
         self._attempts += 1
-        self._step.driver.silence.watch(self)
+        alarms.set(self, self._spoke_at + self._step.tool.stall)
         return self
 
     def end(self) -> None:
         """The attempt is over, and may be silent."""
-        self._step.driver.silence.forget(self)
+        self._step.driver.alarms.drop(self)
         if self._unsaid:
             self._say(self._unsaid)  # not the beginning of one, as it turns out
         if self._voice is not None:
             self._step.driver.store.voices.end(self._voice)
 
-    @property
-    def stalls_at(self) -> float:
-        """When it will have been silent for too long, by the loop's clock."""
-        return self._spoke_at + self._step.tool.stall
-
-    def say_that_it_stalls(self) -> None:
+    def ring(self, now: float) -> float | None:
         """What has been silent for too long is shown as stalled, once an attempt."""
         step, stall = self._step, self._step.tool.stall
+        if self._spoke_at + stall > now:
+            return self._spoke_at + stall
         kind = f"stalled:{step.attempt}:{step.identity}:{step.driver.epoch}.{self._attempts}"
         text = f"{step.name} has shown no progress for {stall:g} s"
-        step.driver.tasks.start_soon(give_notice, step.driver, kind, text)
+        step.driver.begin(give_notice, step.driver, kind, text)
+        return None
 
     def pay(self, usage: Usage) -> None:
         """What the attempt has spent. One unknown price makes its sum unknown."""
@@ -81,14 +81,15 @@ class Speech:
 
     def hear(self, text: str) -> None:
         """What the attempt says, perhaps in a thread."""
-        if threading.get_ident() == self._home:
+        home = self._step.driver.alarms
+        if threading.get_ident() == home.thread:
             self._take(text)
         else:
             with suppress(RuntimeError):  # the driver's loop has ended before this thread
-                self._loop.call_soon_threadsafe(self._take, text)
+                home.loop.call_soon_threadsafe(self._take, text)
 
     def _take(self, text: str) -> None:
-        self._spoke_at = self._loop.time()
+        self._spoke_at = self._step.driver.alarms.loop.time()
         room = KEPT_MAX - self._said
         if not text or room < 0:
             return
@@ -99,7 +100,7 @@ class Speech:
         self._say(said)
         if not self._keeping and not self._step.resting:
             self._keeping = True
-            self._step.driver.tasks.start_soon(self._keep_soon)
+            self._step.driver.begin(self._keep_soon)
 
     def _say(self, text: str) -> None:
         if not text:
@@ -134,38 +135,3 @@ class Speech:
                 text=text,
             )
         )
-
-
-class Silence:
-    """Looks for steps of one run that stall: one timer for all, since most end long before it."""
-
-    def __init__(self) -> None:
-        self._speaking: set[Speech] = set()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def watch(self, speech: Speech) -> None:
-        """An attempt has begun."""
-        self._speaking.add(speech)
-        due = speech.stalls_at
-        if self._timer is None or due < self._timer.when():
-            self.close()
-            self._timer = asyncio.get_running_loop().call_at(due, self._look)
-
-    def forget(self, speech: Speech) -> None:
-        """It is over, or was told of."""
-        self._speaking.discard(speech)
-
-    def _look(self) -> None:
-        loop, self._timer = asyncio.get_running_loop(), None
-        for speech in [s for s in self._speaking if s.stalls_at <= loop.time()]:
-            self.forget(speech)
-            speech.say_that_it_stalls()
-        if self._speaking:
-            due = min(speech.stalls_at for speech in self._speaking)
-            self._timer = loop.call_at(due, self._look)
-
-    def close(self) -> None:
-        """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

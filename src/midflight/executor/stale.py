@@ -14,7 +14,7 @@ import msgspec
 
 from midflight.executor import values
 from midflight.executor.forking import fork_and_stop
-from midflight.executor.replay import Answered
+from midflight.executor.heard import Answered
 from midflight.guards import Age
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec import Raw
 
-from midflight.errors import CorruptEntry, IllegalEvent, NotPlainData, StepFailed
+from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.executor import doubt, values
 from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.caps import within_caps
+from midflight.executor.heard import Answered
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
-from midflight.executor.replay import Answered
 from midflight.executor.speech import NOTHING, Speech
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
@@ -45,6 +45,12 @@ class NotWaitedFor(Exception):
 class Step:
     """A step that is being done."""
 
+    __slots__ = (
+        "_asking", "_idle", "_intact", "_questions", "_refreshing", "_resting", "_since",
+        "_unwanted", "args", "asked", "attempt", "call", "course", "driver", "future", "given",
+        "identity", "kwargs", "name", "speech", "tool", "wait_at_least",
+    )  # fmt: skip
+
     def __init__(
         self,
         driver: Driver,
@@ -54,6 +60,7 @@ class Step:
         *,
         call: tuple[tuple[Any, ...], dict[str, Any]],
         given: Raw,
+        asked: str,
         course: int,
         refreshing: bool = False,
     ) -> None:
@@ -63,12 +70,12 @@ class Step:
         self.tool = tool
         self.args, self.kwargs = call
         self.given = given
-        self.asked = values.digest(bytes(given))  # by the function; a person may edit it
+        self.asked = asked  # the digest of what the function has given; a person may edit it
         self.course = course
         self.call: Call | None = None
         self.wait_at_least = 0.0  # before the next try, as who refused the last one has said
         self.attempt = 0  # where the attempt under way is on record
-        self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
         self.speech = Speech(self)
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self._unwanted = False
@@ -77,7 +84,7 @@ class Step:
         self._asking = False
         self._idle = False
         self._questions: anyio.CancelScope | None = None
-        self._since = asyncio.get_running_loop().time()
+        self._since = driver.alarms.loop.time()
 
     @property
     def noun(self) -> str:
@@ -147,8 +154,8 @@ class Step:
             if not self.future.done():
                 self.future.set_result(result)
         finally:
-            self.call = None  # both know us: or each step would be left to the collector
-            del self.speech
+            self.call = None  # all know us: or each step would be left to the collector
+            del self.speech, self.future
             self.driver.steps.discard(self)
             self.driver.under_way.discard(self)
             self.driver.log.stir()
@@ -172,15 +179,15 @@ class Step:
         self._unwanted = True
         if self._questions is not None:
             self._questions.cancel()
-        self.driver.tasks.start_soon(self._leave)
-        harmless = self.tool.effect is Effect.READ
-        if harmless and self.call is not None and self.call.running and not self.call.aborting:
-            self.driver.tasks.start_soon(self.call.abort, "not waited for any more")
+        self.driver.begin(self._leave)
+        if self.tool.effect is Effect.READ and self.call is not None:
+            self.call.abort("not waited for any more")
         self.driver.log.stir()
 
     async def _leave(self) -> None:
         """Note that the function has not learnt how this ended."""
-        waited = asyncio.get_running_loop().time() - self._since
+        await anyio.lowlevel.checkpoint()  # nothing is noted by a driver that is being ended itself
+        waited = self.driver.alarms.loop.time() - self._since
         left = e.StepLeft(
             epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
         )
@@ -195,7 +202,7 @@ class Step:
             await self.may_start()
             if (self.tool.approval or self.tool.relies_on) and not await self._permitted():
                 continue
-            await self.driver.log.decide(self.driver.wait_over)
+            await self._end_wait()
             if not self._starts():
                 continue
             ending = await self._run_tool()
@@ -203,7 +210,7 @@ class Step:
                 await self.driver.log.settle(e.UsageSpent(epoch=self.driver.epoch, usage=spent))
             match ending:
                 case Returned(value=value):
-                    return await self.record(*self._encoded(value))
+                    return await self.record(*values.storable(self.name, value))
                 case Raised(error=error) if tries_left(self, error) <= 0:
                     await self.speech.keep()
                     return await self.record(NULL, values.words(error))
@@ -216,8 +223,9 @@ class Step:
 
     async def _end_wait(self) -> None:
         """Something happens in a run that waits for a person: it does not only wait any more."""
-        if self.driver.log.state.phase is Phase.WAITING:
-            await self.driver.log.decide(self.driver.wait_over)
+        log = self.driver.log
+        if log.busy or log.state.phase is Phase.WAITING:
+            await log.decide(self.driver.wait_over)
 
     async def record(self, result: Raw, error: str) -> Raw:
         """Write down how the step ended, for good; raises if that is a failure."""
@@ -236,13 +244,6 @@ class Step:
         if error:
             raise StepFailed(self.name, error)
         return result
-
-    def _encoded(self, value: Any) -> tuple[Raw, str]:
-        """What it returned; or, if that cannot be stored, why. It happened all the same."""
-        try:
-            return values.encode_result(self.name, value), ""
-        except NotPlainData as error:
-            return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────
 
@@ -286,8 +287,7 @@ class Step:
         if not written:
             return None
         position = written[-1].position
-        driver.look_again()  # no await from here to the tool's first line
-        if not driver.may_start(self.course):
+        if not driver.may_start(self.course):  # no await from here to the tool's first line
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
@@ -333,6 +333,7 @@ class Step:
                 undoable=tool.undo is not None,
                 irreversible=tool.irreversible,
                 release_always=tool.release_always,
+                in_thread=tool.runs == "thread",
                 reserved=self.reserved,
             ),
         ]
@@ -342,7 +343,7 @@ class Step:
         touches = self.tool.effect.touches_world
         match ending:
             case Returned(value=value):
-                return Outcome.DONE, *self._encoded(value)
+                return Outcome.DONE, *values.storable(self.name, value)
             case Raised(error=NotDone() as error) if touches:
                 return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
             case Raised(error=error, began=False) if touches:
@@ -415,6 +416,7 @@ class Step:
         *,
         about: int = 0,
         replaces: str = "",
+        expires_at: float | None = None,
     ) -> Answered:
         """Open a question of this step, or find it again, and wait for its answer."""
         self.asking = True
@@ -428,6 +430,7 @@ class Step:
                     schema=schema,
                     about=about,
                     replaces=replaces,
+                    expires_at=expires_at,
                     course=self.course,
                 )
             await self.driver.questions.withdraw(step)
@@ -464,7 +467,9 @@ class Step:
         kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
-        return await self.run_call(Call(self.tool, self.args, kwargs, self.speech.begin()))
+        return await self.run_call(
+            Call(self.tool, self.args, kwargs, self.driver.alarms, self.speech.begin())
+        )
 
     async def run_call(self, call: Call) -> Ending:
         """Be inside a tool, where a stop can reach it."""

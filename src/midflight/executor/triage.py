@@ -96,6 +96,7 @@ class Attention:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._talk: ThreadState | None = None
+        self._arriving = driver.agent.converses  # and has not seen the thread yet
         self._call: Call | None = None
         self._choosing = False
         self._heard = 0
@@ -103,13 +104,20 @@ class Attention:
 
     @property
     def busy(self) -> bool:
-        """Whether there are messages to be looked at, or they are being looked at."""
-        return self._choosing or self._due()
+        """Whether there are messages to be looked at, or may be, or they are being looked at."""
+        return self._arriving or self._choosing or self._due()
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether there are messages for this run about which nothing was chosen yet."""
+        talk = self._talk
+        in_front = talk is not None and talk.front == self._driver.run
+        return talk is not None and in_front and bool(front.open_messages(talk))
 
     def abort(self, why: str) -> None:
         """End the call that is under way."""
-        if self._call is not None and self._call.begin_abort(why):
-            self._driver.tasks.start_soon(self._call.see_out)
+        if self._call is not None:
+            self._call.abort(why)
 
     def _abort_if_stopped(self, _record: Recorded) -> None:
         """Whoever holds, redirects or cancels the run is heard here at once, in both modes."""
@@ -132,6 +140,8 @@ class Attention:
             talk = await self._patiently(lambda: driver.store.load(thread))
         except JournalNotFound:
             return
+        finally:
+            self._arriving = False
         assert isinstance(talk, ThreadState)
         self._talk = talk
         if talk.host is None and talk.front == driver.run:
@@ -185,15 +195,14 @@ class Attention:
                 await anyio.sleep(AGAIN_S)
 
     def _due(self) -> bool:
-        return self._talk is not None and bool(front.open_messages(self._talk)) and self._may()
+        return self.has_messages and self._may()
 
     def _may(self) -> bool:
-        """Whether a call may begin: nobody holds or stops the run, and the thread is about it."""
+        """Whether a call may begin: nobody holds or stops the run, and it is driven here."""
         driver, state = self._driver, self._driver.log.state
         moves = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
         ours = driver.told is None and not driver.lost and driver.lease.held and not driver.draining
-        in_front = self._talk is not None and self._talk.front == driver.run
-        return moves and ours and in_front
+        return moves and ours
 
     async def _let_them_finish(self) -> None:
         """People send a thought in pieces. While they keep writing, each call waits longer."""
@@ -262,11 +271,10 @@ class Attention:
             return None
         attempt, purse = written[-1].position, Purse()
         declared = Tool(name=TRIAGE, function=triage, effect=Effect.MODEL, timeout=TRIAGE_S)
-        driver.look_again()
-        if not self._may():
+        if not self._may():  # no await from here to the first line of the call
             await self._settle(Chosen(attempt, outcome=Outcome.NOT_STARTED))
             return None
-        self._call = Call(declared, (view,), {}, purse)
+        self._call = Call(declared, (view,), {}, driver.alarms, purse)
         try:
             ending = await self._call.run()
         finally:

@@ -7,7 +7,6 @@ finds the effect not undone and goes on. What is in doubt is looked into first, 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,12 +16,14 @@ from msgspec import Struct
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.children import undo_child
+from midflight.executor.helping import StillAtWork, helper
 from midflight.executor.left import changed_since, performed
+from midflight.executor.lost import may_act_for
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import Attempt, RunState
-from midflight.tools.base import REGISTRY, ChangedSince, Done, NotDone, Performed, Tool
+from midflight.tools.base import REGISTRY, ChangedSince, Done, NotDone, Performed
 from midflight.tools.secret import hide
 
 if TYPE_CHECKING:
@@ -74,14 +75,18 @@ async def _look_into_doubts(driver: Driver) -> None:
         tool = None if effect.child else REGISTRY.get(_started(driver, effect).tool)
         if tool is None or tool.check is None or not _doubted(driver.log.state, effect):
             continue
-        told = Call(_as_tool(tool.check), (performed(driver, effect.position, None),), {})
+        check = helper("check", tool.check, tool.timeout)
+        told = Call(check, (performed(driver, effect.position, None),), {}, driver.alarms)
         outcome, result = _finding(await _run(driver, told, effect))
-        if outcome is not Outcome.UNKNOWN:
+        early = outcome is Outcome.NOT_DONE and may_act_for(driver, effect) > 0
+        if outcome is not Outcome.UNKNOWN and not early:
+            stored, error = values.storable(effect.name, result)
             learned = e.LateOutcome(
                 epoch=driver.epoch,
                 attempt=effect.position,
                 outcome=outcome,
-                result=values.encode_result(effect.name, result),
+                result=stored,
+                error=error,
                 how="check",
             )
             await driver.log.settle(learned)
@@ -178,7 +183,8 @@ async def _touched(driver: Driver, effect: Attempt) -> str:
         return ""
     why = ""
     for attempt in range(1, TRIES + 1):
-        look = Call(_as_tool(changed_since), (tool, await _done(driver, effect)), {})
+        compare = helper("look", changed_since, tool.timeout)
+        look = Call(compare, (tool, await _done(driver, effect)), {}, driver.alarms)
         match await _run(driver, look, effect):
             case Returned(value=str(words)):
                 return words
@@ -202,13 +208,16 @@ async def _call(driver: Driver, effect: Attempt) -> Undoing:
     tool = REGISTRY.get(name)
     if tool is None or tool.undo is None:
         return Undoing(False, f"no tool {name} with an undo is registered here")
-    call = Call(_as_tool(tool.undo), (await _done(driver, effect),), {})
+    undo = helper("undo", tool.undo, tool.timeout)
+    call = Call(undo, (await _done(driver, effect),), {}, driver.alarms)
     match await _run(driver, call, effect):
         case Returned():
             return Undoing(True)
         case Raised(error=ChangedSince() as error):
             why = hide(str(error))
             return Undoing(False, f"changed by others since{f': {why}' if why else ''}")
+        case Raised(error=StillAtWork() as error):
+            return Undoing(False, str(error))  # a second one beside it could only do harm
         case Raised(error=error):
             return Undoing(False, values.words(error), over=False)
         case Aborted():
@@ -230,15 +239,10 @@ async def _run(driver: Driver, call: Call, effect: Attempt) -> Ending:
 
     async def abort() -> None:
         await driver.log.until(unwanted)
-        await call.abort("stopped")
+        call.abort("stopped")
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(abort)
         ending = await call.run()
         tasks.cancel_scope.cancel()
     return ending
-
-
-def _as_tool(function: Any) -> Tool:
-    is_async = inspect.iscoroutinefunction(function)
-    return Tool(name="undo", function=function, runs="async" if is_async else "thread")

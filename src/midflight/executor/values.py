@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from midflight.errors import NotPlainData
+from midflight.kernel.record import NULL
 from midflight.tools.secret import hide, hide_within, known, to_stored
 
 _encoder = msgspec.json.Encoder(order="deterministic", enc_hook=to_stored)
@@ -32,6 +33,14 @@ def encode_result(step: str, value: Any) -> Raw:
     if any(msgspec.json.encode(secret)[1:-1] in bytes(raw) for secret in known()):
         return Raw(_encoder.encode(hide_within(msgspec.json.decode(raw))))
     return raw
+
+
+def storable(step: str, value: Any) -> tuple[Raw, str]:
+    """What it returned; or, if that cannot be stored, why. It happened all the same."""
+    try:
+        return encode_result(step, value), ""
+    except NotPlainData as error:
+        return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
 
 
 def words(error: BaseException) -> str:

@@ -24,7 +24,7 @@ from midflight.errors import (
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.diff import changed_meanwhile
-from midflight.kernel.limits import validate
+from midflight.kernel.limits import NO_CAPS, validate
 from midflight.kernel.machine import State, check, signal
 from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Outcome, Phase, Role
 from midflight.kernel.record import Event, Fact, Request, Who, body_digest
@@ -159,9 +159,7 @@ def _decide_run(state: RunState, request: Request, thread: t.ThreadState | None)
         case e.RunCreated():
             validate(request.limits)
         case e.LimitsRaised():
-            validate(request.limits)
-            asked = (q.position for q in state.questions.values() if q.kind == "cap")
-            return (request, *(e.QuestionClosed(question=q, why="raised") for q in asked))
+            return _raised(state, request)
         case e.UndoRequested():
             _undoable(state, request)
         case e.TakenOver() | e.HandedBack():
@@ -193,6 +191,15 @@ def meanwhile(state: RunState, thread: t.ThreadState | None = None) -> str:
         answers=state.answers,
         messages=sum(message.at >= state.held_at for message in unread),
     )
+
+
+def _raised(state: RunState, request: e.LimitsRaised) -> Verdict:
+    """Caps that are not named stay; where none is named, none stays."""
+    validate(request.limits)
+    kept = state.limits if request.limits != NO_CAPS else NO_CAPS
+    asked = (q.position for q in state.questions.values() if q.kind == "cap")
+    closed = (e.QuestionClosed(question=question, why="raised") for question in asked)
+    return (msgspec.structs.replace(request, kept=kept), *closed)
 
 
 def _redirect(state: RunState, request: e.RedirectRequested) -> Verdict:

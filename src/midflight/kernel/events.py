@@ -135,6 +135,7 @@ class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started")
     undoable: bool = False
     irreversible: bool = False
     release_always: bool = False
+    in_thread: bool = False  # which nobody can stop
     reserved: Usage = Usage()
 
 
@@ -319,9 +320,10 @@ class UndoRequested(Request, frozen=True, kw_only=True, tag="undo.requested"):
 
 
 class LimitsRaised(Request, frozen=True, kw_only=True, tag="limits.raised"):
-    """New caps; lifts the hold for the cap."""
+    """New caps, over those ``kept`` from before; lifts the hold for the cap."""
 
     limits: Limits
+    kept: Limits = Limits()
 
 
 class TakenOver(Request, frozen=True, kw_only=True, tag="run.taken_over"):

@@ -147,6 +147,7 @@ def _attempt_started(s: RunState, event: e.AttemptStarted, at: int) -> None:
         undoable=event.undoable,
         irreversible=event.irreversible,
         release_always=event.release_always,
+        in_thread=event.in_thread,
         reserved_tokens=event.reserved.tokens,
         reserved_usd=event.reserved.usd or 0.0,
         course=s.course,
@@ -338,7 +339,7 @@ def _undo_requested(s: RunState, event: e.UndoRequested, at: int) -> None:
 
 
 def _limits_raised(s: RunState, event: e.LimitsRaised, at: int) -> None:
-    s.limits = event.limits
+    s.limits = event.limits.over(event.kept)
     _let_go(s, Cause.CAP, at)
     s.deliveries[at] = Delivery("raise limits", "applied", at)
 

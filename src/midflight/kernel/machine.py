@@ -314,6 +314,8 @@ def _effect_stopped(s: RunState, event: e.EffectStopRequested) -> str | None:
     attempt = s.open.get(event.attempt)
     if attempt is None:
         return "it is not in flight"
+    if attempt.in_thread:
+        return "it runs in a thread, which nobody can stop: the pause waits for its end"
     return None if attempt.can_be_stopped else "it cannot be stopped once begun"
 
 

@@ -78,6 +78,11 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     tool_calls: int | None = None
     repeats: int | None = None
 
+    def over(self, kept: Limits) -> Limits:
+        """These caps, and those of ``kept`` that are not named here."""
+        named = {n: c for n in self.__struct_fields__ if (c := getattr(self, n)) is not None}
+        return msgspec.structs.replace(kept, **named)
+
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
     """What one attempt spent. ``usd`` is None where the price is not known."""
@@ -115,7 +120,7 @@ Keys = dict[tuple[str, str], tuple[int, bytes]]
 """(caller, key) -> (position of the first request under it, digest of what it asked)."""
 
 
-ADDED_BY_US: Final = {"in_flight": (), "diff": "", "thread_at": 0}
+ADDED_BY_US: Final = {"in_flight": (), "diff": "", "kept": Limits(), "thread_at": 0}
 """Written into a request when it is taken, from the state of that moment, not by who asks."""
 
 

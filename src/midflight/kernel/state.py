@@ -27,6 +27,7 @@ class Attempt:
     undoable: bool
     irreversible: bool
     release_always: bool
+    in_thread: bool = False
     reserved_tokens: int = 0
     reserved_usd: float = 0.0
     child: str = ""
@@ -47,7 +48,7 @@ class Attempt:
     @property
     def can_be_stopped(self) -> bool:
         """Whether *Stop it* is offered: a pause aborts reads and model calls without asking."""
-        return self.effect.touches_world and not self.irreversible
+        return self.effect.touches_world and not (self.irreversible or self.in_thread)
 
 
 @dataclass(slots=True)

@@ -175,6 +175,14 @@ class Lease(Protocol):
     def held(self) -> bool:
         """Whether it is safe to start something now."""
 
+    @property
+    def proven(self) -> bool:
+        """Whether a driver whose lease is gone is surely dead, and not only out of reach."""
+
+    @property
+    def lock(self) -> int | None:
+        """The file that is locked for it, if any: whoever holds it open keeps the lease."""
+
 
 class Watch(Protocol):
     """Events of some journals from given positions on, in order, without a gap."""
@@ -188,11 +196,18 @@ class Watch(Protocol):
     def ready(self) -> list[Recorded]:
         """What was published here already, without waiting; it is not yielded again."""
 
-    def tap(self, hear: Callable[[Recorded], None]) -> None:
+    def tap(
+        self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
+    ) -> None:
         """From now on what is published here goes to ``hear`` at once, and is not yielded.
 
         Only where nothing older waits to be yielded, so the order is kept. ``hear`` must not raise.
+        ``behind`` is called when something has to be read from the store first, now or later: then
+        ``catch_up`` is to be called, and nobody has to wait for what is yielded.
         """
+
+    async def catch_up(self) -> None:
+        """Read what is missing and give it to who taps; returns when nothing is."""
 
 
 class Delta(Struct, frozen=True, gc=False):

@@ -8,18 +8,17 @@ steps of this process say, between the records and in their order.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
     Iterable,
-    Iterator,
     Mapping,
 )
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -58,46 +57,83 @@ async def owned_tasks(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncI
 
 
 class Subscription:
-    """One watcher: yields every event of its journals once, in order."""
+    """One watcher: yields every event of its journals once, in order, while it is entered.
 
-    def __init__(self, read: Read, cursors: Mapping[str, int]) -> None:
+    Every run in memory has one, so it makes only what it needs.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_behind",
+        "_fell",
+        "_hear",
+        "_hub",
+        "_moved",
+        "_news",
+        "_next",
+        "_read",
+    )
+
+    def __init__(self, hub: Hub, read: Read, cursors: Mapping[str, int]) -> None:
+        self._hub = hub
         self._read = read
         self._next = {journal: after + 1 for journal, after in cursors.items()}
-        self._backlog: deque[Any] = deque()  # records; for a live watcher also whose turn it is
+        self._backlog: list[Any] = []  # records; for a live watcher also whose turn it is
         self._behind = dict.fromkeys(cursors)  # in the order in which they are read
-        self._moved: set[str] = set()
-        self._news = anyio.Event()
+        self._moved: dict[str, None] = {}
+        self._news: anyio.Event | None = None  # made by who waits for it
         self._hear: Callable[[Recorded], None] | None = None
-        self.joined: Callable[[str], None] = lambda journal: None
+        self._fell: Callable[[], None] | None = None
 
-    @property
-    def journals(self) -> Iterable[str]:
-        """What it watches."""
-        return self._next.keys()
+    async def __aenter__(self) -> Self:
+        for journal in self._next:
+            self._hub.join(journal, self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for journal in self._next:
+            self._hub.leave(journal, self)
+        self._hear = self._fell = None
 
     def add(self, journal: str, after: int) -> None:
         """Also watch this journal, from a position on."""
         if journal not in self._next:
             self._next[journal] = after + 1
-            self.joined(journal)
+            self._hub.join(journal, self)
             self._fall_behind(journal)
 
     def ready(self) -> list[Recorded]:
         """Give what lies here already. A driver looks once more before a tool's first line."""
-        found = list(self._backlog)
-        self._backlog.clear()
+        found, self._backlog = self._backlog, []
         return found
 
-    def tap(self, hear: Callable[[Recorded], None]) -> None:
+    def tap(
+        self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
+    ) -> None:
         """Give what is published here to ``hear`` at once, unless something older still waits."""
-        self._hear = hear
+        self._hear, self._fell = hear, behind
+        if behind is not None and self._behind:
+            behind()
+
+    async def catch_up(self) -> None:
+        """Read what is missing and give it to who taps."""
+        assert self._hear is not None
+        while self._behind or self._backlog:
+            for record in self.ready():
+                self._hear(record)
+            if self._behind:
+                await self._read_on(next(iter(self._behind)))
 
     def offer(self, record: Recorded) -> None:
-        """Take a record that was just committed, if it is the next one."""
+        """Take a record that was just committed, if it is the next one.
+
+        Also while a page is being read, which then holds it too: a driver that has just begun must
+        hear of a stop before whoever asked for it is answered.
+        """
         journal, due = record.journal, self._next[record.journal]
         if record.position < due:
             return
-        if record.position > due or journal in self._behind or len(self._backlog) >= BACKLOG_MAX:
+        if record.position > due or len(self._backlog) >= BACKLOG_MAX:
             self._fall_behind(journal)
             return
         self._next[journal] = record.position + 1
@@ -105,7 +141,7 @@ class Subscription:
             self._hear(record)
             return
         self._backlog.append(record)
-        self._news.set()
+        self._wake()
 
     def moved(self, journal: str, head: int | None = None) -> None:
         """Another process has appended here, up to ``head`` if that is known."""
@@ -114,37 +150,44 @@ class Subscription:
 
     def _fall_behind(self, journal: str) -> None:
         self._behind[journal] = None
-        self._moved.add(journal)
-        self._news.set()
+        self._moved[journal] = None
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None:
+            self._news.set()
+        if self._fell is not None:
+            self._fell()
 
     async def __aiter__(self) -> AsyncIterator[Recorded]:
         while True:
             while self._backlog:
-                yield self._backlog.popleft()
+                yield self._backlog.pop(0)
             await self._more()
 
     async def _more(self) -> None:
         """Read what is missing, or wait for news."""
         if self._behind:
-            await self._catch_up(next(iter(self._behind)))
+            await self._read_on(next(iter(self._behind)))
         elif not self._backlog:
             self._news = anyio.Event()  # nothing can come between the look and this
             await self._news.wait()
 
-    async def _catch_up(self, journal: str) -> None:
+    async def _read_on(self, journal: str) -> None:
         """Read one page of the gap into the backlog, where it waits also for one who breaks off.
 
-        The journal stays *behind* during the read, so that nothing offered meanwhile overtakes the
-        page; what was offered only makes us read once more.
+        The journal stays *behind* during the read. What was offered meanwhile and was the next is
+        not taken from the page again; anything further only makes us read once more.
         """
-        self._moved.discard(journal)
+        self._moved.pop(journal, None)
         try:
             page = await self._read(journal, self._next[journal] - 1)
         except JournalNotFound:
             page = []  # not written yet: it may still come
-        if page:
-            self._next[journal] = page[-1].position + 1
-        self._backlog.extend(page)
+        news = [record for record in page if record.position >= self._next[journal]]
+        if news:
+            self._next[journal] = news[-1].position + 1
+        self._backlog.extend(news)
         del self._behind[journal]
         if len(page) == PAGE or journal in self._moved:
             self._behind[journal] = None  # at the end, so that a busy journal starves no other
@@ -162,9 +205,11 @@ class LiveSubscription(Subscription):
     may end before what was already told, so the rest is told once more right behind it.
     """
 
-    def __init__(self, read: Read, cursors: Mapping[str, int], voices: Voices) -> None:
-        super().__init__(read, cursors)
-        self._voices = voices
+    __slots__ = ("_missed", "_told", "_turns", "_voices")
+
+    def __init__(self, hub: Hub, read: Read, cursors: Mapping[str, int]) -> None:
+        super().__init__(hub, read, cursors)
+        self._voices = hub.voices
         self._told: dict[tuple[str, str], tuple[Voice, int]] = {}  # by step: how far
         self._turns: set[Voice] = set()  # those who have one in the backlog
         self._missed: dict[Voice, None] = {}  # who spoke while a gap was read
@@ -176,7 +221,7 @@ class LiveSubscription(Subscription):
         elif voice not in self._turns:
             self._turns.add(voice)
             self._backlog.append(voice)
-            self._news.set()
+            self._wake()
 
     def _caught_up(self, journal: str) -> None:  # type: ignore[explicit-override]  # 3.12
         missed = [voice for voice in self._missed if voice.journal == journal]
@@ -187,7 +232,7 @@ class LiveSubscription(Subscription):
     async def __aiter__(self) -> AsyncIterator[Any]:  # type: ignore[explicit-override]  # 3.12
         while True:
             while self._backlog:
-                item = self._backlog.popleft()
+                item = self._backlog.pop(0)
                 if not isinstance(item, Voice):
                     self._note(item)
                     yield item
@@ -213,7 +258,7 @@ class LiveSubscription(Subscription):
                 if voice is not None and upto > (end := offset + len(text)):
                     self._told[record.journal, step] = (voice, end)
                     self._turns.add(voice)
-                    self._backlog.appendleft(voice)
+                    self._backlog.insert(0, voice)
             case e.StepSettled(step=step):
                 self._told.pop((record.journal, step), None)
             case e.AttemptSettled(attempt=attempt):
@@ -233,7 +278,7 @@ class Hub:
     """All watchers of one store in this process."""
 
     def __init__(self) -> None:
-        self._watchers: dict[str, set[Subscription]] = {}
+        self._watchers: defaultdict[str, set[Subscription]] = defaultdict(set)
         self._listeners: dict[str, set[LiveSubscription]] = {}  # those of them who hear steps
         self.voices = Voices(self._spoke)
 
@@ -260,37 +305,26 @@ class Hub:
             for watcher in tuple(self._watchers.get(journal, ())):
                 watcher.moved(journal, head)
 
-    @contextmanager
-    def subscribe(self, read: Read, cursors: Mapping[str, int]) -> Iterator[Subscription]:
-        """Register a watcher for as long as the block runs."""
-        watcher = Subscription(read, cursors)
-        with _registered(watcher, self._watchers):
-            yield watcher
+    def subscribe(self, read: Read, cursors: Mapping[str, int]) -> Subscription:
+        """A watcher, which hears of its journals from the moment that it is entered."""
+        return Subscription(self, read, cursors)
 
-    @contextmanager
-    def subscribe_live(self, read: Read, cursors: Mapping[str, int]) -> Iterator[LiveSubscription]:
-        """Register one that also hears what steps say."""
-        watcher = LiveSubscription(read, cursors, self.voices)
-        with _registered(watcher, self._watchers, self._listeners):
-            yield watcher
+    def subscribe_live(self, read: Read, cursors: Mapping[str, int]) -> LiveSubscription:
+        """A watcher that also hears what steps say."""
+        return LiveSubscription(self, read, cursors)
 
+    def join(self, journal: str, watcher: Subscription) -> None:
+        """Tell it of this journal too."""
+        self._watchers[journal].add(watcher)
+        if isinstance(watcher, LiveSubscription):
+            self._listeners.setdefault(journal, set()).add(watcher)
 
-@contextmanager
-def _registered(watcher: Subscription, *lists: dict[str, set[Any]]) -> Iterator[None]:
-    """Have a watcher in these lists, under each of its journals, for as long as the block runs."""
-
-    def join(journal: str) -> None:
-        for where in lists:
-            where.setdefault(journal, set()).add(watcher)
-
-    watcher.joined = join
-    for journal in watcher.journals:
-        join(journal)
-    try:
-        yield
-    finally:
-        for where in lists:
-            for journal in watcher.journals:
-                where[journal].discard(watcher)
-                if not where[journal]:
-                    del where[journal]
+    def leave(self, journal: str, watcher: Subscription) -> None:
+        """Tell it no more."""
+        self._watchers[journal].discard(watcher)
+        if not self._watchers[journal]:
+            del self._watchers[journal]
+        if isinstance(watcher, LiveSubscription):
+            self._listeners[journal].discard(watcher)
+            if not self._listeners[journal]:
+                del self._listeners[journal]

@@ -41,6 +41,8 @@ class MemoryLease:
     def __init__(self, driver: str) -> None:
         self.driver = driver
         self.held = True
+        self.proven = True
+        self.lock = None
 
 
 class MemoryStore:
@@ -174,17 +176,13 @@ class MemoryStore:
             raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
         return self._blobs[digest]
 
-    @asynccontextmanager
-    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[Subscription]:
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
         """See ``Store.watch``."""
-        with self._hub.subscribe(self.read, cursors) as subscription:
-            yield subscription
+        return self._hub.subscribe(self.read, cursors)
 
-    @asynccontextmanager
-    async def watch_live(self, cursors: Mapping[str, int]) -> AsyncIterator[LiveSubscription]:
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
         """See ``Store.watch_live``."""
-        with self._hub.subscribe_live(self.read, cursors) as subscription:
-            yield subscription
+        return self._hub.subscribe_live(self.read, cursors)
 
     @property
     def voices(self) -> Voices:

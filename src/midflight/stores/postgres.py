@@ -434,17 +434,13 @@ class PostgresStore:
         ((lives,),) = await self._fetch("lease_lives", driver)
         return not lives
 
-    @asynccontextmanager
-    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[Subscription]:
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
         """See ``Store.watch``."""
-        with self._hub.subscribe(self.read, cursors) as subscription:
-            yield subscription
+        return self._hub.subscribe(self.read, cursors)
 
-    @asynccontextmanager
-    async def watch_live(self, cursors: Mapping[str, int]) -> AsyncIterator[LiveSubscription]:
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
         """See ``Store.watch_live``."""
-        with self._hub.subscribe_live(self.read, cursors) as subscription:
-            yield subscription
+        return self._hub.subscribe_live(self.read, cursors)
 
     @property
     def voices(self) -> Voices:

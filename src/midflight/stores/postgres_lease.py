@@ -39,6 +39,8 @@ class RowLease:
 
     def __init__(self, pool: Pool, driver: str, holder: str, ttl: float) -> None:
         self.driver = driver
+        self.proven = False  # a driver that was cut off or frozen is not dead
+        self.lock = None
         self._pool = pool
         self._holder = holder
         self._ttl = ttl

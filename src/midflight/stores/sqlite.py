@@ -76,8 +76,8 @@ class SqliteStore:
         self._set_up_done = False
         self._nudges: Nudges
         self._leases: Leases
-        self._db: sqlite3.Connection
-        self._pulse: sqlite3.Connection
+        self._db: sqlite3.Cursor  # one for all: see ``Ledger``
+        self._pulse: sqlite3.Cursor
 
     @classmethod
     @asynccontextmanager
@@ -96,7 +96,7 @@ class SqliteStore:
             stack.callback(store._reader.shutdown)
             await store._set_up(stack, wait_max_s, busy_s)
             stack.callback(store._reader.shutdown)  # first of all: it may be reading what we close
-            async with owned_tasks(store._listen, lambda: store._mind_the_queue(wait_max_s)):
+            async with owned_tasks(store._listen):
                 try:
                     yield store
                 finally:
@@ -124,10 +124,8 @@ class SqliteStore:
         turnstile = Turnstile(beside)
         stack.callback(self._close_what_is_written_to, turnstile)
         prepare(self._path, turnstile, busy_s)
-        self._db = connect(self._path, writes=False, busy_s=busy_s)
-        stack.callback(self._db.close)
-        self._pulse = connect(self._path, writes=False, busy_s=0)
-        stack.callback(self._pulse.close)
+        self._db = self._cursor(stack, busy_s)
+        self._pulse = self._cursor(stack, 0)
         self._writing = connect(
             self._path, writes=True, busy_s=0
         )  # the writer has its own patience
@@ -135,6 +133,11 @@ class SqliteStore:
         self._nudges = Nudges(beside / "watchers", self._ids())
         stack.callback(self._nudges.close)
         return Ledger(self._writing, self._clock, self._leases.gone), turnstile
+
+    def _cursor(self, stack: AsyncExitStack, busy_s: float) -> sqlite3.Cursor:
+        db = connect(self._path, writes=False, busy_s=busy_s)
+        stack.callback(db.close)
+        return db.cursor()
 
     def _close_what_is_written_to(self, turnstile: Turnstile) -> None:
         """Unless the writer still waits for another process: then it goes with this one."""
@@ -277,19 +280,15 @@ class SqliteStore:
         """See ``Store.lease_gone``."""
         return self._leases.gone(driver)
 
-    @asynccontextmanager
-    async def watch(self, cursors: Mapping[str, int]) -> AsyncIterator[Subscription]:
+    def watch(self, cursors: Mapping[str, int]) -> Subscription:
         """See ``Store.watch``."""
-        with self._hub.subscribe(self.read, cursors) as subscription:
-            self._watched.set()
-            yield subscription
+        self._watched.set()
+        return self._hub.subscribe(self.read, cursors)
 
-    @asynccontextmanager
-    async def watch_live(self, cursors: Mapping[str, int]) -> AsyncIterator[LiveSubscription]:
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
         """See ``Store.watch_live``."""
-        with self._hub.subscribe_live(self.read, cursors) as subscription:
-            self._watched.set()
-            yield subscription
+        self._watched.set()
+        return self._hub.subscribe_live(self.read, cursors)
 
     @property
     def voices(self) -> Voices:
@@ -325,11 +324,6 @@ class SqliteStore:
             heads = await self._select("heads", (watched,))
             self._hub.moved(dict(heads))
         return int(version)
-
-    async def _mind_the_queue(self, wait_max_s: float) -> None:
-        while True:
-            await anyio.sleep(min(1.0, wait_max_s / 4))
-            self._writer.give_up_on_old_jobs()
 
 
 def _is_light(ledger: Ledger, decision: Append) -> bool:

@@ -23,9 +23,11 @@ TRY_AGAIN_S: Final = 0.002
 class FileLease:
     """Held until its block ends or the process does."""
 
-    def __init__(self, driver: str) -> None:
+    def __init__(self, driver: str, lock: int) -> None:
         self.driver = driver
         self.held = True
+        self.proven = True
+        self.lock = lock
 
 
 class Leases:
@@ -53,8 +55,8 @@ class Leases:
     def hold(self, driver: str) -> Iterator[FileLease]:
         """Be that driver."""
         check_driver_name(driver)
-        lease = FileLease(driver)
         handle = self._locked(driver)
+        lease = FileLease(driver, handle)
         self._mine.add(driver)
         try:
             yield lease

@@ -13,6 +13,7 @@ A job that comes alone, while the disk is quick and nobody else writes, is writt
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import sqlite3
 import threading
 import time
@@ -85,6 +86,8 @@ class Writer:
         self._waiting: dict[int, Job] = {}
         self._gathered: list[Job] = []
         self._slow_until = 0.0
+        self._minding: asyncio.TimerHandle | None = None
+        self._context = contextvars.copy_context()  # not that of whoever appends
         self._taking = threading.Lock()
         self._desk = threading.Lock()  # held by who writes, the thread or the loop
         self._closed = False
@@ -125,6 +128,8 @@ class Writer:
             return
         if jobs:
             self._queue.put(jobs)  # together, or the thread would set off with the first of them
+            if self._minding is None:
+                self._mind_again()
 
     def _write_here(self, job: Job) -> bool:
         """Write a job that came alone on the loop itself, if nobody else is writing.
@@ -163,8 +168,19 @@ class Writer:
         if took > SLOW_S:
             self._slow_until = time.monotonic() + took / SHARE
 
-    def give_up_on_old_jobs(self) -> None:
-        """Fail jobs that nobody took for too long. Called on the loop, now and then."""
+    def _mind_again(self) -> None:
+        after = min(1.0, self._wait_max_s / 4)
+        self._minding = self._loop.call_later(after, self._mind, context=self._context)
+
+    def _mind(self) -> None:
+        """Look now and then, while anything waits, whether it has waited too long."""
+        self._minding = None
+        self._give_up_on_old_jobs()
+        if self._waiting:
+            self._mind_again()
+
+    def _give_up_on_old_jobs(self) -> None:
+        """Fail jobs that nobody took for too long."""
         deadline = time.monotonic() - self._wait_max_s
         old = [job for job in self._waiting.values() if job.queued_at < deadline]
         with self._taking:
@@ -190,6 +206,8 @@ class Writer:
         self._collect()
         if not self._thread.is_alive():
             self._bell.close()
+        if self._minding is not None:
+            self._minding.cancel()
         with self._taking:
             left = list(self._waiting.values())
             for job in left:

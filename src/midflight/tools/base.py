@@ -80,6 +80,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     leaves: Callable[[Performed], Any] | None = None
     irreversible: bool = False
     approval: bool | str = False
+    approve_within: float | None = None
     hold: float = 0.0
     release_always: bool = False
     runs: str = "async"
@@ -114,6 +115,7 @@ class Options(TypedDict, total=False):
     leaves: Callable[[Performed], Any] | None
     irreversible: bool
     approval: bool | str
+    approve_within: float | None
     hold: float
     release_always: bool
     runs: str
@@ -138,7 +140,8 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     ``undo`` and ``check`` are called with a ``Performed``; so is ``leaves``, right after the effect
     and again before its undo: if what it returns has changed, others were there and nothing is
     touched. ``irreversible`` asks for approval unless ``approval=False``; ``approval="the rule"``
-    shows the rule, and asks again when it has changed. ``hold`` waits that many seconds first,
+    shows the rule, and asks again when it has changed; what nobody approves within
+    ``approve_within`` seconds is not done. ``hold`` waits that many seconds first,
     while a cancel still wins. ``release_always`` undoes it at every end: locks, sessions. ``runs``
     is ``"async"``, ``"thread"`` or ``"process"``. A parameter called ``idempotency_key`` gets the
     attempt's key, which the provider honours for ``key_ttl`` seconds.
@@ -231,6 +234,9 @@ def _validate(declared: Tool) -> None:
             declared.fresh or 0, declared.key_ttl, declared.stall, declared.backoff
         )
         < 0,
+        "approve_within= must be more than zero, and needs approval=": declared.approve_within
+        is not None
+        and not (declared.approval and declared.approve_within > 0),
         "leaves= is for undo=, which is missing": declared.leaves is not None
         and declared.undo is None,
         "release_always= needs undo=": declared.release_always and declared.undo is None,

@@ -318,7 +318,7 @@ async def _over_pipes(
     log: str | os.PathLike[str],
 ) -> AsyncIterator[Client]:
     supervisor = [sys.executable, "-I", "-S", "-X", "utf8", SUPERVISOR]
-    ours = ["-", "-", str(os.getpid()), str(GRACE_S), ""]
+    ours = ["-", "-", str(os.getpid()), str(GRACE_S), "", ""]
     program, *arguments = [*supervisor, *ours, *command]
     server = StdioServerParameters(
         command=program, args=arguments, env=env, cwd=os.fspath(cwd) if cwd else None

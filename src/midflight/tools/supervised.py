@@ -11,8 +11,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -27,6 +27,24 @@ SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
 CHUNK: Final = 1 << 16  # bytes; what a pipe holds by default
 DRAIN_READS_MAX: Final = 64  # a survivor that cannot be killed may go on writing
 MARGIN_S: Final = 2.0  # by which a supervisor may be late with its report before we give it up
+
+
+_kept: Final[set[int]] = set()
+
+
+@contextmanager
+def outlived(lock: int | None) -> Iterator[None]:
+    """While inside, each supervisor that is started holds this lock too, until its tool is dead.
+
+    Whoever can take the lock of a driver that was killed then knows that its tools are dead as
+    well, and not only about to be.
+    """
+    files = set() if lock is None else {lock}
+    _kept.update(files)
+    try:
+        yield
+    finally:
+        _kept.difference_update(files)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -103,7 +121,8 @@ class Supervised:
         self._streams = dict(zip(names, (ours for ours, _ in pipes), strict=True))
         stdout, stderr, *rest = (theirs for _, theirs in pipes)
         ctype = f"={env['LC_CTYPE']}" if "LC_CTYPE" in env else ""
-        numbers = (control, status, os.getpid(), self._grace_s)
+        kept = ",".join(map(str, _kept))
+        numbers = (control, status, os.getpid(), self._grace_s, kept)
         program = [sys.executable, "-I", "-S", "-X", "utf8", SUPERVISOR]
         # This blocks for the 1 ms of a vfork, and in return no cancel can fall into the start.
         self._process = subprocess.Popen(
@@ -113,7 +132,7 @@ class Supervised:
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            pass_fds=(control, status, *rest),
+            pass_fds=(control, status, *rest, *_kept),
             start_new_session=True,  # Ctrl-C in a terminal is for the driver to hear
         )
 

@@ -1,12 +1,14 @@
 """A program that starts one tool and does not end before every process of the tool has ended.
 
-    python -I -S -X utf8 supervisor.py CONTROL STATUS DRIVER GRACE CTYPE COMMAND [ARGUMENT …]
+    python -I -S -X utf8 supervisor.py CONTROL STATUS DRIVER GRACE KEPT CTYPE COMMAND [ARGUMENT …]
 
 It runs as a process of its own and imports nothing of Midflight: it must start fast, stay small and
 outlive a driver that was killed. CONTROL and STATUS are numbers of inherited pipes. A byte on
 CONTROL means "abort", its end means that the driver DRIVER is gone; both have the same effect. What
 happened goes to STATUS as lines of JSON. Where a library starts us and hands no pipes on, both are
-``-``: then SIGTERM means "abort", and nobody is told anything.
+``-``: then SIGTERM means "abort", and nobody is told anything. KEPT are numbers of files, with
+commas, that we hold open to our end: locks of the driver, whose death is then not seen before the
+death of the tool.
 
 Why all are found: on Linux it is a *child subreaper*, so a process whose parent ends becomes its
 child, whatever session or group that process has moved to. Hence, when `waitpid` says that there
@@ -106,7 +108,9 @@ def without_pipes() -> tuple[int, int, int]:
 class Supervisor:
     """The tool, the two pipes, and what is known of the tool's end."""
 
-    def __init__(self, control: int, status: int, driver: int, grace_s: float) -> None:
+    def __init__(
+        self, control: int, status: int, driver: int, grace_s: float, kept: list[int]
+    ) -> None:
         self.status = status
         self.driver = driver
         self.grace_s = grace_s
@@ -120,8 +124,8 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
-        for pipe in (control, status):
-            os.set_inheritable(pipe, False)  # the tool could speak in our name
+        for file in (control, status, *kept):
+            os.set_inheritable(file, False)  # the tool could speak in our name
         self.control, self.children, self.news = select.poll(), select.poll(), select.poll()
         for poll, pipes in (
             (self.control, (control,)),
@@ -197,10 +201,11 @@ class Supervisor:
 
 def main(arguments: list[str]) -> NoReturn:
     """Start, watch, end, report."""
-    control, status, driver, grace_s, ctype = arguments[:5]
+    control, status, driver, grace_s, held, ctype = arguments[:6]
     by_signal = control == "-"
     pipes = without_pipes() if by_signal else (int(control), int(status), -1)
-    supervisor = Supervisor(pipes[0], pipes[1], int(driver), float(grace_s))
+    kept = [int(file) for file in held.split(",") if file]
+    supervisor = Supervisor(pipes[0], pipes[1], int(driver), float(grace_s), kept)
     if by_signal:
         signal.signal(signal.SIGTERM, lambda *_: os.write(pipes[2], b"x") and None)
     environment = dict(os.environb)
@@ -210,7 +215,7 @@ def main(arguments: list[str]) -> NoReturn:
     if not supervisor.aborted():
         supervisor.report(starting=1)  # without this line nothing was run, whatever happens to us
         try:
-            supervisor.start(arguments[5:], environment)
+            supervisor.start(arguments[6:], environment)
         except OSError as error:
             supervisor.report(errno=error.errno)
             os._exit(0)

@@ -1,6 +1,6 @@
 """An assistant with real tools that you can talk to while it works. Offline: the demo model.
 
-With a key of your own: ``python examples/assistant.py anthropic:MODEL`` (or ``openai:MODEL``).
+With a key of your own: ``python examples/assisted.py anthropic:MODEL`` (or ``openai:MODEL``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from midflight import local
 from midflight.assistant import Profile, assistant
 from midflight.models.opening import open_model
 from midflight.tools.files import Workspace
+
+
+def names(folder: Path) -> list[str]:
+    """What is in the folder now."""
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
 async def main(address: str = "demo") -> None:
@@ -36,7 +41,7 @@ async def main(address: str = "demo") -> None:
         for line in await control.transcript(state.thread):
             if line.text:
                 print(f"{line.by or 'agent'}: {line.text}")
-        print("Files:", sorted(path.name for path in folder.glob("*.*")))
+        print("Files:", *names(folder))
 
 
 if __name__ == "__main__":

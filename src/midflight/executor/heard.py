@@ -1,0 +1,379 @@
+"""What the journal already knows of a function's steps, by their identity.
+
+Fed with every event of the run in order, and with those of the run that it was forked from. How
+the function finds its way through all this again is in ``replay``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from midflight.executor import values
+from midflight.kernel import events as e
+from midflight.kernel import machine
+from midflight.kernel.decide import WITHDRAWN
+from midflight.kernel.limits import Call
+from midflight.kernel.phases import Effect, Outcome
+from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
+
+REDIRECTED: Final = "redirected"
+HISTORY: Final = 256  # calls in which circles are looked for
+OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
+KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
+
+
+Settled = e.StepSettled | e.AttemptSettled | e.LateOutcome
+
+
+class Record(Struct, frozen=True, gc=False):
+    """The outcome of a step: a value, or the words of its failure."""
+
+    position: int
+    at: float
+    name: str
+    result: Raw = NULL
+    blob: Blob | None = None
+    error: str = ""
+    left: str = ""
+
+
+class Answered(Struct, frozen=True):
+    """How a question ended: with a person's payload, or closed without one."""
+
+    at: float
+    payload: Raw = NULL
+    who: Who | None = None
+    closed: str = ""
+
+    @property
+    def by(self) -> str:
+        """Who answered; empty when nobody did."""
+        return self.who.by if self.who else ""
+
+
+class Begun(Struct, frozen=True):
+    """An attempt that is on record, and when it began."""
+
+    position: int
+    at: float
+    event: e.AttemptStarted
+
+
+class Told(Struct, frozen=True):
+    """A redirect that was delivered to the calls that waited, or else to the next one."""
+
+    position: int
+    brief: str
+    calls: frozenset[str] = frozenset()
+    after: int = 0
+    profile: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Heard:
+    """One run's. Every run in memory has one: empty dicts, where sets would weigh three times that.
+
+    Some of it the function changes on its way: what it has still to ask for, and what it was told.
+    """
+
+    records: dict[str, Record] = field(default_factory=dict)
+    outcomes: dict[int, Record] = field(default_factory=dict)  # of attempts done, all of them
+    undoing: dict[int, None] = field(default_factory=dict)  # effects whose undo may have done some
+    unclaimed: set[str] = field(default_factory=set)
+    brief: str = ""
+    profile: str = ""
+    now: float = 0.0  # the time of the last thing the function has learnt
+    state: e.StateSaved | None = None
+    questions: dict[str, int] = field(default_factory=dict)  # by the step that asks
+    asked: dict[int, e.QuestionOpened] = field(default_factory=dict)
+    answers: dict[int, Answered] = field(default_factory=dict)
+    guards: dict[str, int] = field(default_factory=dict)  # how often set since the function's start
+    left: dict[str, e.StepLeft] = field(default_factory=dict)  # given up by the function
+    guards_inherited: bool = False
+    guarded_at: dict[str, tuple[str, int]] = field(default_factory=dict)  # where first noted
+    stale_question: int | None = None
+    given_before: dict[str, Answered] = field(default_factory=dict)  # that a fork has taken over
+    taken: dict[str, e.MessagesTaken] = field(default_factory=dict)
+    spawned: dict[str, e.ChildSpawned] = field(default_factory=dict)
+    children_ended: dict[str, tuple[float, str]] = field(default_factory=dict)  # when and how
+    timers: dict[str, int] = field(default_factory=dict)  # how often each was set
+    texts: dict[str, str] = field(default_factory=dict)  # what steps without a record have said
+    calls_made: int = 0
+    nudged_at: int | None = None
+    calls: int = 0  # that the function has made since its start
+    notices: list[tuple[float, str]] = field(default_factory=list)
+    scope: int = 0  # the last snapshot
+    redirected_at: int = 0  # the last time it was entered again with another brief
+    seed: str = ""  # of the chances that the function begins with
+    new_seeds: dict[str, str] = field(default_factory=dict)  # after another run's last step: next
+    _calls: list[tuple[str, Settled, bool]] = field(default_factory=list)
+    _unlike: int = 0  # from here on what is not reusable is another step than before
+    _base: int = 0
+    _began: tuple[str, float] = ("", 0.0)  # brief and time where the function starts
+    _began_as: str = ""  # and the profile
+    _forked: bool = False
+    _latest: str = ""
+    _latest_profile: str = ""
+    _redirects: list[Told] = field(default_factory=list)
+    _told: int = 0
+    _doubts: dict[str, int] = field(default_factory=dict)
+    _undos: dict[int, int] = field(default_factory=dict)
+    _reused: dict[str, None] = field(default_factory=dict)
+    _excused: dict[str, None] = field(default_factory=dict)  # a person goes on without them
+    _begun: dict[int, Begun] = field(default_factory=dict)
+    _by_step: dict[str, list[int]] = field(default_factory=dict)
+    _occurrences: dict[str, int] = field(default_factory=dict)
+    _free: dict[str, list[int]] = field(default_factory=dict)  # turns that were taken and not used
+
+    def hear(self, found: Recorded) -> None:  # noqa: C901, PLR0915 - one arm an event
+        """Note what an event says about the function's way."""
+        event, position = found.event, found.position
+        match event:
+            case e.StepSettled():
+                before = self.records.get(event.step)  # a read that was repeated keeps its place
+                self.records[event.step] = Record(
+                    before.position if before else position,
+                    found.at,
+                    event.name,
+                    event.result,
+                    event.blob,
+                    event.error,
+                )
+                self._doubts.pop(event.step, None)
+                self._note_call(event, event.step, bool(event.error))
+                self.texts.pop(event.step, None)
+            case e.AttemptStarted(tool=machine.TRIAGE):
+                pass  # beside the function, which never learns of it
+            case e.AttemptStarted():
+                self._begun[position] = Begun(position, found.at, event)
+                self._by_step.setdefault(event.step, []).append(position)
+            case e.AttemptSettled() | e.LateOutcome():
+                self._settled(found, event)
+            case e.TextStreamed():
+                text = self.texts.get(event.step, "")
+                self.texts[event.step] = text[: event.offset] + event.text
+            case e.StepReused():
+                self._reused[event.step] = None
+            case e.StepLeft():
+                self.left[event.step] = event
+            case e.Spoke():
+                self.records[event.step] = Record(position, found.at, "")
+            case e.TimerSet():
+                self.timers[event.name] = self.timers.get(event.name, 0) + 1
+            case e.MessagesTaken():
+                self.taken[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
+            case e.ChildSpawned():
+                self.spawned[event.step] = event
+                self.records[event.step] = Record(position, found.at, "")
+            case e.ChildSettled():
+                self.children_ended[event.child] = (found.at, event.outcome)
+            case e.GuardSet() if not event.why:
+                self.guards[event.name] = self.guards.get(event.name, 0) + 1
+                self.guarded_at.setdefault(event.name, (found.journal, position))
+            case e.GuardSet():
+                self.guards_inherited |= event.why == "inherited"
+            case e.QuestionOpened() | e.QuestionAnswered() | e.QuestionClosed():
+                self._hear_question(found, event)
+            case _:
+                self._hear_course(found)
+
+    def _hear_course(self, found: Recorded) -> None:
+        """Where the function starts from, and what it is told on the way."""
+        event, position = found.event, found.position
+        match event:
+            case e.RunCreated():
+                self._created(event, found)
+            case e.RunEntered():
+                forked = self._forked and event.why != REDIRECTED
+                at = self._began[1] if forked else found.at  # or it would see another time
+                self._base, self._began = position, (self._latest, at)
+                self._began_as = self._latest_profile
+                self._redirects.clear()
+                self._told = 0
+                self._reused.clear()
+                self._excused.clear()
+                self.left.clear()
+                self.guards.clear()
+                if event.why == REDIRECTED:
+                    self.redirected_at = self._unlike = position
+            case e.RedirectDelivered():
+                self._latest = event.brief
+                self._latest_profile = event.profile or self._latest_profile
+                calls = frozenset(event.calls)
+                self._redirects.append(
+                    Told(position, event.brief, calls, event.after, self._latest_profile)
+                )
+            case e.RecordsDropped():
+                for step in event.steps:
+                    self._excused[step] = None
+                    self.left.pop(step, None)
+                    self.unclaimed.discard(step)
+                self._redirects = [
+                    Told(told.position, told.brief, profile=told.profile)
+                    for told in self._redirects
+                ]
+            case e.StateSaved():
+                self._start_from(event, found)
+            case e.UndoStarted() | e.UndoSettled():
+                self._hear_undo(event, position)
+            case _:
+                self._hear_notices(event, found.at)
+
+    def _created(self, event: e.RunCreated, found: Recorded) -> None:
+        if event.fork_of:
+            self.inherit(found.journal)
+        else:
+            self.seed, self.now = found.journal, found.at
+        self._latest = self.brief = event.brief
+        self._began = event.brief, self.now
+        self._latest_profile = self.profile = self._began_as = event.profile
+
+    def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
+        if isinstance(event, e.UndoStarted):
+            self._undos[position] = event.effect
+            self.undoing[event.effect] = None
+        elif event.undone or event.final:
+            self.undoing.pop(self._undos[event.undo], None)
+
+    def _hear_notices(self, event: Event, at: float) -> None:
+        if isinstance(event, e.NoticeGiven):
+            self.notices.append((at, event.text))
+            if event.kind.startswith("stuck"):
+                self.nudged_at = self.calls_made
+        if isinstance(event, e.LimitsRaised):
+            self.nudged_at = None
+            self._calls.clear()
+
+    def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
+        self.state, self.scope, self._base = event, found.position, found.position
+        self._began = (self._latest, found.at)
+        self._began_as = self._latest_profile
+        self.learn(found.at)
+        self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
+        self.new_seeds.clear()
+        self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
+        self._redirects.clear()
+        self._told = 0
+        self._reused.clear()
+        self._excused.clear()
+        self.left.clear()
+        self.questions.clear()
+        self.timers.clear()
+        self.guards.clear()
+        self._begin_counting()
+
+    def _hear_question(
+        self,
+        found: Recorded,
+        event: e.QuestionOpened | e.QuestionAnswered | e.QuestionClosed,
+    ) -> None:
+        match event:
+            case e.QuestionOpened():
+                self.asked[found.position] = event
+                if event.kind == "stale":
+                    self.stale_question = found.position
+                if event.step:
+                    self.questions[event.step] = found.position
+            case e.QuestionAnswered():
+                given = Answered(found.at, event.payload, event.who)
+                none = Answered(found.at, closed=f"declined by {event.who.by}")
+                self.answers[event.question] = none if event.declined else given
+            case e.QuestionClosed():
+                self.answers.setdefault(event.question, Answered(found.at, closed=event.why))
+                asked = self.asked.get(event.question)
+                if asked is not None and event.why.startswith(WITHDRAWN):
+                    self.questions.pop(asked.step, None)
+
+    def _note_call(self, event: Settled, step: str, failed: bool) -> None:
+        """Remember what came of a call, to see a run that goes in circles."""
+        self._calls.append((step, event, failed))
+        self.calls_made += 1
+        if len(self._calls) > 2 * HISTORY:
+            del self._calls[:-HISTORY]
+
+    @property
+    def history(self) -> list[Call]:
+        """The last calls, and what came of them."""
+        return [
+            Call(
+                turn(step)[0],
+                event.blob.hash if event.blob else values.digest(bytes(event.result)),
+                failed,
+            )
+            for step, event, failed in self._calls[-HISTORY:]
+        ]
+
+    def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
+        begun = self._begun.get(event.attempt)
+        if begun is None:
+            return
+        name, step, done = begun.event.name, begun.event.step, event.outcome is Outcome.DONE
+        record = Record(
+            found.position, found.at, name, event.result, event.blob, event.error, event.left
+        )
+        if done:
+            self.outcomes[begun.position] = record
+        if step in self.records:
+            return
+        self._doubts.pop(step, None)
+        thought = done and begun.event.effect is Effect.MODEL  # no two are the same
+        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not thought:
+            self._note_call(event, step, not done)
+        if done:
+            self.records[step] = record
+            self.texts.pop(step, None)
+        elif event.outcome is Outcome.UNKNOWN:
+            self._doubts[step] = begun.position
+
+    def inherit(self, run: str) -> None:
+        """What was heard so far is another run's: its results are at hand, its doubts its own."""
+        own = {step: record.position for step, record in self.records.items() if record.position}
+        if own:
+            self.new_seeds[max(own, key=own.__getitem__)] = run
+        elif self.new_seeds:
+            self.new_seeds[list(self.new_seeds)[-1]] = run
+        else:
+            self.seed = run
+        self.records = {
+            step: msgspec.structs.replace(record, position=0)
+            for step, record in self.records.items()
+        }
+        self.given_before |= {
+            step: self.answers[question]
+            for step, question in self.questions.items()
+            if step.startswith(OF_THE_FUNCTION)
+            and question in self.answers
+            and self.answers[question].by
+        }
+        for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
+            forgotten.clear()
+        for heard in (self._by_step, self.texts, self._calls, self._redirects, self.outcomes):
+            heard.clear()
+        self.notices.clear()
+        self.timers.clear()
+        self.undoing.clear()
+        self._undos.clear()
+        self._forked, self.guards_inherited = True, False
+        self.stale_question, self.nudged_at = None, None
+        self.redirected_at = self._base = 0
+        self.now = self._began[1]
+
+    def _begin_counting(self) -> None:
+        self.calls = 0
+        self._occurrences.clear()
+        self._free.clear()
+
+    def learn(self, at: float) -> None:
+        """The function has learnt something that happened at this time."""
+        self.now = max(self.now, at)
+
+
+def turn(step: str) -> tuple[str, int]:
+    """What an identity stands for, and for which time: the inverse of ``Replay.identity``."""
+    what, mark, number = step.rpartition("#")
+    return (what, int(number)) if mark else (step, 1)
