@@ -29,6 +29,7 @@ from server.house import PATIENT, House, opened, serving
 from server.reader import Reader, status_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+Shared = tuple[House, Control, str]
 
 
 @agent("idle")
@@ -43,6 +44,13 @@ async def house_with_a_run(quotas: Quotas = PATIENT) -> AsyncIterator[tuple[Hous
     run = await control.start(idle, "wait")
     async with opened(control, [idle], quotas=quotas) as house:
         yield house, control, run
+
+
+@pytest.fixture(scope="module")
+async def shared() -> AsyncIterator[Shared]:
+    """For stories in which nothing changes."""
+    async with house_with_a_run() as there:
+        yield there
 
 
 async def cancelled(control: Control, run: str) -> bool:
@@ -63,8 +71,11 @@ async def cancelled(control: Control, run: str) -> bool:
         ("Bearer \xe4\xf6", 401),
     ],
 )
-async def test_who_is_not_known_changes_nothing(authorization: str, status: int) -> None:
-    async with house_with_a_run() as (house, control, run), house.client(None) as http:
+async def test_who_is_not_known_changes_nothing(
+    shared: Shared, authorization: str, status: int
+) -> None:
+    house, control, run = shared
+    async with house.client(None) as http:
         headers = [(b"authorization", authorization.encode("latin-1"))] if authorization else []
         answer = await http.post(f"/v1/runs/{run}/cancel", json={}, headers=headers)
 
@@ -101,16 +112,20 @@ async def test_a_role_does_what_it_may_and_no_more(
             assert not await control.switches()
 
 
-async def test_a_viewer_sees_everything_and_asks_who_they_are() -> None:
-    async with house_with_a_run() as (house, _, run), house.client(Role.VIEWER) as http:
+async def test_a_viewer_sees_everything_and_asks_who_they_are(shared: Shared) -> None:
+    house, _, run = shared
+    async with house.client(Role.VIEWER) as http:
         assert (await http.get("/v1/me")).json() == {"by": "the-viewer", "role": "viewer"}
         for place in ("/v1/runs", f"/v1/runs/{run}", f"/v1/runs/{run}/records", "/metrics"):
             assert (await http.get(place)).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["token", "access_token", "code", "Token", "api_key"])
-async def test_a_secret_in_a_query_is_refused_even_when_it_is_right(name: str) -> None:
-    async with house_with_a_run() as (house, control, run), house.client() as http:
+async def test_a_secret_in_a_query_is_refused_even_when_it_is_right(
+    shared: Shared, name: str
+) -> None:
+    house, control, run = shared
+    async with house.client() as http:
         token = house.tokens[Role.CONTROLLER]
         answer = await http.post(f"/v1/runs/{run}/cancel", params={name: token}, json={})
 
@@ -123,23 +138,24 @@ async def test_a_secret_in_a_query_is_refused_even_when_it_is_right(name: str) -
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:x"])
-async def test_another_name_for_this_server_is_refused(host: str) -> None:
-    async with house_with_a_run() as (house, control, run):
-        token = house.tokens[Role.CONTROLLER]
-        lines = [
-            f"POST /v1/runs/{run}/cancel HTTP/1.1",
-            f"Host: {host}",
-            f"Authorization: Bearer {token}",
-        ]
-        status, told = await status_of(house.port, lines)
+async def test_another_name_for_this_server_is_refused(shared: Shared, host: str) -> None:
+    house, control, run = shared
+    token = house.tokens[Role.CONTROLLER]
+    lines = [
+        f"POST /v1/runs/{run}/cancel HTTP/1.1",
+        f"Host: {host}",
+        f"Authorization: Bearer {token}",
+    ]
+    status, told = await status_of(house.port, lines)
 
-        assert (status, told["error"]) == (421, "wrong_host")
-        assert not await cancelled(control, run)
+    assert (status, told["error"]) == (421, "wrong_host")
+    assert not await cancelled(control, run)
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
-async def test_a_page_of_another_site_is_refused(origin: str) -> None:
-    async with house_with_a_run() as (house, control, run), house.client() as http:
+async def test_a_page_of_another_site_is_refused(shared: Shared, origin: str) -> None:
+    house, control, run = shared
+    async with house.client() as http:
         answer = await http.post(f"/v1/runs/{run}/cancel", json={}, headers={"origin": origin})
 
         assert (answer.status_code, answer.json()["error"]) == (403, "wrong_origin")
@@ -308,8 +324,9 @@ async def test_streams_are_counted_and_given_back() -> None:
             assert b"200 OK" in await again.receive()
 
 
-async def test_health_is_open_to_all_and_says_little() -> None:
-    async with house_with_a_run() as (house, _, _run), house.client(None) as http:
+async def test_health_is_open_to_all_and_says_little(shared: Shared) -> None:
+    house, _, _run = shared
+    async with house.client(None) as http:
         assert (await http.get("/healthz")).json() == {"ok": True, "store": "answers"}
         assert (await http.get("/openapi.json")).status_code == 200
         assert (await http.get("/metrics")).status_code == 401

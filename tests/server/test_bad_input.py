@@ -34,7 +34,7 @@ class Place:
         return [(row.journal, row.head) for row in rows] == [(self.run, 1)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def place() -> AsyncIterator[Place]:
     control = Control(MemoryStore())
     run = await control.start(idle, "wait")
