@@ -67,6 +67,32 @@ async def test_an_effect_in_flight_is_aborted_and_its_outcome_is_unknown(driving
         assert stage.done == ["undone a"]
 
 
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)  # memory answers before anybody runs
+async def test_what_a_cancel_ends_hears_of_it_before_the_acknowledgement_is_there(
+    driving: Open,
+) -> None:
+    begun, heard = anyio.Event(), anyio.Event()
+
+    @tool(effect="read")
+    async def hang() -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            heard.set()
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        await run.step("Hang", hang)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await begun.wait()
+        await control.cancel(run)
+
+        assert heard.is_set()
+
+
 async def test_before_the_first_step_nothing_begins(driving: Open) -> None:
     stage = Stage("cancel-first")
     make = stage.writer()

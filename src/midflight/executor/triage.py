@@ -93,6 +93,8 @@ class Chosen(msgspec.Struct, frozen=True):
 class Attention:
     """What a driver pays to the messages of its run's thread."""
 
+    __slots__ = ("_arriving", "_call", "_choosing", "_driver", "_heard", "_rushed", "_talk")
+
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._talk: ThreadState | None = None

@@ -16,8 +16,9 @@ from fastapi.openapi.utils import get_openapi
 from midflight.control import Control
 from midflight.inputs import Clock, wall_clock
 from midflight.run import Agent
-from midflight.server import problems, routes_house, routes_runs, routes_threads, sse, views
-from midflight.server.access import Access
+from midflight.server import agui, problems, routes_house, routes_runs, routes_threads, sse, views
+from midflight.server.access import Access, caller
+from midflight.server.asking import PROBLEMS
 from midflight.server.door import Door
 from midflight.server.keyring import Keyring
 from midflight.server.metrics import Metrics
@@ -62,6 +63,8 @@ def create_app(
     problems.install(app, control)
     for routes in (routes_runs, routes_threads, sse, routes_house):
         app.include_router(routes.router)
+    spoken = agui.router(control, state.agents.values(), who=caller, streams=state.streams)
+    app.include_router(spoken, responses=PROBLEMS)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.add_middleware(
         Door, access=state.access, meter=state.meter, metrics=state.metrics, clock=clock

@@ -1,0 +1,57 @@
+"""A run that is let go is gone: nothing of it waits for the collector, which stops the loop."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from midflight.executor.drive import Driver
+from midflight.kernel.phases import Phase
+from midflight.run import Agent, Run
+from scenarios.conftest import Open
+from scenarios.stage import Stage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def drivers() -> list[Driver]:
+    return [found for found in gc.get_objects() if type(found) is Driver]
+
+
+@pytest.mark.parametrize("how", ["done", "cancelled", "evicted"])
+@pytest.mark.usefixtures("without_collector")
+async def test_a_run_that_is_let_go_leaves_nothing_to_the_collector(
+    driving: Open, how: str
+) -> None:
+    stage = Stage(f"let-go-{how}")
+    look, cue = stage.reader(), stage.gate("slow")
+
+    async def read(run: Run) -> object:
+        return await run.step("Read", look, "slow")
+
+    clerk = Agent("clerk", read, evict_after=0.01)
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        assert len(drivers()) == 1
+        if how == "evicted":
+            await control.pause(run)
+            await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
+        elif how == "cancelled":
+            await control.cancel(run)
+        else:
+            cue.set()
+        with anyio.fail_after(5):
+            while drivers():  # noqa: ASYNC110 - nobody tells of an object that is no more
+                await anyio.sleep(0.01)
