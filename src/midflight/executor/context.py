@@ -194,14 +194,14 @@ class RunContext:
     async def plan(self, *steps: str) -> None:
         """See ``Run.plan``."""
         await self._listen()
-        epoch = self._driver.epoch
-        await self._driver.log.decide(
-            lambda s: (
-                [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
-                if s.plan != steps and self._driver.may_start(self._driver.heard)
-                else []
-            )
-        )
+        driver = self._driver
+        said = e.PlanSet(epoch=driver.epoch, steps=steps)
+        async with self._turn("plan", "its plan") as (_, course):
+            while not driver.replay.unfinished and driver.log.state.plan != steps:
+                await driver.gate(course)
+                await driver.log.decide(
+                    lambda s: [*driver.wait_over(s), said] if driver.may_start(course) else []
+                )
 
     async def ask(
         self,
@@ -393,7 +393,7 @@ class RunContext:
             yield call
         except Signal as signal:
             if isinstance(signal, Redirected):
-                driver.replay.forget_turn(identity)
+                driver.replay.turn_away(identity, signal)
             self._note()
             raise
         finally:

@@ -16,6 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from midflight.executor.heard import Begun, Heard, Record, Told, turn
+from midflight.run import Redirected
 
 
 class Waiting:
@@ -180,10 +181,11 @@ class Replay(Heard):
         since = self.scope if reusable else max(self.scope, self._unlike)
         return f"{what}@{since}" if since else what
 
-    def forget_turn(self, step: str) -> None:
-        """A call that was told of a redirect has not used up its turn."""
+    def turn_away(self, step: str, signal: Redirected) -> None:
+        """A call that is told of a redirect has not used up its turn; it may have begun, though."""
         what, number = turn(step)
         self._free.setdefault(what, []).append(number)
+        signal.in_doubt = bool(self._told) and step in self._redirects[self._told - 1].doubts
 
     def find(self, step: str) -> Record | None:
         """The record of a step, if there is one and it is its turn."""
