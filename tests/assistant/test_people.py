@@ -269,7 +269,9 @@ async def test_growing_spend_is_warned_of_and_held_at_its_cap(
 
         state = await control.state(run)
         assert spent in question.message
-        assert any(f"{spent}:" in str(p.turns) and "[Notice]" in str(p.turns) for p in model.prompts)
+        assert any(
+            f"{spent}:" in str(p.turns) and "[Notice]" in str(p.turns) for p in model.prompts
+        )
         cap = getattr(caps, spent)
         before = getattr(state.spent, spent) - (0.3 if spent == "usd" else 200)
         assert before < cap <= getattr(state.spent, spent)

@@ -65,17 +65,21 @@ async def test_after_a_redirect_the_model_is_told_of_what_had_begun_or_failed(
 
 
 async def test_words_that_a_redirect_came_before_are_not_in_the_conversation(driving: Open) -> None:
-    """Consent is asked for; the redirect comes instead of the answer."""
-    rules = Rules(words=["salary"], said="ask")
-    works, model, _ = clerk("unsaid", [say("Her salary is 5"), say("Fine.")], policy=rules)
+    gate = anyio.Event()
+    works, model, _ = clerk("unsaid", [say("Old news", until=gate), say("New.")], mode="boundary")
 
     async with driving(works) as control:
         run = await control.start(works, "Tell me")
-        await asked(control, run)
-        await control.redirect(run, "Never mind", who=ANN)
+        await until(lambda: bool(model.asked))
+        await control.pause(run, who=ANN)
+        gate.set()
+        await control.until(run, lambda s: s.phase is Phase.PAUSED)
+        await control.redirect(run, "Something else", who=ANN)
+        await control.resume(run, who=ANN)
 
-        assert await control.result(run) == "Fine."
-        assert all("salary" not in turn.text for turn in model.prompts[-1].turns)
+        assert await control.result(run) == "New."
+        assert "Old news" not in await said(control, await thread_of(control, run))
+        assert all("Old news" not in turn.text for turn in model.prompts[-1].turns)
 
 
 async def test_a_profile_that_is_not_there_is_said_so_in_the_thread(driving: Open) -> None:
@@ -338,7 +342,9 @@ async def test_a_summary_without_words_is_asked_for_once_more_and_then_done_with
 async def test_a_brief_longer_than_the_context_is_not_summed_up_again_and_again(
     driving: Open,
 ) -> None:
-    works, model, _ = clerk("huge", summing("huge", say("fine"), looks=20, size=50), context_tokens=500)
+    works, model, _ = clerk(
+        "huge", summing("huge", say("fine"), looks=20, size=50), context_tokens=500
+    )
 
     async with driving(works) as control:
         run = await control.start(works, "B" * 4_000)

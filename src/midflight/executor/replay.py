@@ -117,7 +117,7 @@ class Replay(Heard):
         if self._told == len(self._redirects):
             return False
         told = self._redirects[self._told]
-        missing = (self.position_of(step) < told.position for step in self.unclaimed)
+        missing = (self.position_of(s) < told.position for s in self.unclaimed - told.calls)
         there = told.calls <= set(waiting) and (bool(told.calls) or self.calls >= told.after)
         return there and not any(missing)
 
@@ -126,6 +126,8 @@ class Replay(Heard):
         told = self._redirects[self._told]
         self.brief, self.profile = told.brief, told.profile
         self._told += 1
+        begun = (step for step in told.calls if self.position_of(step) < told.position)
+        self.unclaimed.difference_update(begun)  # asked for, and may never be again
         return told
 
     def is_told(self, step: str) -> bool:
