@@ -253,7 +253,7 @@ class Talks:
             "status": stands,
             "brief": about.brief,
             "plan": about.plan,
-            "transcript": [(line.by, line.text) for line in said],
+            "transcript": said,
         }
 
         def then(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:

@@ -395,7 +395,7 @@ class RunContext:
             yield call
         except Signal as signal:
             if isinstance(signal, Redirected):
-                driver.replay.forget_turn(identity)
+                driver.replay.turn_away(identity, signal)
             self._note()
             raise
         finally:

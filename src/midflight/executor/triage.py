@@ -263,7 +263,7 @@ class Attention:
             status=status(state, driver.clock()),
             plan=state.plan,
             messages=[Message(m.position, m.text, m.who.by, m.who.role, m.at) for m in messages],
-            transcript=[(line.by, line.text) for line in said],
+            transcript=said,
         )
 
     async def _asked(self, view: TriageView, upto: int) -> Chosen | None:
