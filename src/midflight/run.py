@@ -172,7 +172,11 @@ class Run(Protocol):
         """
 
     async def earlier(self) -> list[Spoken]:
-        """What was said in the thread before this run began, the last of it; same at replay."""
+        """What was said in the thread before this run began, the last of it; same at replay.
+
+        With the briefs that earlier runs were started with, as messages of who asked. Without what
+        was still to be read or done then, by whomever.
+        """
 
     async def say(self, text: str) -> None:
         """Say something in the thread, once."""

@@ -35,7 +35,7 @@ expected: set[int] = set()
 all_begun = asyncio.Event()
 
 
-@tool(effect="read")
+@tool(effect="read", stall=600)  # on a slow machine ten thousand would be said to stall
 async def count_up(number: int) -> int:
     """Hangs until the story has come to its second half."""
     expected.discard(number)

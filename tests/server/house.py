@@ -56,17 +56,18 @@ async def serving(app: Any, *, sndbuf: int = 0) -> AsyncIterator[int]:
         backlog=2048,
     )
     server = uvicorn.Server(config)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server._serve, [listener])
-        with anyio.fail_after(10):
-            while not server.started:  # noqa: ASYNC110 - it has no event for that
-                await anyio.sleep(0.005)
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            if isinstance(app, FastAPI) and hasattr(app.state, "streams"):
-                app.state.streams.close()
+    with listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server._serve, [listener])
+            with anyio.fail_after(10):
+                while not server.started:  # noqa: ASYNC110 - it has no event for that
+                    await anyio.sleep(0.005)
+            try:
+                yield listener.getsockname()[1]
+            finally:
+                server.should_exit = True
+                if isinstance(app, FastAPI) and hasattr(app.state, "streams"):
+                    app.state.streams.close()
 
 
 @asynccontextmanager

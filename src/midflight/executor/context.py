@@ -17,6 +17,7 @@ from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import approval, children, talk, values
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
+from midflight.executor.earlier import earlier
 from midflight.executor.heard import KEYED, Answered, Record
 from midflight.executor.replay import Waiting
 from midflight.executor.steps import Step
@@ -193,14 +194,15 @@ class RunContext:
 
     async def plan(self, *steps: str) -> None:
         """See ``Run.plan``."""
+        refuse_inside_a_step("run.plan")
         await self._listen()
         driver = self._driver
-        said = e.PlanSet(epoch=driver.epoch, steps=steps)
-        async with self._turn("plan", "its plan") as (_, course):
-            while not driver.replay.unfinished and driver.log.state.plan != steps:
+        planned = e.PlanSet(epoch=driver.epoch, steps=steps)
+        async with self._turn("plan", "a plan") as (_, course):
+            while driver.log.state.plan != steps and not driver.replay.unfinished:
                 await driver.gate(course)
                 await driver.log.decide(
-                    lambda s: [*driver.wait_over(s), said] if driver.may_start(course) else []
+                    lambda s: [*driver.wait_over(s), planned] if driver.may_start(course) else []
                 )
 
     async def ask(
@@ -292,8 +294,8 @@ class RunContext:
     async def earlier(self) -> list[Spoken]:
         """See ``Run.earlier``."""
         await self._listen()
-        driver, state = self._driver, self._driver.log.state
-        return await talk.spoken(driver.store, state.thread, state.thread_at, but=driver.begun_for)
+        driver = self._driver
+        return await earlier(driver.store, driver.log.state, driver.begun_for)
 
     async def say(self, text: str) -> None:
         """See ``Run.say``."""
