@@ -25,8 +25,9 @@ def without_collector() -> Iterator[None]:
     gc.enable()
 
 
-def drivers() -> list[Driver]:
-    return [found for found in gc.get_objects() if type(found) is Driver]
+def drivers_of(run: str) -> list[Driver]:
+    found = (found for found in gc.get_objects() if type(found) is Driver)
+    return [driver for driver in found if driver.run == run]
 
 
 @pytest.mark.parametrize("how", ["done", "cancelled", "evicted"])
@@ -44,7 +45,7 @@ async def test_a_run_that_is_let_go_leaves_nothing_to_the_collector(
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         await stage.until_begun("slow")
-        assert len(drivers()) == 1
+        assert len(drivers_of(run)) == 1
         if how == "evicted":
             await control.pause(run)
             await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
@@ -53,5 +54,5 @@ async def test_a_run_that_is_let_go_leaves_nothing_to_the_collector(
         else:
             cue.set()
         with anyio.fail_after(5):
-            while drivers():  # noqa: ASYNC110 - nobody tells of an object that is no more
+            while drivers_of(run):  # noqa: ASYNC110 - nobody tells of an object that is no more
                 await anyio.sleep(0.01)
