@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant mutants clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -45,6 +45,9 @@ bench-journal: $(INSTALLED)  ## measure the stores against raw SQLite and raw as
 
 bench-interrupt: $(INSTALLED)  ## measure how soon a stop is heard, and what steps and paused runs cost
 	@PYTHONPATH=tests $(BIN)/python bench/interrupt.py
+
+bench-server: $(INSTALLED)  ## measure how soon a cancel over HTTP is heard, and what watching costs
+	@PYTHONPATH=tests $(BIN)/python bench/http_server.py
 
 bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a message answered for
 	@PYTHONPATH=tests $(BIN)/python bench/talking.py

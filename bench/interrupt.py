@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -23,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from figures import ROOT, machine, percentile, rate, save, show, table
+from figures import ROOT, Load, machine, percentile, rate, save, show, table
 from msgspec import Raw
 
 from midflight.control import Control, local
@@ -625,30 +623,6 @@ def with_reaction(page: str, results: dict[str, Any]) -> str:
     head, _, rest = page.partition("<!-- reaction -->\n")
     _, _, tail = rest.partition("<!-- /reaction -->\n")
     return f"{head}<!-- reaction -->\n{reaction(results)}<!-- /reaction -->\n{tail}"
-
-
-class Load:
-    """How much of the machine others used meanwhile; without it the figures say little."""
-
-    def __init__(self) -> None:
-        self.before = self.now()
-
-    @staticmethod
-    def now() -> tuple[float, float, float]:
-        """Seconds of all cores, of them busy, and of them busy for us."""
-        line = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
-        ticks = [int(word) for word in line.split()[1:9]]
-        waiting = ticks[3] + ticks[4]
-        ours = 0.0
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-            used = resource.getrusage(who)
-            ours += used.ru_utime + used.ru_stime
-        per_s = os.sysconf("SC_CLK_TCK")
-        return sum(ticks) / per_s, (sum(ticks) - waiting) / per_s, ours
-
-    def of_others_pct(self) -> float:
-        all_of_it, busy, ours = (b - a for a, b in zip(self.before, self.now(), strict=True))
-        return max(0.0, 100 * (busy - ours) / all_of_it)
 
 
 PARTS: tuple[Callable[[Path], Awaitable[dict[str, float]]], ...] = (

@@ -6,6 +6,7 @@ from layers import MUTANTS as JOURNAL
 from layers import Mutant
 from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
+from layers_server import SERVER_MUTANTS
 from layers_talk import TALK_MUTANTS
 from layers_tools import TOOL_MUTANTS
 
@@ -13,6 +14,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *JOURNAL,
     *EXECUTOR_MUTANTS,
     *MODEL_MUTANTS,
+    *SERVER_MUTANTS,
     *TALK_MUTANTS,
     *TOOL_MUTANTS,
 )

@@ -24,9 +24,9 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "executor: a cancel aborts effects too",
-        EXECUTOR + "cancel.py",
-        'driver.abort("cancelled", effects=True)',
-        'driver.abort("cancelled", effects=False)',
+        EXECUTOR + "drive.py",
+        'self.abort("cancelled", effects=True)',
+        'self.abort("cancelled", effects=False)',
         ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(
@@ -140,6 +140,13 @@ EXECUTOR_MUTANTS = (
         "why=WORKER_LOST, final=False",
         "why=WORKER_LOST, final=True",
         ("tests/scenarios/test_crash.py",),
+    ),
+    Mutant(
+        "executor: anyio knows the loop also where no task runs",
+        EXECUTOR + "alarms.py",
+        '    context.run(current_async_library_cvar.set, "asyncio")',
+        "    pass",
+        ("tests/scenarios/test_loops.py",),
     ),
     Mutant(
         "executor: a blocking undo is waited for so long and no longer",

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from httpx import ASGITransport, AsyncClient
 
 import midflight
+from midflight.stores.memory import MemoryStore
 from midflight.stores.opening import open_store
 from stores.runs import running
 
@@ -30,9 +32,9 @@ def test_the_state_diagram_is_drawn_from_the_table() -> None:
     assert redrawn(page) == page, "run `make diagram`"
 
 
-@pytest.mark.parametrize("name", ["journal", "interrupt"])
+@pytest.mark.parametrize("name", ["journal", "interrupt", "server"])
 def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None:
-    bench = benchmark(name)
+    bench = benchmark({"server": "http_server"}.get(name, name))
     results = benchmark("figures").load(name)
     page = (ROOT / f"docs/benchmarks-{name}.md").read_text(encoding="utf-8")
 
@@ -98,6 +100,21 @@ def test_the_code_about_tools_for_models_runs(
 
     assert scope["given"] == {"path": "a.txt", "text": "hello"}
     assert len(scope["told"]) == 8
+
+
+@pytest.mark.anyio
+async def test_the_code_about_the_server_mounts_it(tmp_path: Path) -> None:
+    page = (ROOT / "docs/server.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(compile(code, "docs/server.md", "exec"), scope)
+    control = midflight.Control(MemoryStore())
+
+    mine = scope["with_agents"](control, str(tmp_path / "keys.json"))
+
+    async with AsyncClient(transport=ASGITransport(mine), base_url="http://localhost") as http:
+        assert (await http.get("/agents/healthz")).json()["ok"]
+        assert (await http.get("/agents/v1/runs")).status_code == 401
 
 
 SHOWN = {

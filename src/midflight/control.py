@@ -6,16 +6,18 @@ is answered with a receipt: accepted at a position, and from there applied or su
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from hashlib import blake2b
 from pathlib import Path
 from signal import Signals
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from midflight import turns
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.local import DRAIN_S, LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
@@ -26,12 +28,12 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import Known, Switch, decide, scopes
 from midflight.kernel.fold import advance, fold
 from midflight.kernel.front import is_free
-from midflight.kernel.phases import Cause, Mode
+from midflight.kernel.phases import ENDS, Cause, Mode
 from midflight.kernel.preview import Offer, preview
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Limits, Recorded, Request, Who
 from midflight.kernel.state import Delivery, RunState
-from midflight.kernel.thread import FrontChanged, ThreadCreated, ThreadState
+from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
 from midflight.schemas import check_answer
 from midflight.stores.base import (
@@ -40,6 +42,7 @@ from midflight.stores.base import (
     THREAD_PREFIX,
     Draft,
     Killing,
+    LiveWatch,
     Query,
     Row,
     Store,
@@ -54,6 +57,14 @@ from midflight.verbs import Accepted, cover
 __all__ = ["LIBRARY", "Accepted", "Control", "local"]
 
 LIBRARY: Final = Who(by="library")
+
+
+class Turn(Struct, frozen=True):
+    """What somebody said is on record, and ``run`` is to answer it; empty when nothing was said."""
+
+    run: str
+    messages: tuple[Accepted, ...] = ()
+    started: bool = False
 
 
 class Control(Talks):
@@ -158,6 +169,13 @@ class Control(Talks):
         """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
         return self.store.watch({run: after})
 
+    def watch_live(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[LiveWatch]:
+        """Events of runs and threads after these positions, and what steps say in between.
+
+        Who comes late first gets what open steps have said so far. Leaving it cancels nothing.
+        """
+        return self.store.watch_live(cursors)
+
     async def applied(self, accepted: Accepted) -> Delivery:
         """Wait until a verb was applied or superseded."""
 
@@ -184,6 +202,58 @@ class Control(Talks):
         return state
 
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
+
+    async def converse(
+        self,
+        agent: Agent,
+        thread: str,
+        messages: Iterable[tuple[str, str]],
+        *,
+        key: str,
+        who: Who | None = None,
+    ) -> Turn:
+        """Say something in a conversation: a run that is in front hears it, or one is started.
+
+        ``messages`` are keys and texts; what the thread has under its key is not said again. A
+        turn repeated under its ``key`` belongs to the run that it has started.
+        """
+        who = who or self._who
+        run = f"{RUN_PREFIX}{blake2b(f'{thread} {key}'.encode(), digest_size=14).hexdigest()}"
+        said = [MessageSent(who=who, key=name, text=text) for name, text in messages]
+        created = e.RunCreated(
+            who=who,
+            key=key,
+            agent=agent.name,
+            thread=thread,
+            brief="",
+            mode=Mode(agent.mode),
+            limits=agent.limits,
+            converses=agent.converses,
+            asides=agent.aside is not None,
+        )
+        rows = await self.store.rows(Query(thread=thread))
+        living = (row.journal for row in rows if not row.parent and row.phase not in ENDS)
+        front = next(living, "")
+
+        def decided(view: View) -> Draft:
+            return turns.take(view, created, said, to_front=to_front(run, agent), beside=front)
+
+        done = await self.store.submit(
+            Submit(
+                self._ids(),
+                tuple(filter(None, (run, thread, front))),
+                decided,
+                scopes=scopes(agent.name, thread),
+                new=(run, thread),
+            )
+        )
+        taken: turns.Taken = done.note
+        if taken.how == turns.STARTED:
+            await self._engine.ensure(run)
+            heard = tuple(Accepted(thread, "send", at) for at in taken.positions)
+            return Turn(run, heard, started=True)
+        sent = [await self.send(thread, m.text, who=who, key=m.key) for m in taken.new]
+        return Turn(taken.run, tuple(sent))
 
     async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
@@ -293,6 +363,15 @@ class Control(Talks):
             run,
             "answer",
             lambda who, key: e.QuestionAnswered(who=who, key=key, question=question, payload=raw),
+            **by,
+        )
+
+    async def decline(self, run: str, question: int, **by: Any) -> Accepted:
+        """Leave a question of the run unanswered for good: the function goes on without."""
+        return await self._ask(
+            run,
+            "decline",
+            lambda who, key: e.QuestionAnswered(who=who, key=key, question=question, declined=True),
             **by,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from midflight.assistant.context import KEEP, RESULT_MAX, Conversation
 from midflight.assistant.policy import Open
 from midflight.assistant.profile import Profile
 from midflight.conversation import Message, Spoken
-from midflight.models.base import Reply, Spent, ToolCall, Turn, check_pairing
+from midflight.models.base import Reply, Spent, ToolCall, check_pairing
 from midflight.models.scripted import ScriptedModel
 
 SPENT = Spent(1, 1, 0, None, "scripted")
@@ -67,19 +69,9 @@ def test_whatever_happens_every_call_has_one_result_and_the_sides_take_turns(
         talk = happen(talk, what, text, more)
 
         check_pairing(talk.turns)
-        sides = [turn.role for turn in talk.turns if turn.role != "tool"]
-        assert sides[0] == "user"
-        for first, second, turn in zip(sides, sides[1:], _spoken(talk)[1:], strict=False):
-            assert first != second or turn.calls or _called_before(talk, turn)
-
-
-def _spoken(talk: Conversation) -> list[Turn]:
-    return [turn for turn in talk.turns if turn.role != "tool"]
-
-
-def _called_before(talk: Conversation, turn: Turn) -> bool:
-    spoken = _spoken(talk)
-    return bool(spoken[spoken.index(turn) - 1].calls)
+        assert talk.turns[0].role == "user"
+        for one, other in pairwise(talk.turns):
+            assert one.role != other.role or one.role == "tool" or one.calls or other.calls
 
 
 def test_a_model_that_uses_an_id_twice_gets_another_one() -> None:

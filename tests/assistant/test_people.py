@@ -223,7 +223,7 @@ async def held(control: Control, run: str) -> Question:
 
 
 async def test_the_same_call_for_ever_is_nudged_and_then_held(driving: Open) -> None:
-    works, model, office = clerk("circle", lambda _: call("circle_look", what="x"))
+    works, model, office = clerk("circling", lambda _: call("circling_look", what="x"))
 
     async with driving(works) as control:
         run = await control.start(works, "work", limits=Limits(repeats=3))

@@ -9,13 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
-from assistant.desk import Office, until
+from assistant.desk import Office
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
@@ -44,9 +43,6 @@ class Storm:
         self.number = 0
         self.paused = False
         self.asked_while_paused = 0
-
-    def asked_since(self, number: int) -> bool:
-        return self.number > number
 
     def answer(self, request: Request) -> Answer:
         self.number += 1
@@ -113,12 +109,26 @@ async def interrupt(control: Control, run: str, storm: Storm) -> str:
             await control.resume(run, who=ANN)
     except Refused:  # it has just said its last word: somebody starts it again
         storm.paused = False
+    return await in_front(control, run)
+
+
+async def in_front(control: Control, run: str) -> str:
+    """The run that works now."""
     state = await control.state(run)
     talk = await control.store.load(state.thread)
     assert isinstance(talk, ThreadState)
     if (await control.state(talk.front)).alive:
         return talk.front  # it has said its last word, and a message has begun the next one
     return await control.start(state.agent, "Again", thread=state.thread)
+
+
+async def until_asked(control: Control, run: str, storm: Storm, before: int) -> str:
+    """Wait for the next request; if the model has just said its last word, start it again."""
+    with anyio.fail_after(30):
+        while storm.number <= before:
+            run = await in_front(control, run)
+            await anyio.sleep(0.005)
+    return run
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -131,7 +141,7 @@ async def test_after_any_interruption_the_next_request_is_one_the_provider_takes
         for _ in range(INTERRUPTIONS):
             before = storm.number
             run = await interrupt(control, run, storm)
-            await until(partial(storm.asked_since, before))
+            run = await until_asked(control, run, storm, before)
 
     assert storm.number >= INTERRUPTIONS
     assert storm.asked_while_paused == 0

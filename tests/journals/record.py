@@ -239,6 +239,16 @@ async def asked(store: Store) -> None:
     await driver.decides(e.WaitEnded(epoch=1))
 
 
+async def declined(store: Store) -> None:
+    """Two questions that nobody needs to answer any more: the person has said so."""
+    driver = await running(store, "r-declined", brief="Order lunch")
+    first, second = await driver.asks("Soup or salad?"), await driver.asks("Coffee?")
+    await driver.waits()
+    for question in (first, second):
+        await ask(store, e.QuestionAnswered(who=ANN, question=question, declined=True), driver.run)
+    await driver.reads_again()
+
+
 async def steered(store: Store) -> None:
     """Entered again by a redirect, with one effect kept; comes back to a world that has changed."""
     driver = await running(
@@ -415,6 +425,7 @@ STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "cancelled": cancelled,
     "killed": killed,
     "asked": asked,
+    "declined": declined,
     "steered": steered,
     "capped": capped,
     "thread": thread,

@@ -163,9 +163,8 @@ class Run(Journal[RunState]):
         return self.append(e.UndoSettled(epoch=self.state.epoch, undo=undo, undone=undone, why=why))
 
     def open_question(self, message: str = "Pay $80?", **more: Any) -> int:
-        return self.append(
-            e.QuestionOpened(epoch=self.state.epoch, kind="approval", message=message, **more)
-        )
+        asked = {"kind": "approval"} | more
+        return self.append(e.QuestionOpened(epoch=self.state.epoch, message=message, **asked))
 
     def wait(self) -> int:
         return self.append(e.WaitBegan(epoch=self.state.epoch))

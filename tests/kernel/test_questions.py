@@ -64,6 +64,28 @@ def test_a_late_answer_about_the_first_attempt_says_nothing_about_the_second() -
     ]
 
 
+def test_a_question_that_is_declined_is_over_and_so_is_the_waiting() -> None:
+    run = waiting(kind="ask")
+    question = next(iter(run.state.questions))
+
+    run.answer(question, ANN, declined=True)
+
+    assert (run.state.phase, run.state.questions) == (Phase.RUNNING, {})
+    with pytest.raises(InvalidRequest, match="was answered by ann"):
+        run.answer(question, BOB)
+
+
+@pytest.mark.parametrize("kind", ["approval", "doubt", "stale", "again", "inherited"])
+def test_what_has_to_be_decided_cannot_be_declined(kind: str) -> None:
+    run = waiting(kind=kind)
+    question = next(iter(run.state.questions))
+
+    with pytest.raises(InvalidRequest, match="has to be decided and cannot be declined"):
+        run.answer(question, ANN, declined=True)
+
+    assert question in run.state.questions
+
+
 # ── who may answer ───────────────────────────────────────────────────────────────────────────
 
 

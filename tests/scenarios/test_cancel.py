@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import anyio
 import pytest
@@ -65,6 +66,37 @@ async def test_an_effect_in_flight_is_aborted_and_its_outcome_is_unknown(driving
         (line,) = (await control.receipt(run)).lines
         assert (line.word, line.why) == ("unknown", "undo attempted")
         assert stage.done == ["undone a"]
+
+
+async def test_nothing_is_undone_while_anything_is_still_in_flight(driving: Open) -> None:
+    """Not even what the function has given up waiting for."""
+    stage, begun, go = Stage("cancel-settles"), threading.Event(), threading.Event()
+    make, look = stage.writer(), stage.reader()
+    stage.gate("slow")
+
+    @tool(name="cancel-settles.engrave", noun="engraving")
+    def engrave() -> None:
+        begun.set()
+        go.wait(10)
+        stage.done.append("engraved")
+
+    @agent("cancel-settles")
+    async def clerk(run: Run) -> None:
+        await run.step("Make a", make, "a")
+        with anyio.move_on_after(0.05):
+            await run.step("Engrave", engrave)
+        await run.step("Read", look, "slow")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await anyio.to_thread.run_sync(begun.wait, 10)
+        await stage.until_begun("slow")
+        await control.cancel(run)
+        await anyio.sleep(0.2)
+        go.set()
+        await control.ended(run)
+
+    assert stage.done == ["a", "engraved", "undone a"]
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)  # memory answers before anybody runs

@@ -314,7 +314,7 @@ NUDGE = "This goes in circles: {}. Try something else."
 async def test_a_run_in_circles_is_nudged_once_and_then_held(
     driving: Open, turns: list[str], fails: bool, words: str
 ) -> None:
-    stage = Stage("circle")
+    stage = Stage("in-circles")
     circles = circling(stage, turns, fails)
 
     async with driving(circles) as control:

@@ -337,7 +337,7 @@ async def test_without_a_triage_of_its_own_plain_words_choose_and_no_model_is_on
 async def test_a_look_at_messages_leaves_the_journal_of_a_run_that_is_only_written_to_alone(
     driving: Open,
 ) -> None:
-    stage = Stage("flood")
+    stage = Stage("only-written-to")
     works = clerk(stage)
     stage.gate("one")
 

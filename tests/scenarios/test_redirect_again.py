@@ -53,7 +53,7 @@ ANSWERS = [
 async def test_a_person_says_whether_it_is_wanted_as_well_instead_or_not(
     driving: Open, answer: str, result: list[object], done: list[str], words: list[str]
 ) -> None:
-    stage = Stage("again")
+    stage = Stage("redirected-again")
     clerk = order_clerk(stage, stage.writer())
 
     async with driving(clerk) as control:

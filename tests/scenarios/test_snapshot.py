@@ -62,7 +62,7 @@ async def test_a_crash_at_any_append_leads_to_the_same_end_and_nothing_is_done_t
 async def test_the_same_call_after_a_snapshot_is_another_one_with_another_key(
     driving: Open, crashing: Open
 ) -> None:
-    stage = Stage("again")
+    stage = Stage("saved-again")
     make, look = stage.writer(effect="write"), stage.reader()
     stage.gate("end")
 

@@ -270,7 +270,7 @@ async def test_steps_in_parallel_all_hear_of_a_pause(driving: Open) -> None:
 
 
 async def test_a_result_that_cannot_be_stored_names_the_place(driving: Open) -> None:
-    @tool(effect="read", name="plain.look")
+    @tool(effect="read", name="steer.plain-look")
     async def look() -> object:
         return {"rows": [1, object()]}
 

@@ -10,7 +10,7 @@ import pytest
 
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE
+from midflight.stores.base import PAGE, Delta
 from midflight.stores.hub import BACKLOG_MAX, Hub
 from stores.runs import RUN, positions
 
@@ -193,3 +193,97 @@ async def test_a_journal_that_nobody_watches_any_more_is_forgotten() -> None:
 
     assert store.hub.watched == []
     store.append()
+
+
+# ── what steps say ───────────────────────────────────────────────────────────────────────────
+
+
+def streamed(position: int, offset: int, text: str) -> Recorded:
+    event = e.TextStreamed(epoch=1, step="think", offset=offset, text=text)
+    return Recorded(RUN, position, float(position), event)
+
+
+@asynccontextmanager
+async def listened(store: SlowStore) -> AsyncIterator[list[Recorded | Delta]]:
+    """What a live watcher in a task of its own has got so far."""
+    got: list[Recorded | Delta] = []
+
+    async def watch() -> None:
+        async with store.hub.subscribe_live(store.read, {RUN: 0}) as subscription:
+            async for item in subscription:
+                got.append(item)  # noqa: PERF401 - it never ends
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        await anyio.wait_all_tasks_blocked()
+        yield got
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+
+def told(got: list[Recorded | Delta]) -> list[tuple[int, str]]:
+    return [(item.offset, item.text) for item in got if isinstance(item, Delta)]
+
+
+async def test_what_is_said_while_a_gap_is_read_comes_behind_it_even_if_its_step_has_ended() -> (
+    None
+):
+    store = SlowStore()
+    async with listened(store) as got:
+        store.append(publish=False)
+        voice = store.hub.voices.begin(RUN, "think", 0)
+        voice.say("Dear")
+        store.hub.voices.end(voice)
+        store.hub.moved({RUN: 1})
+        store.answer.set()
+
+    assert [type(item) for item in got] == [Recorded, Delta]
+    assert told(got) == [(0, "Dear")]
+
+
+async def test_what_a_record_of_text_cuts_off_is_told_once_more_behind_it() -> None:
+    store = SlowStore()
+    store.answer.set()
+    async with listened(store) as got:
+        voice = store.hub.voices.begin(RUN, "think", 0)
+        voice.say("Dear Ann")
+        await anyio.wait_all_tasks_blocked()
+        store.written.append(streamed(1, 0, "Dear"))
+        store.hub.publish(store.written[-1:])
+
+    assert told(got) == [(0, "Dear Ann"), (4, " Ann")]
+    assert isinstance(got[1], Recorded)
+
+
+async def test_an_attempt_after_another_speaks_from_the_beginning() -> None:
+    store = SlowStore()
+    store.answer.set()
+    async with listened(store) as got:
+        first = store.hub.voices.begin(RUN, "think", 0)
+        first.say("Dear Ann")
+        store.hub.voices.end(first)
+        await anyio.wait_all_tasks_blocked()
+        store.hub.voices.begin(RUN, "think", 0).say("Dear Bob")
+
+    assert told(got) == [(0, "Dear Ann"), (0, "Dear Bob")]
+
+
+async def test_no_delta_overtakes_the_records_before_it() -> None:
+    store = SlowStore()
+    store.answer.set()
+    async with listened(store) as got:
+        store.append()
+        store.append()
+        store.hub.voices.begin(RUN, "think", 2).say("Dear")
+        store.append()
+
+    kinds = [item.position if isinstance(item, Recorded) else "said" for item in got]
+    assert kinds == [1, 2, "said", 3]
+
+
+async def test_what_is_said_from_any_offset_is_the_end_of_the_whole() -> None:
+    voice = Hub().voices.begin(RUN, "think", 0)
+    for piece in ("De", "ar", " ", "Ann"):
+        voice.say(piece)
+
+    assert [voice.since(offset) for offset in range(9)] == ["Dear Ann"[n:] for n in range(9)]

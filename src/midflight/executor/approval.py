@@ -10,6 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
+from midflight.kernel import events as e
 from midflight.kernel.record import NULL
 from midflight.tools.secret import from_stored
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
+ABOUT: Final = "approve:"
 ARGUMENTS: Final = {
     "type": "object",
     "properties": {"args": {"type": "array"}, "kwargs": {"type": "object"}},
@@ -37,6 +39,12 @@ def schema(details: Any, edited: dict[str, Any] = ARGUMENTS) -> dict[str, Any]:
     }
 
 
+def about_step(asked: e.QuestionOpened) -> str:
+    """The identity of the step that is to be approved; empty for any other question."""
+    is_step = asked.kind == "approval" and asked.step.startswith(ABOUT)
+    return asked.step.removeprefix(ABOUT).rpartition(":")[0] if is_step else ""
+
+
 def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
@@ -48,7 +56,7 @@ def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
 
 async def approved(step: Step) -> None:
     """Wait for a person's approval. Raises ``StepFailed`` if it is not given."""
-    about = f"approve:{step.identity}:"
+    about = f"{ABOUT}{step.identity}:"
     within = step.tool.approve_within
     rule = step.tool.approval if isinstance(step.tool.approval, str) else ""
     message = f"May this be done: {step.noun}?" + (f" {rule}" if rule else "")
@@ -56,7 +64,7 @@ async def approved(step: Step) -> None:
         about + _digest(step),
         "approval",
         message,
-        schema(values.decode(step.given)),
+        schema(values.decode(step.given)) | {"x-tool": step.tool.name},
         replaces=about,
         expires_at=None if within is None else step.driver.clock() + within,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from midflight.executor.children import await_all, await_turn
@@ -51,20 +51,11 @@ async def cancel(driver: Driver) -> None:
 
 
 async def _settle(driver: Driver) -> None:
-    """Everything in flight has an outcome on record, however long that takes."""
-    while (driver.steps or not driver.quiet) and not driver.lost:
-        now = driver.log.state.cancel_now
-        if driver.agent.mode == "immediate" or now:
-            driver.abort("cancelled", effects=True)
-        await driver.log.until(_changed(driver, len(driver.steps), now))
+    """Everything in flight has an outcome on record, however long that takes.
 
-
-def _changed(driver: Driver, steps: int, now: bool) -> Callable[[], bool]:
-    def changed() -> bool:
-        escalated = driver.log.state.cancel_now != now
-        return len(driver.steps) != steps or escalated or driver.lost
-
-    return changed
+    It was aborted, where it may be, as the driver heard of the cancel.
+    """
+    await driver.log.until(lambda: driver.lost or (driver.quiet and not driver.steps))
 
 
 async def _save(driver: Driver) -> None:

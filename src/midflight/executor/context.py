@@ -22,7 +22,7 @@ from midflight.executor.replay import Waiting
 from midflight.executor.steps import Step
 from midflight.guards import Guard
 from midflight.kernel import events as e
-from midflight.kernel.decide import HANDED_OVER
+from midflight.kernel.decide import ASKED, HANDED_OVER
 from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits, Who
 from midflight.run import Agent, Answer, Approval, Child, Redirected, Signal
@@ -212,7 +212,7 @@ class RunContext:
         answerers: Sequence[str] = (),
     ) -> Answer:
         """See ``Run.ask``."""
-        answered = await self._ask("ask", message, schema, expires_in, answerers)
+        answered = await self._ask(ASKED, message, schema, expires_in, answerers)
         return Answer(values.decode(bytes(answered.payload)), answered.by)
 
     async def approve(

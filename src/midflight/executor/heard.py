@@ -280,7 +280,9 @@ class Heard:
                 if event.step:
                     self.questions[event.step] = found.position
             case e.QuestionAnswered():
-                self.answers[event.question] = Answered(found.at, event.payload, event.who)
+                given = Answered(found.at, event.payload, event.who)
+                none = Answered(found.at, closed=f"declined by {event.who.by}")
+                self.answers[event.question] = none if event.declined else given
             case e.QuestionClosed():
                 self.answers.setdefault(event.question, Answered(found.at, closed=event.why))
                 asked = self.asked.get(event.question)

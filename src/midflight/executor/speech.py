@@ -1,4 +1,4 @@
-"""What a step says while it works: kept every two seconds, and whenever the step is stopped."""
+"""What a step says while it works: told at once, kept every two seconds and at every stop."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from midflight.tools.secret import beginning_of_one, hide
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
+    from midflight.stores.voices import Voice
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
@@ -26,13 +27,16 @@ class Speech:
     """The text of one step so far. What comes from a thread is taken over on the loop."""
 
     __slots__ = (
-        "_attempts", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step", "usage",
+        "_attempts", "_keeping", "_offset", "_pending", "_said", "_spoke_at", "_step", "_unsaid",
+        "_voice", "usage",
     )  # fmt: skip
 
     def __init__(self, step: Step) -> None:
         self._step = step
         self._spoke_at = 0.0  # by the loop's clock
         self._pending: list[str] = []
+        self._unsaid = ""  # what may be the beginning of a secret waits for its end
+        self._voice: Voice | None = None
         self._offset = 0  # how much of it is in the journal
         self._said = 0
         self._attempts = 0  # by this driver; a read has no record of its own for each
@@ -43,6 +47,7 @@ class Speech:
         """A new attempt speaks from the beginning."""
         self.usage = NOTHING
         self._pending.clear()
+        self._unsaid, self._voice = "", None
         alarms = self._step.driver.alarms
         self._offset, self._said, self._spoke_at = 0, 0, alarms.loop.time()
         self._attempts += 1
@@ -52,6 +57,10 @@ class Speech:
     def end(self) -> None:
         """The attempt is over, and may be silent."""
         self._step.driver.alarms.drop(self)
+        if self._unsaid:
+            self._say(self._unsaid)  # not the beginning of one, as it turns out
+        if self._voice is not None:
+            self._step.driver.store.voices.end(self._voice)
 
     def ring(self, now: float) -> float | None:
         """What has been silent for too long is shown as stalled, once an attempt."""
@@ -85,28 +94,34 @@ class Speech:
         if not text or room < 0:
             return
         self._said += len(text)
-        self._pending.append(text if len(text) <= room else text[:room] + CUT)
+        said = hide(self._unsaid + (text if len(text) <= room else text[:room] + CUT))
+        split = len(said) - beginning_of_one(said)
+        said, self._unsaid = said[:split], said[split:]
+        self._say(said)
         if not self._keeping and not self._step.resting:
             self._keeping = True
             self._step.driver.begin(self._keep_soon)
+
+    def _say(self, text: str) -> None:
+        if not text:
+            return
+        self._pending.append(text)
+        if self._voice is None:
+            step = self._step
+            voices = step.driver.store.voices
+            self._voice = voices.begin(step.driver.run, step.identity, step.attempt)
+        self._voice.say(text)
 
     async def _keep_soon(self) -> None:
         await anyio.sleep(KEEP_S)
         self._keeping = False
         if not self._step.resting:
-            await self.keep(over=False)
+            await self.keep()
 
-    async def keep(self, *, over: bool = True) -> None:
-        """Put what was said since the last time into the journal.
-
-        What may be the beginning of a secret waits for its end, unless the attempt is ``over``.
-        """
-        said = hide("".join(self._pending))
-        split = len(said) - (0 if over else beginning_of_one(said))
-        text, rest = said[:split], said[split:]
+    async def keep(self) -> None:
+        """Put what was said since the last time into the journal."""
+        text = "".join(self._pending)
         self._pending.clear()
-        if rest:
-            self._pending.append(rest)
         if not text:
             return
         step, offset = self._step, self._offset

@@ -60,6 +60,9 @@ WITHDRAWN: Final = "withdrawn"
 HANDED_OVER: Final = "human"
 """The kind of question with which a run gives itself to a person."""
 
+ASKED: Final = "ask"
+"""The kind of question that a function asks for information, and can do without."""
+
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
 _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
@@ -243,6 +246,11 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
         raise InvalidRequest(
             f"run {state.journal} {instead[question.kind]} instead of answering. The run was not "
             "changed."
+        )
+    if question is not None and request.declined and question.kind != ASKED:
+        raise InvalidRequest(
+            f"question {request.question} of run {state.journal} has to be decided and cannot be "
+            "declined. The run was not changed."
         )
     named = question.answerers if question is not None else ()
     if named and not _may_answer(request.who, named):

@@ -252,10 +252,11 @@ class QuestionOpened(Decision, frozen=True, kw_only=True, tag="question.opened")
 
 
 class QuestionAnswered(Request, frozen=True, kw_only=True, tag="question.answered"):
-    """The first answer wins."""
+    """The first answer wins. ``declined``: the person will not answer, and nobody need wait."""
 
     question: int
     payload: Raw = NULL
+    declined: bool = False
 
 
 class QuestionClosed(Event, frozen=True, kw_only=True, tag="question.closed"):

@@ -232,7 +232,8 @@ def _question_answered(s: RunState, event: e.QuestionAnswered, at: int) -> None:
     s.questions.pop(event.question, None)
     s.answered[event.question] = event.who.by
     if Cause.USER in s.holds:
-        s.answers.append(bytes(event.payload)[:80].decode(errors="replace"))
+        words = bytes(event.payload)[:80].decode(errors="replace")
+        s.answers.append("declined" if event.declined else words)
     s.deliveries[at] = Delivery("answer", "applied", at)
     s.relevant = at
     s.stirred = True

@@ -25,6 +25,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event, Recorded, Who
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
+from midflight.stores.voices import Voices
 
 PAGE: Final = 500
 """Events read at a time: a page decodes in about a millisecond, so no loop stalls for long."""
@@ -209,6 +210,30 @@ class Watch(Protocol):
         """Read what is missing and give it to who taps; returns when nothing is."""
 
 
+class Delta(Struct, frozen=True, gc=False):
+    """What a step says right now, not on record yet: ``text = text[:offset] + piece``."""
+
+    journal: str
+    step: str
+    attempt: int
+    offset: int
+    text: str
+
+
+class LiveWatch(Protocol):
+    """Events as by ``Watch``, and between them what steps driven in this process say.
+
+    Who comes late, or comes back, first gets what open steps have said so far. What steps of other
+    processes say comes with the journal, every two seconds.
+    """
+
+    def __aiter__(self) -> AsyncIterator[Recorded | Delta]:
+        """Yield for as long as the watch is open."""
+
+    def add(self, journal: str, after: int) -> None:
+        """Also watch this one."""
+
+
 class Store(Protocol):
     """Journals, their read model, the kill switch, leases, blobs."""
 
@@ -257,6 +282,13 @@ class Store(Protocol):
 
     def watch(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[Watch]:
         """Events after the given positions, then live ones. Leaving it cancels nothing."""
+
+    def watch_live(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[LiveWatch]:
+        """As ``watch``, with what steps say in between."""
+
+    @property
+    def voices(self) -> Voices:
+        """Where steps that are driven here say what they say."""
 
     async def now(self) -> float:
         """The store's clock, with which deadlines are compared."""

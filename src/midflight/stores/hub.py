@@ -2,7 +2,8 @@
 
 The store publishes what it has committed before it acknowledges it, so whoever acts on a cancel
 has been told of it by the time the canceller is. A watcher that cannot keep up, or hears only that
-another process has moved a journal on, reads the gap from the store.
+another process has moved a journal on, reads the gap from the store. A live watcher also hears what
+steps of this process say, between the records and in their order.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from midflight.errors import JournalNotFound
+from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
-from midflight.stores.base import PAGE
+from midflight.stores.base import PAGE, Delta
+from midflight.stores.voices import Voice, Voices
 
 BACKLOG_MAX: Final = (
     2 * PAGE
@@ -75,7 +78,7 @@ class Subscription:
         self._hub = hub
         self._read = read
         self._next = {journal: after + 1 for journal, after in cursors.items()}
-        self._backlog: list[Recorded] = []
+        self._backlog: list[Any] = []  # records; for a live watcher also whose turn it is
         self._behind = dict.fromkeys(cursors)  # in the order in which they are read
         self._moved: dict[str, None] = {}
         self._news: anyio.Event | None = None  # made by who waits for it
@@ -160,11 +163,15 @@ class Subscription:
         while True:
             while self._backlog:
                 yield self._backlog.pop(0)
-            if self._behind:
-                await self._read_on(next(iter(self._behind)))
-            elif not self._backlog:
-                self._news = anyio.Event()  # nothing can come between the look and this
-                await self._news.wait()
+            await self._more()
+
+    async def _more(self) -> None:
+        """Read what is missing, or wait for news."""
+        if self._behind:
+            await self._read_on(next(iter(self._behind)))
+        elif not self._backlog:
+            self._news = anyio.Event()  # nothing can come between the look and this
+            await self._news.wait()
 
     async def _read_on(self, journal: str) -> None:
         """Read one page of the gap into the backlog, where it waits also for one who breaks off.
@@ -184,6 +191,87 @@ class Subscription:
         del self._behind[journal]
         if len(page) == PAGE or journal in self._moved:
             self._behind[journal] = None  # at the end, so that a busy journal starves no other
+        else:
+            self._caught_up(journal)
+
+    def _caught_up(self, journal: str) -> None:
+        """All that the store has of this journal is in the backlog."""
+
+
+class LiveSubscription(Subscription):
+    """Also hears what steps say. Yields ``Delta`` between the records, never ahead of its attempt.
+
+    One rule makes the text of a step of both: ``text = text[:offset] + piece``. A record of text
+    may end before what was already told, so the rest is told once more right behind it.
+    """
+
+    __slots__ = ("_missed", "_told", "_turns", "_voices")
+
+    def __init__(self, hub: Hub, read: Read, cursors: Mapping[str, int]) -> None:
+        super().__init__(hub, read, cursors)
+        self._voices = hub.voices
+        self._told: dict[tuple[str, str], tuple[Voice, int]] = {}  # by step: how far
+        self._turns: set[Voice] = set()  # those who have one in the backlog
+        self._missed: dict[Voice, None] = {}  # who spoke while a gap was read
+
+    def hear(self, voice: Voice) -> None:
+        """Somebody has spoken: their turn comes behind what has happened so far."""
+        if voice.journal in self._behind:
+            self._missed[voice] = None
+        elif voice not in self._turns:
+            self._turns.add(voice)
+            self._backlog.append(voice)
+            self._wake()
+
+    def _caught_up(self, journal: str) -> None:  # type: ignore[explicit-override]  # 3.12
+        missed = [voice for voice in self._missed if voice.journal == journal]
+        for voice in (*missed, *self._voices.of(journal)):
+            self._missed.pop(voice, None)
+            self.hear(voice)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:  # type: ignore[explicit-override]  # 3.12
+        while True:
+            while self._backlog:
+                item = self._backlog.pop(0)
+                if not isinstance(item, Voice):
+                    self._note(item)
+                    yield item
+                elif (delta := self._delta(item)) is not None:
+                    yield delta
+            await self._more()
+
+    def _delta(self, voice: Voice) -> Delta | None:
+        """What it has said that was not told yet."""
+        self._turns.discard(voice)
+        place = (voice.journal, voice.step)
+        earlier, upto = self._told.get(place, (voice, 0))
+        offset = upto if earlier is voice else 0
+        self._told[place] = (voice, voice.length)
+        text = voice.since(offset)
+        return Delta(voice.journal, voice.step, voice.attempt, offset, text) if text else None
+
+    def _note(self, record: Recorded) -> None:
+        """Keep what was told in step with what is on record."""
+        match record.event:
+            case e.TextStreamed(step=step, offset=offset, text=text):
+                voice, upto = self._told.get((record.journal, step), (None, 0))
+                if voice is not None and upto > (end := offset + len(text)):
+                    self._told[record.journal, step] = (voice, end)
+                    self._turns.add(voice)
+                    self._backlog.insert(0, voice)
+            case e.StepSettled(step=step):
+                self._told.pop((record.journal, step), None)
+            case e.AttemptSettled(attempt=attempt):
+                self._forget(record.journal, lambda voice: voice.attempt == attempt)
+            case e.RunFinished() | e.Killed():
+                self._forget(record.journal, lambda voice: True)
+            case _:
+                pass
+
+    def _forget(self, journal: str, over: Callable[[Voice], bool]) -> None:
+        told = self._told.items()
+        for place in [place for place, (voice, _) in told if place[0] == journal and over(voice)]:
+            del self._told[place]
 
 
 class Hub:
@@ -191,6 +279,12 @@ class Hub:
 
     def __init__(self) -> None:
         self._watchers: defaultdict[str, set[Subscription]] = defaultdict(set)
+        self._listeners: dict[str, set[LiveSubscription]] = {}  # those of them who hear steps
+        self.voices = Voices(self._spoke)
+
+    def _spoke(self, voice: Voice) -> None:
+        for listener in self._listeners.get(voice.journal, ()):
+            listener.hear(voice)
 
     @property
     def watched(self) -> list[str]:
@@ -215,12 +309,22 @@ class Hub:
         """A watcher, which hears of its journals from the moment that it is entered."""
         return Subscription(self, read, cursors)
 
+    def subscribe_live(self, read: Read, cursors: Mapping[str, int]) -> LiveSubscription:
+        """A watcher that also hears what steps say."""
+        return LiveSubscription(self, read, cursors)
+
     def join(self, journal: str, watcher: Subscription) -> None:
         """Tell it of this journal too."""
         self._watchers[journal].add(watcher)
+        if isinstance(watcher, LiveSubscription):
+            self._listeners.setdefault(journal, set()).add(watcher)
 
     def leave(self, journal: str, watcher: Subscription) -> None:
         """Tell it no more."""
         self._watchers[journal].discard(watcher)
         if not self._watchers[journal]:
             del self._watchers[journal]
+        if isinstance(watcher, LiveSubscription):
+            self._listeners[journal].discard(watcher)
+            if not self._listeners[journal]:
+                del self._listeners[journal]

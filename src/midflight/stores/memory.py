@@ -30,8 +30,9 @@ from midflight.stores.base import (
     empty_state,
 )
 from midflight.stores.codec import decode
-from midflight.stores.hub import Hub, Subscription
+from midflight.stores.hub import Hub, LiveSubscription, Subscription
 from midflight.stores.plan import Planned, draft, plan, summary
+from midflight.stores.voices import Voices
 
 
 class MemoryLease:
@@ -178,6 +179,15 @@ class MemoryStore:
     def watch(self, cursors: Mapping[str, int]) -> Subscription:
         """See ``Store.watch``."""
         return self._hub.subscribe(self.read, cursors)
+
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
+        """See ``Store.watch_live``."""
+        return self._hub.subscribe_live(self.read, cursors)
+
+    @property
+    def voices(self) -> Voices:
+        """See ``Store.voices``."""
+        return self._hub.voices
 
     async def now(self) -> float:
         """See ``Store.now``."""

@@ -52,7 +52,7 @@ from midflight.stores.base import (
     empty_state,
 )
 from midflight.stores.codec import decode
-from midflight.stores.hub import Hub, Subscription, owned_tasks
+from midflight.stores.hub import Hub, LiveSubscription, Subscription, owned_tasks
 from midflight.stores.plan import draft, plan
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_lease import TTL_S, RowLease, hold
@@ -68,6 +68,7 @@ from midflight.stores.postgres_requests import (
 from midflight.stores.postgres_server import SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
 from midflight.stores.postgres_writer import Job, Writer, row_of
+from midflight.stores.voices import Voices
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug
 RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is decided again
@@ -436,6 +437,15 @@ class PostgresStore:
     def watch(self, cursors: Mapping[str, int]) -> Subscription:
         """See ``Store.watch``."""
         return self._hub.subscribe(self.read, cursors)
+
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
+        """See ``Store.watch_live``."""
+        return self._hub.subscribe_live(self.read, cursors)
+
+    @property
+    def voices(self) -> Voices:
+        """See ``Store.voices``."""
+        return self._hub.voices
 
 
 async def _look(

@@ -43,13 +43,14 @@ from midflight.stores.base import (
     Submit,
 )
 from midflight.stores.codec import INLINE_MAX
-from midflight.stores.hub import Hub, Subscription, owned_tasks
+from midflight.stores.hub import Hub, LiveSubscription, Subscription, owned_tasks
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
 from midflight.stores.sqlite_ledger import SQL, Ledger, read_events, row_of
 from midflight.stores.sqlite_nudge import Nudges
 from midflight.stores.sqlite_writer import Job, Writer
 from midflight.stores.turnstile import Turnstile
+from midflight.stores.voices import Voices
 
 LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
 POLL_S: Final = 0.1  # the fallback when a nudge is lost; with it a watcher is never later
@@ -283,6 +284,16 @@ class SqliteStore:
         """See ``Store.watch``."""
         self._watched.set()
         return self._hub.subscribe(self.read, cursors)
+
+    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
+        """See ``Store.watch_live``."""
+        self._watched.set()
+        return self._hub.subscribe_live(self.read, cursors)
+
+    @property
+    def voices(self) -> Voices:
+        """See ``Store.voices``."""
+        return self._hub.voices
 
     async def _listen(self) -> None:
         """Hear of other processes' appends: by nudge at once, by polling in any case."""

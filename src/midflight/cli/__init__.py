@@ -1,0 +1,1 @@
+"""Commands: ``midflight serve`` and ``midflight token``."""

@@ -1,0 +1,34 @@
+"""Logs as lines of JSON: the message is a sentence, the fields are for grep."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import msgspec
+
+USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class Lines(logging.Formatter):
+    """One line a record, with everything it was given."""
+
+    def format(self, record: logging.LogRecord) -> str:  # type: ignore[explicit-override]  # 3.12
+        """See ``logging.Formatter``."""
+        line: dict[str, Any] = {
+            "at": record.created,
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in USUAL}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+def log_to_stderr() -> None:
+    """Write what this package logs to standard error, and of others only their trouble."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Lines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("midflight").setLevel(logging.INFO)

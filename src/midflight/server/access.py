@@ -1,0 +1,128 @@
+"""What a request must be before any route sees it: right host, right origin, somebody we know.
+
+Loopback by default. A browser exchanges the one-time code from its URL's fragment for a cookie that
+scripts cannot read and other sites cannot send; programs send a bearer token. A secret in a query
+ends up in logs and histories, so there it is refused even when it is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import HTTPConnection, cookie_parser
+from starlette.types import Scope
+
+from midflight.kernel.record import Who
+from midflight.server.keyring import Keyring
+from midflight.server.problems import Problem
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+CUSTOM_HEADER: Final = "x-midflight"
+SECRETS_IN_QUERIES: Final = frozenset(
+    {"token", "access_token", "api_key", "apikey", "key", "code", "session", "authorization"}
+)
+PUBLIC: Final = frozenset({"/healthz", "/openapi.json", "/v1/session"})
+
+
+class Access(Struct):
+    """Who may do what from where.
+
+    ``hosts`` are the names under which the server may be asked for, without ports; ``origins``
+    are pages of other sites that may use it, such as ``https://desk.example.com``.
+    """
+
+    keyring: Keyring
+    hosts: Collection[str] = LOOPBACK
+    origins: Collection[str] = ()
+    public: Collection[str] = PUBLIC
+
+    def admit(self, scope: Scope, path: str) -> Who | None:
+        """Who asks, or None on a path that is open to all; raises ``Problem`` otherwise."""
+        headers = Headers(scope=scope)
+        self._check_host(headers)
+        by_browser = self._check_origin(headers)
+        _check_query(scope["query_string"].decode("latin-1"))
+        if path in self.public:
+            return None
+        return self._identify(headers, str(scope["method"]), by_browser)
+
+    def _check_host(self, headers: Headers) -> None:
+        names = headers.getlist("host")
+        host = names[0] if len(names) == 1 else ""
+        if "*" not in self.hosts and _without_port(host) not in self.hosts:
+            raise Problem(
+                421,
+                "wrong_host",
+                "this server does not answer under that name. Use the address it printed, or name "
+                "the host when you start it.",
+            )
+
+    def _check_origin(self, headers: Headers) -> bool:
+        """Whether a page of our own asks; pages of others are refused."""
+        origin = headers.get("origin")
+        if origin is None:
+            return False
+        own = urlsplit(origin).netloc == headers.get("host") and origin != "null"
+        if not own and origin not in self.origins:
+            raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
+        return True
+
+    def _identify(self, headers: Headers, method: str, by_browser: bool) -> Who:
+        authorization = headers.get("authorization")
+        if authorization is not None:
+            return self._bearer(authorization)
+        session = cookie_parser(headers.get("cookie", "")).get(cookie_name(headers), "")
+        who = self.keyring.of_session(session) if session else None
+        if who is None:
+            raise Problem(
+                401,
+                "not_known",
+                "who are you? Open the printed URL, or send a token as `Authorization: Bearer …`.",
+                headers={"www-authenticate": "Bearer"},
+            )
+        if method not in SAFE and CUSTOM_HEADER not in headers:
+            raise Problem(403, "header_missing", "send the header `X-Midflight: 1` with a cookie.")
+        return who
+
+    def _bearer(self, authorization: str) -> Who:
+        scheme, _, token = authorization.partition(" ")
+        who = self.keyring.of_token(token.strip()) if scheme.lower() == "bearer" else None
+        if who is None:
+            raise Problem(
+                401,
+                "not_known",
+                "this token is not valid here. Ask the operator for one.",
+                headers={"www-authenticate": "Bearer"},
+            )
+        return who
+
+
+def cookie_name(headers: Headers) -> str:
+    """One a port: browsers send cookies to every server of a host, whatever its port."""
+    return f"midflight_{headers.get('host', '').rpartition(':')[2] or 'http'}"
+
+
+def caller(connection: HTTPConnection) -> Who:
+    """Who asks; a dependency of every route. The door has let them in already."""
+    who: Who = connection.state.who
+    return who
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()
+
+
+def _check_query(query: str) -> None:
+    if query and SECRETS_IN_QUERIES & {name.lower() for name in QueryParams(query)}:
+        raise Problem(
+            400,
+            "secret_in_url",
+            "a URL must not carry a secret: it ends up in logs. Send a token as `Authorization: "
+            "Bearer …`, and treat this one as known to others.",
+        )

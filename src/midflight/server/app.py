@@ -1,0 +1,90 @@
+"""The app: routes of a ``Control`` behind a door. Run by ``midflight serve``, or mounted by you.
+
+app = create_app(control, agents=[report], access=Access(Keyring("keys.json")))
+mine.mount("/agents", app)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from midflight.control import Control
+from midflight.inputs import Clock, wall_clock
+from midflight.run import Agent
+from midflight.server import agui, problems, routes_house, routes_runs, routes_threads, sse, views
+from midflight.server.access import Access, caller
+from midflight.server.asking import PROBLEMS
+from midflight.server.door import Door
+from midflight.server.keyring import Keyring
+from midflight.server.metrics import Metrics
+from midflight.server.quotas import Meter, Quotas
+
+ABOUT = """Pause, redirect, cancel, answer and watch runs.
+
+Send a token as `Authorization: Bearer …`. A control is on record before it is answered; the answer
+is its delivery receipt. Send an `Idempotency-Key` and repeat what was not answered: it is not done
+twice. Every error says what happened, what to do now, and whether anything was changed."""
+
+
+def create_app(
+    control: Control,
+    *,
+    agents: Iterable[Agent] = (),
+    access: Access | None = None,
+    quotas: Quotas | None = None,
+    pace: sse.Pace | None = None,
+    clock: Clock = wall_clock,
+) -> FastAPI:
+    """Give an ASGI app over ``control``. Without ``access`` nobody has a key yet: issue some.
+
+    ``agents`` are those that can be started from outside, under their names.
+    """
+    app = FastAPI(
+        title="Midflight",
+        summary="Interruptible agents",
+        description=ABOUT,
+        version=version("midflight"),
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    state = app.state
+    state.control = control
+    state.agents = {agent.name: agent for agent in agents}
+    state.access = access or Access(Keyring(clock=clock))
+    state.metrics = Metrics()
+    state.meter = Meter(quotas or Quotas(), clock)
+    state.streams = sse.Streams(state.meter, state.metrics, pace or sse.Pace())
+    problems.install(app, control)
+    for routes in (routes_runs, routes_threads, sse, routes_house):
+        app.include_router(routes.router)
+    spoken = agui.router(control, state.agents.values(), who=caller, streams=state.streams)
+    app.include_router(spoken, responses=PROBLEMS)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    app.add_middleware(
+        Door, access=state.access, meter=state.meter, metrics=state.metrics, clock=clock
+    )
+    return app
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the structs that are answered and how to come in."""
+    if app.openapi_schema is None:
+        found = get_openapi(
+            title=app.title,
+            summary=app.summary,
+            description=app.description,
+            version=app.version,
+            routes=app.routes,
+        )
+        parts = found.setdefault("components", {})
+        parts["schemas"] = views.schemas() | parts.get("schemas", {})
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+        app.openapi_schema = found
+    return app.openapi_schema

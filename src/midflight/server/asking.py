@@ -1,0 +1,100 @@
+"""What every route of a verb needs: who asks, under which key, and how its answer is described."""
+
+from __future__ import annotations
+
+import re
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from midflight.control import Accepted, Control
+from midflight.kernel.record import Who
+from midflight.server.access import caller
+from midflight.server.bodies import Asked, IdempotencyKey
+from midflight.server.problems import as_json
+
+JSON: Final = "application/json"
+
+
+def control_of(request: Request) -> Control:
+    """What this app controls."""
+    control: Control = request.app.state.control
+    return control
+
+
+def asker(who: Annotated[Who, Depends(caller)], key: IdempotencyKey = "") -> dict[str, Any]:
+    """Who asks and under which key, as every verb of ``Control`` takes it."""
+    return {"who": who, "key": key}
+
+
+Controlled = Annotated[Control, Depends(control_of)]
+By = Annotated[dict[str, Any], Depends(asker)]
+Caller = Annotated[Who, Depends(caller)]
+
+
+def answers(
+    name: str, example: Any = None, *, status: int = 200
+) -> dict[int | str, dict[str, Any]]:
+    """Describe an answer by the struct that it is."""
+    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{name}"}}
+    if example is not None:
+        content["example"] = example
+    return {status: {"description": name, "content": {JSON: content}}}
+
+
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {
+        "description": "Refused; nothing was changed. A 409 says how the run really is.",
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/ProblemView"}}},
+    },
+    "5XX": {
+        "description": "It failed here.",
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/ProblemView"}}},
+    },
+}
+RECEIPT: Final = answers(
+    "Accepted",
+    {"run": "r-0192", "verb": "cancel", "position": 41, "in_flight": ["email"], "status": ""},
+)
+
+
+def accepted(request: Request, receipt: Accepted) -> Response:
+    """The delivery receipt, which is also in the audit."""
+    note(request, verb=receipt.verb, target_run=receipt.run, position=receipt.position)
+    return as_json(receipt)
+
+
+def note(request: Request, **what: Any) -> None:
+    """Add to the line that the door writes into the audit."""
+    request.state.audit = {**getattr(request.state, "audit", {}), **what}
+
+
+def add_verb(router: APIRouter, path: str, name: str, kind: type[Asked], target: Any) -> None:
+    """Have a verb of ``Control`` at a path; the path's parameter says to what it is done."""
+
+    async def press(
+        request: Request, control: Control, by: dict[str, Any], body: Asked | None, **path: str
+    ) -> Response:
+        (journal,) = path.values()
+        verb = getattr(control, name)
+        return accepted(request, await verb(journal, **(body or kind()).asked(), **by))
+
+    needed = any(field.is_required() for field in kind.model_fields.values())
+    (parameter,) = re.findall(r"{(\w+)}", path)
+    taken = {"request": Request, "control": Controlled, "by": By, parameter: target}
+    taken["body"] = kind if needed else kind | None
+    press.__signature__ = Signature(  # type: ignore[attr-defined]  # what FastAPI reads
+        [
+            Parameter(
+                called,
+                Parameter.KEYWORD_ONLY,
+                annotation=annotation,
+                default=Parameter.empty if called != "body" or needed else None,
+            )
+            for called, annotation in taken.items()
+        ]
+    )
+    press.__name__, press.__doc__ = name, getattr(Control, name).__doc__
+    router.add_api_route(path, press, methods=["POST"], responses=RECEIPT)

@@ -1,0 +1,228 @@
+"""What is asked: the bodies of requests, checked before anything else looks at them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Header, Path, Query
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from midflight.kernel.record import Limits
+
+TEXT_MAX = 64 * 1024
+POSITION_MAX = 2**53 - 1  # what JavaScript can count to
+
+
+def _storable(text: str) -> str:
+    """Half of a character cannot be stored, and some stores take no NUL."""
+    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        raise ValueError("holds characters that cannot be stored")
+    return text
+
+
+Text = Annotated[str, Field(max_length=TEXT_MAX), AfterValidator(_storable)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(_storable)]
+Position = Annotated[int, Field(ge=0, le=POSITION_MAX)]
+Count = Annotated[int, Field(ge=0, le=POSITION_MAX)]
+Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Scope = Literal["tree", "this"]
+
+RunId = Annotated[str, Path(pattern=r"^r-[^/\x00-\x1f\x7f]{1,200}$", examples=["r-0192"])]
+ThreadId = Annotated[str, Path(pattern=r"^t-[^/\x00-\x1f\x7f]{1,200}$", examples=["t-0192"])]
+JournalId = Annotated[str, Field(pattern=r"^[rt]-[^/\x00-\x1f\x7f]{1,200}$")]
+Numbered = Annotated[int, Path(ge=0, le=POSITION_MAX)]
+IdempotencyKey = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[A-Za-z0-9._:@+=-]{0,128}$",
+        description="Repeated under the same key a request does nothing and is answered as before.",
+    ),
+]
+PageSize = Annotated[int, Query(ge=1, le=500)]
+After = Annotated[int, Query(ge=0, le=POSITION_MAX)]
+
+
+class Body(BaseModel):
+    """Strict: what is not known is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Asked(Body):
+    """What a verb of ``Control`` takes, by its names."""
+
+    def asked(self) -> dict[str, Any]:
+        """As the method takes it."""
+        return self.model_dump()
+
+
+class Verb(Asked):
+    """``expect`` is the position on which the person has decided: refused if that is outdated."""
+
+    expect: Position | None = None
+
+
+class Scoped(Verb):
+    """Over the run and its children, or over this one only."""
+
+    scope: Scope = "tree"
+
+
+class Cancel(Scoped):
+    """``now`` skips the undoing, and the receipt says what may remain."""
+
+    now: bool = False
+    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"now": True}]})
+
+
+class Redirect(Verb):
+    """A new course; with ``resume`` a held run also goes on."""
+
+    text: Text
+    profile: Name = ""
+    resume: bool = False
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"text": "only customers in the EU", "resume": True}]}
+    )
+
+
+class Answer(Verb):
+    """Fits the schema of the question, or is refused."""
+
+    question: Position
+    payload: Any = None
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"question": 12, "payload": {"decision": "approve"}}]}
+    )
+
+
+class Caps(Body):
+    """Caps of a run; what is left out has none."""
+
+    steps: Count | None = None
+    seconds: Amount | None = None
+    tokens: Count | None = None
+    usd: Amount | None = None
+    tool_calls: Count | None = None
+    repeats: Count | None = None
+
+    def limits(self) -> Limits:
+        """As the kernel has them."""
+        return Limits(**self.model_dump())
+
+
+class RaiseLimits(Verb):
+    """The new caps, all of them."""
+
+    limits: Caps
+
+    def asked(self) -> dict[str, Any]:  # type: ignore[explicit-override]  # typing.override is newer
+        """With the caps as the kernel has them."""
+        return {"limits": self.limits.limits(), "expect": self.expect}
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"steps": 200}}]})
+
+
+class StopEffect(Verb):
+    """Which attempt, by its position."""
+
+    attempt: Position
+
+
+class HandBack(Verb):
+    """What the run is told."""
+
+    note: Text = ""
+
+
+class Undo(Verb):
+    """Which effects, by their positions; all that can be undone if none are named."""
+
+    effects: list[Position] = Field(default=[], max_length=10_000)
+
+
+class Fork(Body):
+    """From which step on it is tried again: its name, or a position."""
+
+    at: Position | Name
+    brief: Text = ""
+    model_config = ConfigDict(json_schema_extra={"examples": [{"at": "Score churn"}]})
+
+
+class Start(Body):
+    """A new run of an agent, on a thread of its own unless one is named."""
+
+    agent: Name
+    brief: Text
+    thread: str = Field(default="", pattern=r"^(t-[^/\x00-\x1f\x7f]{1,200})?$")
+    title: Name = ""
+    input: Any = None
+    limits: Caps | None = None
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"agent": "report", "brief": "Churn of June", "limits": {"usd": 2.0}}]
+        }
+    )
+
+
+class Say(Asked):
+    """A message, or a question aside."""
+
+    text: Text
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "also look at May"}]})
+
+
+class EditMessage(Asked):
+    """A message that nobody has read yet, by its position, and its new text."""
+
+    message: Position
+    text: Text
+
+
+class WithdrawMessage(Asked):
+    """A message that nobody has read yet, by its position."""
+
+    message: Position
+
+
+class Overrule(Asked):
+    """What is to be done about a message instead of what was chosen."""
+
+    message: Position
+    choice: Literal["incorporate", "switch", "defer", "back", "undo"]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"message": 7, "choice": "switch"}]})
+
+
+class OneTodo(Asked):
+    """Which todo, by its position."""
+
+    todo: Position
+
+
+class Reorder(Asked):
+    """Todos in the order that is wanted; what is left out follows in the usual one."""
+
+    order: list[Position] = Field(max_length=10_000)
+
+
+class Kill(Body):
+    """``all``, ``agent:NAME`` or ``thread:ID``."""
+
+    scope: Name
+    reason: Name = ""
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"scope": "agent:report", "reason": "wrong prices"}]}
+    )
+
+
+class Release(Body):
+    """The scope that was killed."""
+
+    scope: Name
+
+
+class Code(Body):
+    """The one-time code from the fragment of the printed URL."""
+
+    code: Annotated[str, Field(max_length=200)]

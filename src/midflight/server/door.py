@@ -1,0 +1,135 @@
+"""The way in, before any route: access, quotas, and one line of audit for every control.
+
+It stands around the whole app, so a route that somebody adds is closed until they open it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from midflight.inputs import Clock
+from midflight.kernel.record import Who
+from midflight.server.access import SAFE, Access
+from midflight.server.metrics import Metrics
+from midflight.server.problems import Problem
+from midflight.server.quotas import Meter, swallow
+
+audit: Final = logging.getLogger("midflight.audit")
+HARDENED: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+"""For answers that do not say otherwise: all of them are data of this moment for one caller."""
+
+
+class Door:
+    """An ASGI middleware; ``app`` sees only requests that may come in."""
+
+    def __init__(
+        self, app: ASGIApp, *, access: Access, meter: Meter, metrics: Metrics, clock: Clock
+    ) -> None:
+        self._app = app
+        self._access = access
+        self._meter = meter
+        self._metrics = metrics
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it here."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        else:  # no route here speaks anything else
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, status = self._clock(), 500
+        who: Who | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": _hardened(message.get("headers", ()))}
+            await send(message)
+
+        try:
+            who = await self._admit(scope, receive)
+            scope.setdefault("state", {})["who"] = who
+            await self._app(scope, self._meter.body(receive), answer)
+        except Problem as problem:
+            await problem.response()(scope, receive, answer)
+        finally:
+            self._note(scope, who, status, self._clock() - began)
+
+    async def _admit(self, scope: Scope, receive: Receive) -> Who | None:
+        headers = Headers(scope=scope)
+        try:
+            who = self._access.admit(scope, local_path(scope))
+        except Problem:
+            self._meter.count_request(f"stranger {_client(scope)}")
+            await swallow(receive)
+            raise
+        self._meter.count_request(who.by if who else f"guest {_client(scope)}")
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self._meter.quotas.body_bytes:
+            await swallow(receive)
+            raise self._meter.too_large()
+        has_body = int(length) > 0 or "transfer-encoding" in headers
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] not in SAFE and has_body and kind != "application/json":
+            await swallow(receive)
+            raise Problem(415, "not_json", "send the body as `Content-Type: application/json`.")
+        return who
+
+    def _note(self, scope: Scope, who: Who | None, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "none")
+        labels: dict[str, Any] = {"route": route, "method": _method(scope)}
+        self._metrics.count("midflight_requests_total", **labels, status=status)
+        self._metrics.count("midflight_request_seconds_total", seconds, **labels)
+        if scope["method"] in SAFE:
+            return
+        audit.info(
+            "Control",
+            extra={
+                "action": "control",
+                "by": who.by if who else "",
+                "role": str(who.role) if who else "",
+                "method": _method(scope),
+                "route": route,
+                "target": dict(scope.get("path_params", {})),
+                "status": status,
+                **getattr(Request(scope).state, "audit", {}),
+            },
+        )
+
+
+def local_path(scope: Scope) -> str:
+    """The path below the place where the app is mounted."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(root) or "/" if root and path.startswith(root) else path
+
+
+def _method(scope: Scope) -> str:
+    known = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
+    return str(scope["method"]) if scope["method"] in known else "other"
+
+
+def _client(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _hardened(headers: Any) -> list[tuple[bytes, bytes]]:
+    said = list(headers)
+    names = {name.lower() for name, _ in said}
+    return said + [(name, value) for name, value in HARDENED if name not in names]

@@ -1,0 +1,179 @@
+"""Who may come in: tokens of programs, one-time codes and the sessions they are exchanged for.
+
+Secrets are shown once, when they are made, and kept only as digests. They are long and random, so
+a plain SHA-256 tells nothing about them; they are compared in constant time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest
+from midflight.inputs import Clock, wall_clock
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Who
+
+CODE_S: Final = 600.0  # a code is for the person who has just started the server
+SESSION_S: Final = 30 * 24 * 3600.0
+SESSIONS_MAX: Final = 256  # a person has few browsers; the oldest is forgotten
+_NAME: Final = re.compile(r"[A-Za-z0-9_.@+-]{1,64}")
+
+
+class Key(Struct, frozen=True):
+    """A secret, as its digest, and who it stands for. ``until`` 0 means for ever."""
+
+    name: str
+    role: Role
+    digest: str
+    until: float = 0.0
+
+
+class _Kept(Struct):
+    tokens: list[Key] = []
+    sessions: list[Key] = []
+
+
+class Keyring:
+    """Tokens, codes and sessions. With a ``path`` all but the codes outlive the process.
+
+    Several processes may share the file: what one of them changes the others see at once.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, clock: Clock = wall_clock) -> None:
+        self._path = Path(path) if path is not None else None
+        self._clock = clock
+        self._codes: list[Key] = []
+        self._known = _Kept()
+        self._seen: tuple[int, int] | None = None  # which version of the file is known
+        _ = self._kept  # or a file that cannot be read is found out in the middle of a request
+
+    def issue(self, name: str, role: Role | str = Role.CONTROLLER) -> str:
+        """Make a token for a program. A token that had this name is not valid any more."""
+        secret, key = self._new(name, role)
+        with self._changing() as kept:
+            kept.tokens = [*(token for token in kept.tokens if token.name != name), key]
+        return secret
+
+    def revoke(self, name: str) -> bool:
+        """Make a token and the sessions of that name invalid; False if there were none."""
+        with self._changing() as kept:
+            before = len(kept.tokens) + len(kept.sessions)
+            kept.tokens = [token for token in kept.tokens if token.name != name]
+            kept.sessions = [session for session in kept.sessions if session.name != name]
+            return len(kept.tokens) + len(kept.sessions) < before
+
+    def code(self, name: str, role: Role | str = Role.CONTROLLER) -> str:
+        """Make a one-time code for a browser, valid for ten minutes."""
+        secret, key = self._new(name, role, CODE_S)
+        self._codes.append(key)
+        return secret
+
+    def exchange(self, code: str) -> str | None:
+        """Give a session for a code, once."""
+        key = self._find(self._codes, code)
+        if key is None:
+            return None
+        self._codes.remove(key)
+        secret, session = self._new(key.name, key.role, SESSION_S)
+        with self._changing() as kept:
+            kept.sessions = [*kept.sessions, session][-SESSIONS_MAX:]
+        return secret
+
+    def of_token(self, token: str) -> Who | None:
+        """Whose token it is."""
+        return _who(self._find(self._kept.tokens, token))
+
+    def of_session(self, session: str) -> Who | None:
+        """Whose session it is."""
+        return _who(self._find(self._kept.sessions, session))
+
+    def end_session(self, session: str) -> None:
+        """Log out."""
+        with self._changing() as kept:
+            key = self._find(kept.sessions, session)
+            if key is not None:
+                kept.sessions.remove(key)
+
+    def _new(self, name: str, role: Role | str, lasts: float = 0.0) -> tuple[str, Key]:
+        if not _NAME.fullmatch(name):
+            raise InvalidRequest(
+                f"{name!r} is not a name: use up to 64 letters, digits and _.@+-. No key was made."
+            )
+        if role not in set(Role):
+            raise InvalidRequest(f"{role!r} is not a role: use {', '.join(Role)}. No key was made.")
+        secret = "mf_" + secrets.token_urlsafe(32)
+        return secret, Key(name, Role(role), _digest(secret), self._clock() + lasts if lasts else 0)
+
+    def _find(self, keys: list[Key], secret: str) -> Key | None:
+        """Look at all of them, so that the time says nothing about which one it was."""
+        digest, now, found = _digest(secret), self._clock(), None
+        for key in keys:
+            if hmac.compare_digest(key.digest, digest) and not 0 < key.until < now:
+                found = key
+        return found
+
+    @property
+    def _kept(self) -> _Kept:
+        """What is in the file now."""
+        if self._path is None:
+            return self._known
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            self._known, self._seen = _Kept(), None
+            return self._known
+        if self._seen != (found.st_ino, found.st_mtime_ns):
+            self._known, self._seen = self._read(self._path), (found.st_ino, found.st_mtime_ns)
+        return self._known
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Kept]:
+        """Change what is kept, one process at a time."""
+        if self._path is None:
+            yield self._known
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            kept = self._kept
+            yield kept
+            self._write(self._path, kept)
+
+    def _read(self, path: Path) -> _Kept:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Kept)
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest(
+                f"{path} does not hold keys: {error}. Move it away to begin anew; nothing was "
+                "changed."
+            ) from None
+
+    def _write(self, path: Path, kept: _Kept) -> None:
+        """Replace the file in one move; nobody but its owner may read it."""
+        fresh = path.with_suffix(".new")
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(kept)))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+
+
+def _digest(secret: str) -> str:
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _who(key: Key | None) -> Who | None:
+    return Who(by=key.name, role=key.role, channel="http") if key is not None else None

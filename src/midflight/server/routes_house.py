@@ -1,0 +1,110 @@
+"""What is about the server and not about one run: coming in, the kill switch, health, figures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import anyio
+from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, Response
+
+from midflight.errors import StoreError
+from midflight.server import bodies as b
+from midflight.server import views
+from midflight.server.access import CUSTOM_HEADER, Access, cookie_name
+from midflight.server.asking import PROBLEMS, Caller, Controlled, answers, note
+from midflight.server.keyring import SESSION_S
+from midflight.server.problems import Problem, as_json
+
+HEALTH_S: Final = 2.0
+router: Final = APIRouter(responses=PROBLEMS)
+
+
+@router.post("/v1/session", tags=["access"], responses=answers("Session"))
+async def come_in(request: Request, body: b.Code) -> Response:
+    """Exchange a one-time code for a cookie, once."""
+    access: Access = request.app.state.access
+    if CUSTOM_HEADER not in request.headers:
+        raise Problem(403, "header_missing", "send the header `X-Midflight: 1`.")
+    session = access.keyring.exchange(body.code)
+    who = access.keyring.of_session(session) if session is not None else None
+    if session is None or who is None:
+        raise Problem(
+            401,
+            "code_not_valid",
+            "this code was used, is too old, or was never given. Start the server anew, or ask its "
+            "operator, for another.",
+        )
+    note(request, by=who.by, role=str(who.role))
+    answer = as_json(views.Session(who.by, who.role))
+    answer.set_cookie(
+        cookie_name(request.headers),
+        session,
+        max_age=int(SESSION_S),
+        path=request.scope.get("root_path") or "/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+@router.get("/v1/me", tags=["access"], responses=answers("Session"))
+async def me(who: Caller) -> Response:
+    """Who you are here."""
+    return as_json(views.Session(who.by, who.role))
+
+
+@router.post("/v1/leave", tags=["access"], responses=answers("Session"))
+async def leave(request: Request, who: Caller) -> Response:
+    """End the session of this browser."""
+    access: Access = request.app.state.access
+    headers = Headers(scope=request.scope)
+    session = cookie_parser(headers.get("cookie", "")).get(cookie_name(headers), "")
+    access.keyring.end_session(session)
+    answer = as_json(views.Session(who.by, who.role))
+    answer.delete_cookie(cookie_name(headers), path=request.scope.get("root_path") or "/")
+    return answer
+
+
+@router.get("/v1/operator/switches", tags=["operator"], responses=answers("Switches"))
+async def switches(control: Controlled, who: Caller) -> Response:
+    """The kill switches that are on."""
+    return as_json(views.Switches(await control.switches()))
+
+
+@router.post("/v1/operator/kill", tags=["operator"], responses=answers("Killing"))
+async def kill(request: Request, body: b.Kill, control: Controlled, who: Caller) -> Response:
+    """Stop everything in scope at once, without clean-up. When this answers, it has stopped."""
+    note(request, verb="kill", scope=body.scope)
+    return as_json(await control.kill(body.scope, who=who, reason=body.reason))
+
+
+@router.post("/v1/operator/release", tags=["operator"], responses=answers("Released"))
+async def release(request: Request, body: b.Release, control: Controlled, who: Caller) -> Response:
+    """Let a scope move again."""
+    note(request, verb="release", scope=body.scope)
+    return as_json(views.Released(await control.release(body.scope, who=who)))
+
+
+@router.get(
+    "/healthz", tags=["operator"], responses=answers("Health") | answers("Health", status=503)
+)
+async def health(control: Controlled) -> Response:
+    """Whether the store answers. Open to everybody, and says no more than that."""
+    try:
+        with anyio.fail_after(HEALTH_S):
+            await control.switches()
+    except (TimeoutError, StoreError) as error:
+        return as_json(views.Health(ok=False, store=type(error).__name__), 503)
+    return as_json(views.Health(ok=True, store="answers"))
+
+
+@router.get("/metrics", tags=["operator"], response_class=PlainTextResponse)
+async def metrics(request: Request, control: Controlled, who: Caller) -> Response:
+    """Figures for Prometheus."""
+    state = request.app.state
+    text = await state.metrics.text(control, state.meter)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

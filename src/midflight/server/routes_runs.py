@@ -1,0 +1,151 @@
+"""Runs: start, list, look, and every verb over one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import anyio
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from midflight.control import Accepted
+from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.kernel.phases import Phase
+from midflight.server import bodies as b
+from midflight.server import views
+from midflight.server.asking import (
+    PROBLEMS,
+    By,
+    Caller,
+    Controlled,
+    accepted,
+    add_verb,
+    answers,
+)
+from midflight.server.problems import Problem, as_json
+from midflight.stores.base import Query as Wanted
+
+WAIT_MAX_S: Final = 30.0
+
+router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)
+
+
+@router.get("/agents", responses=answers("Agents"))
+async def agents(request: Request, who: Caller) -> Response:
+    """The agents that can be started here."""
+    known = request.app.state.agents.values()
+    found = [views.AgentView(agent.name, agent.mode, agent.limits) for agent in known]
+    return as_json(views.Agents(found))
+
+
+@router.post("/runs", responses=answers("Accepted", status=201), status_code=201)
+async def start(request: Request, body: b.Start, control: Controlled, by: By) -> Response:
+    """Start a run. Under the same Idempotency-Key it is the same run."""
+    agent = request.app.state.agents.get(body.agent)
+    if agent is None:
+        known = ", ".join(sorted(request.app.state.agents)) or "none"
+        raise Problem(422, "invalid", f"there is no agent {body.agent!r} here; known: {known}.")
+    run = await control.start(
+        agent,
+        body.brief,
+        thread=body.thread,
+        input=body.input,
+        limits=body.limits.limits() if body.limits else None,
+        title=body.title,
+        **by,
+    )
+    answer = accepted(request, Accepted(run, "start", 1))
+    answer.status_code = 201
+    return answer
+
+
+@router.get("/runs", responses=answers("Page"))
+async def runs(
+    control: Controlled,
+    who: Caller,
+    phase: Annotated[list[Phase], Query()] = [],  # noqa: B006 - FastAPI copies it
+    thread: b.Name = "",
+    agent: b.Name = "",
+    parent: b.Name = "",
+    before: b.Name = "",
+    limit: b.PageSize = 50,
+) -> Response:
+    """Runs, newest first; every condition must hold."""
+    query = Wanted(
+        phases=tuple(phase), thread=thread, agent=agent, parent=parent, before=before, limit=limit
+    )
+    rows = await control.runs(query)
+    return as_json(views.Page(rows, rows[-1].journal if len(rows) == limit else ""))
+
+
+@router.get("/runs/{run}", responses=answers("RunView"))
+async def run_state(run: b.RunId, control: Controlled, who: Caller) -> Response:
+    """The run as it is now: state, what each verb would do, and the receipt of its effects."""
+    return as_json(await views.view_of(control, run))
+
+
+@router.get("/runs/{run}/records", responses=answers("Records"))
+async def records(
+    run: b.RunId, control: Controlled, who: Caller, after: b.After = 0, limit: b.PageSize = 500
+) -> Response:
+    """A stretch of its journal."""
+    found = await control.store.read(run, after=after, limit=limit)
+    return as_json(views.Records(found, found[-1].position if len(found) == limit else None))
+
+
+@router.get("/runs/{run}/result", responses=answers("ResultView"))
+async def result(run: b.RunId, control: Controlled, who: Caller) -> Response:
+    """What it returned; refused while it lives."""
+    state = await control.state(run)
+    if state.alive:
+        raise InvalidRequest(f"run {run} is {state.phase} and has no result yet.")
+    returned = await control.result(run)
+    return as_json(views.ResultView(run, state.phase, state.error, returned))
+
+
+@router.get("/runs/{run}/deliveries/{position}", responses=answers("DeliveryView"))
+async def delivery(
+    run: b.RunId,
+    position: b.Numbered,
+    control: Controlled,
+    who: Caller,
+    wait_s: Annotated[float, Query(ge=0, le=WAIT_MAX_S)] = 0.0,
+) -> Response:
+    """What became of a verb; waits up to ``wait_s`` seconds for it to be applied."""
+    state = await control.state(run)
+    if position not in state.deliveries:
+        raise JournalNotFound(f"{run} at {position} a verb and so")
+    with anyio.move_on_after(wait_s):
+        state = await control.until(run, lambda s: s.deliveries[position].status != "accepted")
+    return as_json(views.delivery_of(run, position, state.deliveries[position]))
+
+
+@router.post("/runs/{run}/fork", responses=answers("Accepted", status=201), status_code=201)
+async def fork(
+    request: Request, run: b.RunId, body: b.Fork, control: Controlled, by: By
+) -> Response:
+    """Try again from a step of a run that has ended; the answer names the new run."""
+    new = await control.fork(run, body.at, brief=body.brief, **by)
+    answer = accepted(request, Accepted(new, "fork", 1))
+    answer.status_code = 201
+    return answer
+
+
+VERBS: Final[dict[str, type[b.Asked]]] = {
+    "pause": b.Scoped,
+    "resume": b.Scoped,
+    "redirect": b.Redirect,
+    "cancel": b.Cancel,
+    "answer": b.Answer,
+    "raise_limits": b.RaiseLimits,
+    "stop_effect": b.StopEffect,
+    "take_over": b.Verb,
+    "hand_back": b.HandBack,
+    "undo": b.Undo,
+    "recover": b.Verb,
+    "ask_aside": b.Say,
+}
+"""Each is the method of ``Control`` of that name, and its body is what that method takes."""
+
+for _name, _kind in VERBS.items():
+    add_verb(router, f"/runs/{{run}}/{_name}", _name, _kind, b.RunId)

@@ -1,0 +1,80 @@
+"""Threads: conversations, their messages and todos."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from midflight.errors import JournalNotFound
+from midflight.kernel.thread import ThreadState
+from midflight.server import bodies as b
+from midflight.server import views
+from midflight.server.asking import PROBLEMS, Caller, Controlled, add_verb, answers
+from midflight.server.problems import as_json
+from midflight.stores.base import Query as Wanted
+
+RUNS_SHOWN: Final = 100
+
+router: Final = APIRouter(prefix="/v1", tags=["threads"], responses=PROBLEMS)
+
+
+@router.get("/threads", responses=answers("Page"))
+async def threads(
+    control: Controlled, who: Caller, before: b.Name = "", limit: b.PageSize = 50
+) -> Response:
+    """Threads, newest first."""
+    rows = await control.runs(Wanted(kind="thread", before=before, limit=limit))
+    return as_json(views.Page(rows, rows[-1].journal if len(rows) == limit else ""))
+
+
+@router.get("/threads/{thread}", responses=answers("ThreadView"))
+async def thread_state(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
+    """The thread as it is now: unread messages, todos in their order, its newest runs."""
+    talk = await control.store.load(thread)
+    if not isinstance(talk, ThreadState) or not talk.head:
+        raise JournalNotFound(thread)
+    runs = await control.runs(Wanted(thread=thread, limit=RUNS_SHOWN))
+    return as_json(views.thread_of(talk, runs))
+
+
+@router.get("/threads/{thread}/records", responses=answers("Records"))
+async def records(
+    thread: b.ThreadId,
+    control: Controlled,
+    who: Caller,
+    after: b.After = 0,
+    limit: b.PageSize = 500,
+) -> Response:
+    """A stretch of its journal."""
+    found = await control.store.read(thread, after=after, limit=limit)
+    return as_json(views.Records(found, found[-1].position if len(found) == limit else None))
+
+
+@router.get("/threads/{thread}/todos", responses=answers("Todos"))
+async def todos(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
+    """What is still to be done, in its order, and what doing it now or removing it would mean."""
+    return as_json(views.Todos(await control.preview_todos(thread)))
+
+
+@router.get("/threads/{thread}/transcript", responses=answers("Transcript"))
+async def transcript(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
+    """All that was said and chosen, in order; each message with what became of it."""
+    return as_json(views.Transcript(await control.transcript(thread)))
+
+
+VERBS: Final[dict[str, tuple[str, type[b.Asked]]]] = {
+    "messages": ("send", b.Say),
+    "edit_message": ("edit_message", b.EditMessage),
+    "withdraw_message": ("withdraw_message", b.WithdrawMessage),
+    "overrule": ("overrule", b.Overrule),
+    "do_now": ("do_now", b.OneTodo),
+    "reorder": ("reorder", b.Reorder),
+    "remove_todo": ("remove_todo", b.OneTodo),
+    "ask_aside": ("ask_aside", b.Say),
+}
+"""The last part of the path -> the method of ``Control``, and what it takes."""
+
+for _place, (_name, _kind) in VERBS.items():
+    add_verb(router, f"/threads/{{thread}}/{_place}", _name, _kind, b.ThreadId)

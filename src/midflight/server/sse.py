@@ -1,0 +1,216 @@
+"""One event stream for everything a client watches.
+
+A browser has six connections to a server, so a stream a run would soon leave none for the cancel.
+Every ``record`` carries as its id how far each journal was told; a client that comes back with it
+gets what follows, and first what open steps have said so far. A ``delta`` is what a step says right
+now and has no id: ``text = text[:offset] + piece``, for deltas and ``text.streamed`` alike.
+
+A reader that does not keep up costs its own stream only: what it has not read yet is in the store,
+not in memory, and when it takes nothing for a while it is dropped and may come back with its id.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Final
+
+import anyio
+import msgspec
+from fastapi import APIRouter, Header, Query, Request
+from msgspec import Struct
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from midflight.control import Control
+from midflight.errors import MidflightError
+from midflight.kernel.record import Recorded, Who
+from midflight.server.asking import PROBLEMS, Caller, Controlled
+from midflight.server.bodies import POSITION_MAX, JournalId
+from midflight.server.metrics import Metrics
+from midflight.server.problems import Problem
+from midflight.server.quotas import Meter
+from midflight.stores.base import Delta, LiveWatch
+
+HEARTBEAT_S: Final = 15.0  # proxies end what is silent for 30 s or more
+STALL_S: Final = 10.0  # a reader that takes nothing for so long is dropped
+WATCHED_MAX: Final = 64  # each id names them all
+RETRY_MS: Final = 1000
+REMEMBERED_MAX: Final = 1024  # records whose JSON is kept for the other watchers
+Place = Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
+EXAMPLE: Final = (
+    'event: record\nid: {"r-0192":7}\ndata: {"journal":"r-0192","position":7,"at":1.5,'
+    '"event":{"event":"run.paused"}}\n\nevent: delta\ndata: {"journal":"r-0192","step":"s1",'
+    '"attempt":5,"offset":0,"text":"Dear"}\n\n'
+)
+log: Final = logging.getLogger(__name__)
+router: Final = APIRouter(prefix="/v1", tags=["events"], responses=PROBLEMS)
+
+
+class Pace(Struct, frozen=True):
+    """How often a silent stream says that it lives, and how long a reader may take nothing."""
+
+    heartbeat_s: float = HEARTBEAT_S
+    stall_s: float = STALL_S
+
+
+class Streams:
+    """The event streams of one app."""
+
+    def __init__(self, meter: Meter, metrics: Metrics, pace: Pace) -> None:
+        self.meter, self.metrics, self.pace = meter, metrics, pace
+        self._open: set[anyio.CancelScope] = set()
+        self._leaving = False
+        self._encoded: dict[tuple[str, int], bytes] = {}
+
+    def enter(self, scope: anyio.CancelScope) -> None:
+        """A stream begins; if the server is leaving it ends at once."""
+        self._open.add(scope)
+        if self._leaving:
+            scope.cancel()
+
+    def exit(self, scope: anyio.CancelScope) -> None:
+        """It has ended."""
+        self._open.discard(scope)
+
+    def close(self) -> None:
+        """End them all, in good order: the server leaves, and their readers come back later."""
+        self._leaving = True
+        for scope in tuple(self._open):
+            scope.cancel()
+
+    def encoded(self, record: Recorded) -> bytes:
+        """A record as JSON; once for everybody who watches it now."""
+        place = (record.journal, record.position)
+        found = self._encoded.get(place)
+        if found is None:
+            if len(self._encoded) >= REMEMBERED_MAX:
+                self._encoded.clear()
+            found = self._encoded[place] = msgspec.json.encode(record)
+        return found
+
+
+class Stalled(Exception):
+    """The reader takes nothing."""
+
+
+class EventStream(Response):
+    """An answer that goes on until its reader leaves, is dropped, or the server leaves."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, control: Control, streams: Streams, who: Who, cursors: dict[str, int]
+    ) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._control = control
+        self._streams = streams
+        self._who = who
+        self._cursors = cursors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[explicit-override]  # 3.12
+        """See ASGI."""
+        streams, dropped = self._streams, False
+        with streams.meter.stream(self._who.by):
+            async with anyio.create_task_group() as tasks:
+                streams.enter(tasks.cancel_scope)
+                tasks.start_soon(_until_gone, receive, tasks.cancel_scope)
+                try:
+                    await self._tell(send)
+                except Stalled:
+                    dropped = True
+                finally:
+                    streams.exit(tasks.cancel_scope)
+                tasks.cancel_scope.cancel()
+        if dropped:  # the answer is left without an end, so the server hangs up
+            streams.metrics.count("midflight_streams_dropped_total")
+            about = {"action": "reader_dropped", "by": self._who.by, "upto": self._cursors}
+            log.warning("A reader that took nothing was dropped", extra=about)
+        else:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _tell(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        try:
+            async with self._control.watch_live(self._cursors) as news:
+                await self._put(send, b"retry: %d\n\n" % RETRY_MS)
+                await self._forward(send, news)
+        except MidflightError as error:
+            log.warning("A stream ended", extra={"action": "stream_failed"}, exc_info=error)
+            told = {"error": "failed", "message": f"{error} The stream can be taken up again."}
+            await self._put(send, b"event: problem\ndata: %b\n\n" % msgspec.json.encode(told))
+
+    async def _forward(self, send: Send, news: LiveWatch) -> None:
+        items = aiter(news)
+        while True:
+            item: Recorded | Delta | None = None
+            with anyio.move_on_after(self._streams.pace.heartbeat_s):
+                item = await anext(items)
+            if item is None:
+                items = aiter(news)  # what was not yielded yet is still there
+                await self._put(send, b": alive\n\n")
+            else:
+                await self._put(send, self._event(item))
+
+    def _event(self, item: Recorded | Delta) -> bytes:
+        metrics = self._streams.metrics
+        if isinstance(item, Delta):
+            metrics.count("midflight_stream_events_total", kind="delta")
+            return b"event: delta\ndata: %b\n\n" % msgspec.json.encode(item)
+        metrics.count("midflight_stream_events_total", kind="record")
+        self._cursors[item.journal] = item.position
+        where, data = msgspec.json.encode(self._cursors), self._streams.encoded(item)
+        return b"event: record\nid: %b\ndata: %b\n\n" % (where, data)
+
+    async def _put(self, send: Send, chunk: bytes) -> None:
+        """Write it, as soon as the reader has taken what was written before."""
+        with anyio.move_on_after(self._streams.pace.stall_s) as scope:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if scope.cancelled_caught:
+            raise Stalled
+
+
+async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+@router.get(
+    "/events",
+    status_code=200,
+    response_class=EventStream,
+    responses={200: {"content": {"text/event-stream": {"example": EXAMPLE}}}},
+)
+async def events(
+    request: Request,
+    control: Controlled,
+    who: Caller,
+    watch: Annotated[list[JournalId], Query(min_length=1, max_length=WATCHED_MAX)],
+    after: Annotated[str, Query(max_length=16_384, examples=['{"r-0192":7}'])] = "",
+    last_event_id: Annotated[str, Header(max_length=16_384)] = "",
+) -> Response:
+    """Watch runs and threads, from the beginning or after the positions given as a JSON map.
+
+    ``Last-Event-ID``, which a browser sends by itself when it comes back, counts before ``after``.
+    """
+    known = _positions(last_event_id.encode("latin-1") or after.encode())
+    cursors = {journal: known.get(journal, 0) for journal in dict.fromkeys(watch)}
+    for journal, position in cursors.items():
+        head = (await control.store.row(journal)).head
+        if position > head:
+            raise Problem(
+                409,
+                "position_ahead",
+                f"{journal} ends at {head}, before position {position}. Watch it from 0.",
+                state={"journal": journal, "head": head},
+            )
+    return EventStream(control, request.app.state.streams, who, cursors)
+
+
+def _positions(text: bytes) -> dict[str, int]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Place]) if text else {}
+    except msgspec.MsgspecError as error:
+        raise Problem(422, "invalid", f"the position is not a map of numbers: {error}.") from None

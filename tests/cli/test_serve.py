@@ -1,0 +1,204 @@
+"""``midflight serve`` as people start it: a real process, ended by real signals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from midflight.cli.serve import listening
+from scenarios.stories import environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+
+
+class Served:
+    """A server in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log.jsonl"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "midflight", "serve", "cli.clerk:clerk", "--port", "0"],
+                cwd=folder,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/#code=(\S+)", said)
+        assert found is not None, said + self.log.read_text(encoding="utf-8")
+        self.url, self.code = found.groups()
+        self.http = httpx.Client(base_url=self.url, timeout=20)
+
+    def come_in(self) -> dict[str, str]:
+        answer = self.http.post(
+            "/v1/session", json={"code": self.code}, headers={"x-midflight": "1"}
+        )
+        assert answer.status_code == 200, answer.text
+        self.http.headers["x-midflight"] = "1"
+        return dict(answer.json())
+
+    def start(self, brief: str) -> str:
+        answer = self.http.post("/v1/runs", json={"agent": "clerk", "brief": brief})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["run"])
+
+    def leave(self, how: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(how)
+        return self.process.wait(timeout=30)
+
+    def close(self) -> None:
+        self.http.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(timeout=10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+
+
+class Street:
+    """Where servers are opened, one after another, over the same store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.opened: list[Served] = []
+
+    def serve(self) -> Served:
+        self.opened.append(Served(self.folder))
+        return self.opened[-1]
+
+
+@pytest.fixture
+def street(tmp_path: Path) -> Iterator[Street]:
+    there = Street(tmp_path)
+    yield there
+    for served in there.opened:
+        served.close()
+
+
+def read_until(served: Served, run: str, name: str) -> list[str]:
+    """Names of events on the stream, up to one of them or to its end."""
+    seen: list[str] = []
+    with served.http.stream("GET", "/v1/events", params={"watch": run}) as stream:
+        for line in stream.iter_lines():
+            if line.startswith("data: "):
+                data = json.loads(line.removeprefix("data: "))
+                seen.append(data["event"]["event"] if "event" in data else "delta")
+                if seen[-1] == name:
+                    break
+    return seen
+
+
+def test_who_opens_the_printed_url_is_an_operator_and_sees_a_run_to_its_end(
+    street: Street,
+) -> None:
+    served = street.serve()
+    assert served.come_in()["role"] == "operator"
+    run = served.start("5")
+
+    seen = read_until(served, run, "run.finished")
+    assert "delta" in seen
+    assert served.http.get(f"/v1/runs/{run}/result").json()["result"] == "written"
+    assert served.leave() == 0
+    audited = [line for line in served.lines if line.get("action") == "control"]
+    assert [line["route"] for line in audited] == ["/v1/session", "/v1/runs"]
+    assert "mf_" not in served.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_leave_it_ends_streams_and_holds_runs_for_the_next_start(
+    street: Street, how: signal.Signals
+) -> None:
+    served = street.serve()
+    served.come_in()
+    run = served.start("200")
+    read_until(served, run, "delta")
+    with served.http.stream("GET", "/v1/events", params={"watch": run}) as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        assert served.leave(how) == 0
+        for _ in lines:  # it comes to its end, and not to an error
+            pass
+
+    again = street.serve()
+    again.come_in()
+    state = again.http.get(f"/v1/runs/{run}").json()
+    assert state["phase"] in {"running", "paused", "queued"}
+    assert again.http.post(f"/v1/runs/{run}/cancel", json={}).status_code == 200
+    seen = read_until(again, run, "run.finished")
+    assert seen.count("attempt.started") == 1
+
+
+def test_a_token_made_while_it_serves_is_good_at_once_and_until_it_is_revoked(
+    street: Street,
+) -> None:
+    served = street.serve()
+
+    def token(*more: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "midflight", "token", "robot", *more],
+            cwd=street.folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    bearer = {"authorization": f"Bearer {token('--role', 'viewer')}"}
+    assert served.http.get("/v1/me", headers=bearer).json() == {"by": "robot", "role": "viewer"}
+    served.come_in()  # writes the same file
+    assert served.http.get("/v1/me", headers=bearer).status_code == 200
+    token("--revoke")
+    assert served.http.get("/v1/me", headers=bearer).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["cli.nowhere"], "No module named 'cli.nowhere'"),
+        (["cli.clerk:nobody"], "has no attribute 'nobody'"),
+        (["cli.clerk:write_slowly"], "is no agent"),
+        (["cli.clerk", "--host", "0.0.0.0"], "--allow-host"),
+        (["cli.clerk", "--host", "127.0.0.999", "--allow-host", "x"], "cannot listen"),
+        (["cli.clerk", "--port", "0", "--store", "mysql://x"], "is not a kind of store"),
+    ],
+)
+def test_what_cannot_be_served_is_said_without_a_traceback(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "midflight", "serve", *arguments],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

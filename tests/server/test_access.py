@@ -1,0 +1,376 @@
+"""Who may come in, and with what: everything else is refused in words, and nothing changes."""
+
+from __future__ import annotations
+
+import logging
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from midflight.control import Control
+from midflight.errors import InvalidRequest
+from midflight.kernel.phases import Phase, Role
+from midflight.run import Run, agent
+from midflight.server.access import Access
+from midflight.server.app import create_app
+from midflight.server.keyring import CODE_S, Keyring
+from midflight.server.quotas import Quotas
+from midflight.stores.memory import MemoryStore
+from server.house import PATIENT, House, opened, serving
+from server.reader import Reader, status_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+Shared = tuple[House, Control, str]
+
+
+@agent("idle")
+async def idle(run: Run) -> None:
+    await run.ask("And now?")
+
+
+@asynccontextmanager
+async def house_with_a_run(quotas: Quotas = PATIENT) -> AsyncIterator[tuple[House, Control, str]]:
+    """Nobody drives here: what a request changes is in the journal, and nothing else is."""
+    control = Control(MemoryStore())
+    run = await control.start(idle, "wait")
+    async with opened(control, [idle], quotas=quotas) as house:
+        yield house, control, run
+
+
+@pytest.fixture(scope="module")
+async def shared() -> AsyncIterator[Shared]:
+    """For stories in which nothing changes."""
+    async with house_with_a_run() as there:
+        yield there
+
+
+async def cancelled(control: Control, run: str) -> bool:
+    return (await control.state(run)).phase is Phase.CANCELLING
+
+
+# ── tokens and roles ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [
+        ("", 401),
+        ("Bearer", 401),
+        ("Bearer nonsense", 401),
+        ("Bearer mf_" + "A" * 43, 401),
+        ("Basic dXNlcjpwYXNz", 401),
+        ("Bearer \xe4\xf6", 401),
+    ],
+)
+async def test_who_is_not_known_changes_nothing(
+    shared: Shared, authorization: str, status: int
+) -> None:
+    house, control, run = shared
+    async with house.client(None) as http:
+        headers = [(b"authorization", authorization.encode("latin-1"))] if authorization else []
+        answer = await http.post(f"/v1/runs/{run}/cancel", json={}, headers=headers)
+
+        assert (answer.status_code, answer.json()["error"]) == (status, "not_known")
+        assert answer.json()["changed"] is False
+        assert not await cancelled(control, run)
+
+
+@pytest.mark.parametrize(
+    ("role", "place", "body", "allowed"),
+    [
+        (Role.VIEWER, "/v1/runs/{run}/cancel", {}, False),
+        (Role.VIEWER, "/v1/runs", {"agent": "idle", "brief": "more"}, False),
+        (Role.CONTROLLER, "/v1/operator/kill", {"scope": "all"}, False),
+        (Role.CONTROLLER, "/v1/operator/release", {"scope": "all"}, False),
+        (Role.CONTROLLER, "/v1/runs/{run}/recover", {}, False),
+        (Role.CONTROLLER, "/v1/runs/{run}/cancel", {}, True),
+        (Role.OPERATOR, "/v1/operator/kill", {"scope": "all"}, True),
+    ],
+)
+async def test_a_role_does_what_it_may_and_no_more(
+    role: Role, place: str, body: Any, allowed: bool
+) -> None:
+    async with house_with_a_run() as (house, control, run), house.client(role) as http:
+        before = (await control.state(run)).head
+        answer = await http.post(place.format(run=run), json=body)
+
+        assert answer.is_success is allowed
+        if not allowed:
+            assert (answer.status_code, answer.json()["error"]) == (403, "not_allowed")
+            assert "needs the role" in answer.json()["message"]
+            assert (await control.state(run)).head == before
+            assert len(await control.runs()) == 1
+            assert not await control.switches()
+
+
+async def test_a_viewer_sees_everything_and_asks_who_they_are(shared: Shared) -> None:
+    house, _, run = shared
+    async with house.client(Role.VIEWER) as http:
+        assert (await http.get("/v1/me")).json() == {"by": "the-viewer", "role": "viewer"}
+        for place in ("/v1/runs", f"/v1/runs/{run}", f"/v1/runs/{run}/records", "/metrics"):
+            assert (await http.get(place)).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["token", "access_token", "code", "Token", "api_key"])
+async def test_a_secret_in_a_query_is_refused_even_when_it_is_right(
+    shared: Shared, name: str
+) -> None:
+    house, control, run = shared
+    async with house.client() as http:
+        token = house.tokens[Role.CONTROLLER]
+        answer = await http.post(f"/v1/runs/{run}/cancel", params={name: token}, json={})
+
+        assert (answer.status_code, answer.json()["error"]) == (400, "secret_in_url")
+        assert token not in answer.text
+        assert not await cancelled(control, run)
+
+
+# ── host and origin ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:x"])
+async def test_another_name_for_this_server_is_refused(shared: Shared, host: str) -> None:
+    house, control, run = shared
+    token = house.tokens[Role.CONTROLLER]
+    lines = [
+        f"POST /v1/runs/{run}/cancel HTTP/1.1",
+        f"Host: {host}",
+        f"Authorization: Bearer {token}",
+    ]
+    status, told = await status_of(house.port, lines)
+
+    assert (status, told["error"]) == (421, "wrong_host")
+    assert not await cancelled(control, run)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+async def test_a_page_of_another_site_is_refused(shared: Shared, origin: str) -> None:
+    house, control, run = shared
+    async with house.client() as http:
+        answer = await http.post(f"/v1/runs/{run}/cancel", json={}, headers={"origin": origin})
+
+        assert (answer.status_code, answer.json()["error"]) == (403, "wrong_origin")
+        assert not await cancelled(control, run)
+
+
+async def test_a_page_of_our_own_and_one_that_was_named_may_ask() -> None:
+    keyring = Keyring()
+    access = Access(keyring, origins=("https://desk.example",))
+    async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
+        for origin in (house.url, "https://desk.example"):
+            assert (await http.get("/v1/me", headers={"origin": origin})).status_code == 200
+
+
+# ── the browser's way in ─────────────────────────────────────────────────────────────────────
+
+
+async def come_in(http: httpx.AsyncClient, code: str) -> httpx.Response:
+    return await http.post("/v1/session", json={"code": code}, headers={"x-midflight": "1"})
+
+
+async def test_a_code_is_exchanged_once_for_a_cookie_that_scripts_cannot_read() -> None:
+    async with house_with_a_run() as (house, control, run), house.client(None) as http:
+        code = house.keyring.code("ann", Role.CONTROLLER)
+        answer = await come_in(http, code)
+
+        assert answer.json() == {"by": "ann", "role": "controller"}
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert code not in cookie
+        assert (await come_in(http, code)).status_code == 401
+
+        assert (await http.get("/v1/me")).json()["by"] == "ann"
+        bare = await http.post(f"/v1/runs/{run}/cancel", json={})
+        assert (bare.status_code, bare.json()["error"]) == (403, "header_missing")
+        assert not await cancelled(control, run)
+        pressed = await http.post(
+            f"/v1/runs/{run}/cancel", json={}, headers={"x-midflight": "1", "origin": house.url}
+        )
+        assert pressed.status_code == 200
+        assert await cancelled(control, run)
+
+        await http.post("/v1/leave", headers={"x-midflight": "1"})
+        stolen = cookie.partition(";")[0]
+        assert (await http.get("/v1/me", headers={"cookie": stolen})).status_code == 401
+
+
+async def test_an_old_code_and_a_made_up_session_are_worth_nothing() -> None:
+    now = [1000.0]
+    keyring = Keyring(clock=lambda: now[0])
+    async with (
+        opened(Control(MemoryStore()), access=Access(keyring)) as house,
+        house.client(None) as http,
+    ):
+        code = keyring.code("ann")
+        now[0] += CODE_S + 1
+        assert (await come_in(http, code)).status_code == 401
+        forged = {"cookie": f"midflight_{house.port}=mf_{'A' * 43}"}
+        assert (await http.get("/v1/me", headers=forged)).status_code == 401
+
+
+async def test_without_the_custom_header_no_code_is_used_up() -> None:
+    async with house_with_a_run() as (house, _, _run), house.client(None) as http:
+        code = house.keyring.code("ann")
+        bare = await http.post("/v1/session", json={"code": code})
+        assert (bare.status_code, bare.json()["error"]) == (403, "header_missing")
+        assert (await come_in(http, code)).status_code == 200
+
+
+# ── keys at rest ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_keys_are_kept_as_digests_that_only_their_owner_may_read(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    keyring = Keyring(path)
+    token, session = keyring.issue("robot", "viewer"), keyring.exchange(keyring.code("ann"))
+    assert session is not None
+
+    text = path.read_text(encoding="utf-8")
+    assert token not in text
+    assert session not in text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = Keyring(path)
+    robot, ann = again.of_token(token), again.of_session(session)
+    assert robot is not None
+    assert (robot.by, robot.role, robot.channel) == ("robot", Role.VIEWER, "http")
+    assert ann is not None
+    assert ann.by == "ann"
+    assert again.revoke("robot")
+    assert again.of_token(token) is None
+    assert not again.revoke("robot")
+
+
+def test_a_new_token_of_a_name_replaces_the_old_one() -> None:
+    keyring = Keyring()
+    old, new = keyring.issue("robot"), keyring.issue("robot")
+
+    assert keyring.of_token(old) is None
+    assert keyring.of_token(new) is not None
+
+
+@pytest.mark.parametrize(("name", "role"), [("", "viewer"), ("a/b", "viewer"), ("ann", "king")])
+def test_a_key_needs_a_name_and_a_role_that_can_be(name: str, role: str) -> None:
+    with pytest.raises(InvalidRequest, match="No key was made"):
+        Keyring().issue(name, role)
+
+
+def test_a_file_that_holds_no_keys_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(InvalidRequest, match="does not hold keys"):
+        Keyring(path)
+
+
+# ── the rest ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_every_control_leaves_a_line_of_audit_without_any_secret(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with house_with_a_run() as (house, _, run), house.client(Role.VIEWER) as viewer:
+        await viewer.post(f"/v1/runs/{run}/cancel", json={})
+        async with house.client() as http:
+            await http.post(f"/v1/runs/{run}/cancel", json={})
+            await come_in(http, house.keyring.code("ann"))
+
+    lines = [r for r in caplog.records if r.name == "midflight.audit"]
+    told = [(r.by, r.status, r.route, r.target) for r in lines[:2]]  # type: ignore[attr-defined]
+    place = "/v1/runs/{run}/cancel"
+    assert told == [
+        ("the-viewer", 403, place, {"run": run}),
+        ("the-controller", 200, place, {"run": run}),
+    ]
+    assert (lines[1].verb, lines[1].position) == ("cancel", 2)  # type: ignore[attr-defined]
+    ours = [r for r in caplog.records if r.name.startswith(("midflight", "uvicorn", "fastapi"))]
+    assert "mf_" not in "".join(f"{r.getMessage()}{r.__dict__}" for r in ours)
+
+
+async def test_who_is_too_quick_is_told_when_to_come_back() -> None:
+    quick = Quotas(requests_per_s=1, burst=3)
+    async with house_with_a_run(quick) as (house, _, _run), house.client() as http:
+        answers = [await http.get("/v1/me") for _ in range(5)]
+
+        assert [answer.status_code for answer in answers][:3] == [200, 200, 200]
+        assert answers[-1].status_code == 429
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        async with house.client(Role.VIEWER) as other:
+            assert (await other.get("/v1/me")).status_code == 200
+
+
+async def test_streams_are_counted_and_given_back() -> None:
+    few = Quotas(streams=2)
+    async with house_with_a_run(few) as (house, _, run), house.client() as http:
+        watcher = Reader(house.port, house.tokens[Role.CONTROLLER], [run])
+        async with watcher.connected() as first, watcher.connected() as second:
+            await first.receive()
+            await second.receive()
+            third = await http.get("/v1/events", params={"watch": run})
+            assert (third.status_code, third.json()["error"]) == (429, "too_many_streams")
+        with anyio.fail_after(5):
+            while house.app.state.meter.streams:  # noqa: ASYNC110 - nobody tells us
+                await anyio.sleep(0.01)
+        async with watcher.connected() as again:
+            assert b"200 OK" in await again.receive()
+
+
+async def test_health_is_open_to_all_and_says_little(shared: Shared) -> None:
+    house, _, _run = shared
+    async with house.client(None) as http:
+        assert (await http.get("/healthz")).json() == {"ok": True, "store": "answers"}
+        assert (await http.get("/openapi.json")).status_code == 200
+        assert (await http.get("/metrics")).status_code == 401
+
+
+async def test_figures_are_in_the_format_of_prometheus() -> None:
+    async with house_with_a_run() as (house, _, run), house.client() as http:
+        await http.post(f"/v1/runs/{run}/cancel", json={})
+        answer = await http.get("/metrics")
+
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        lines = answer.text.splitlines()
+        route = 'route="/v1/runs/{run}/cancel",method="POST",status="200"'
+        assert f"midflight_requests_total{{{route}}} 1" in lines
+        assert 'midflight_runs{phase="cancelling"} 1' in lines
+        assert "# TYPE midflight_runs gauge" in lines
+
+
+async def test_it_can_be_mounted_into_an_app_of_ones_own() -> None:
+    control, keyring = Control(MemoryStore()), Keyring()
+    token = keyring.issue("robot", "controller")
+    mine = FastAPI()
+    mine.mount("/agents", create_app(control, agents=[idle], access=Access(keyring)))
+    async with (
+        serving(mine) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/agents") as http,
+    ):
+        assert (await http.get("/healthz")).status_code == 200
+        assert (await http.get("/v1/runs")).status_code == 401
+        bearer = {"authorization": f"Bearer {token}"}
+        started = await http.post(
+            "/v1/runs", json={"agent": "idle", "brief": "wait"}, headers=bearer
+        )
+        assert started.status_code == 201
+        answer = await come_in(http, keyring.code("ann"))
+        assert "Path=/agents" in answer.headers["set-cookie"]
+        assert (await http.get("/v1/me")).json()["by"] == "ann"
+
+
+def test_without_its_extra_the_error_names_it() -> None:
+    code = "import sys; sys.modules['fastapi'] = None; import midflight.server"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+    )
+
+    assert done.returncode == 1
+    assert "pip install 'midflight[server]'" in done.stderr
