@@ -332,7 +332,7 @@ async def test_a_summary_without_words_is_asked_for_once_more_and_then_done_with
     driving: Open, useless: Line
 ) -> None:
     works, model, _ = clerk(
-        "vain", summing("vain", useless, looks=21, size=100), context_tokens=500
+        "vain", summing("vain", useless, looks=19, size=100), context_tokens=500
     )
 
     async with driving(works) as control:
