@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from midflight.tools.base import REGISTRY
 from stores.backends import postgres_server
 
 
@@ -19,3 +20,12 @@ def postgres_address() -> Iterator[str]:
     """One server for all tests of a session, or of each of its workers."""
     with postgres_server() as address:
         yield address
+
+
+@pytest.fixture(autouse=True)
+def tools_of_this_story() -> Iterator[None]:
+    """Tools are found by name in the whole process; those of a story go with it."""
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)

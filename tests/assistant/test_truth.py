@@ -325,11 +325,15 @@ async def test_a_model_that_refuses_to_sum_up_is_asked_about(driving: Open) -> N
         assert model.prompts[-1].turns[0].text.startswith("The precious brief\n")
 
 
-@pytest.mark.parametrize("useless", [say(""), call("vain_look", what="more")])
+@pytest.mark.parametrize(
+    "useless", [say(""), call_all(("vain_look", {"what": "x"}), text="First:")]
+)
 async def test_a_summary_without_words_is_asked_for_once_more_and_then_done_without(
     driving: Open, useless: Line
 ) -> None:
-    works, model, _ = clerk("vain", summing("vain", useless, looks=7), context_tokens=500)
+    works, model, _ = clerk(
+        "vain", summing("vain", useless, looks=19, size=100), context_tokens=500
+    )
 
     async with driving(works) as control:
         run = await control.start(works, "The precious brief")

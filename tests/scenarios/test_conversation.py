@@ -406,7 +406,9 @@ def telling(stage: Stage, model: Model, told: dict[str, list[str]]) -> Agent:
     async def tells(run: Run) -> list[str]:
         told[run.brief] = [x.text for x in await run.earlier() if x.kind == "message"]
         await run.step("Look", look, run.brief)
-        return [message.text for message in await run.inbox()]
+        heard = [message.text for message in await run.inbox()]
+        await run.step("Look again", look, f"{run.brief} again")
+        return heard
 
     return tells
 
@@ -439,23 +441,27 @@ async def test_what_others_have_still_to_do_is_not_told(driving: Open) -> None:
     stage = Stage("told-others")
     tells = telling(stage, Model(later="defer", urgent="switch"), told)
     stage.gate("report")
+    stage.gate("report again")
 
     async with driving(tells) as control:
         first = await control.start(tells, "report")
         await stage.until_begun("report")
+        await until_chosen(control, await control.send(first, "in euros", who=ANN))
         deferred = await control.send(first, "later mail Bob", who=ANN)
         await until_chosen(control, deferred)
+        stage.gate("report").set()
+        await stage.until_begun("report again")
         urgent = await control.send(first, "urgent count", who=ANN)
         await stage.until_begun("urgent count")
         assert told["urgent count"] == []
-        stage.gate("report").set()
+        stage.gate("report again").set()
         for row in await until_runs(control, urgent.run, 3):
             await control.ended(row.journal)
 
-        assert told["later mail Bob"] == ["report", "urgent count"]
+        assert told["later mail Bob"] == ["report", "in euros", "urgent count"]
         last = await control.send(first, "and then", who=ANN)
         await control.ended(last.target)
-        assert told["and then"] == ["report", "later mail Bob", "urgent count"]
+        assert told["and then"] == ["report", "in euros", "later mail Bob", "urgent count"]
 
 
 async def test_a_todo_that_was_removed_is_not_told(driving: Open) -> None:

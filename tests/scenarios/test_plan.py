@@ -73,6 +73,29 @@ async def test_a_plan_is_set_once_also_after_a_crash(driving: Open, crashing: Op
         assert len(await events(control.store, run, e.PlanSet)) == 1
 
 
+async def test_a_plan_that_was_made_before_another_waits_for_nothing_at_replay(
+    driving: Open, crashing: Open
+) -> None:
+    stage = Stage("plan-replay")
+    look = stage.reader()
+    stage.gate("c")
+
+    @agent("plan-replay")
+    async def plans(run: Run) -> None:
+        for what in "abc":
+            await run.plan(f"Read {what}")
+            await run.step("Read", look, what)
+
+    async with crashing(plans) as control:
+        run = await control.start(plans, "work")
+        await stage.until_begun("c")
+    stage.gate("c").set()
+    async with driving(plans) as control:
+        assert (await control.ended(run)).phase is Phase.DONE
+        made = await events(control.store, run, e.PlanSet)
+        assert [plan.steps for plan in made] == [("Read a",), ("Read b",), ("Read c",)]
+
+
 async def test_a_redirect_is_heard_where_a_plan_waits_and_at_replay_too(
     driving: Open, crashing: Open
 ) -> None:

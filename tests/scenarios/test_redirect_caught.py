@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
 from midflight.control import Control
-from midflight.errors import StepFailed
+from midflight.errors import Refused, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Agent, Redirected, Run, agent
@@ -210,11 +211,12 @@ async def test_after_an_eviction_too(
             state = await control.state(run)
             if not state.alive:
                 break
-            await control.pause(run)
-            await control.until(run, lambda state: not state.alive or not state.driver)
-            for gate in stage.gates.values():
-                gate.set()
-            await control.resume(run)
+            with suppress(Refused):  # it may have come to its end since we looked
+                await control.pause(run)
+                await control.until(run, lambda state: not state.alive or not state.driver)
+                for gate in stage.gates.values():
+                    gate.set()
+                await control.resume(run)
         assert await control.result(run) == expected
         delivered = await of_kind(control, run, e.RedirectDelivered)
         assert len(delivered) == (2 if make_agent is in_a_loop else 1)
