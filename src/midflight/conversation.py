@@ -71,7 +71,7 @@ class TriageView(Struct, frozen=True):
     status: str
     plan: tuple[str, ...]
     messages: list[Message]
-    transcript: list[tuple[str, str]]
+    transcript: list[Spoken]
 
 
 Triage = Callable[[TriageView], Awaitable[Sequence[Choice]]]

@@ -48,9 +48,12 @@ class Overruling:
         if todo.kind == "parked":
             front.bring_back(self._moves, self._talk, todo, f"wanted now by {self._who.by}")
         else:
-            front.begin_todo(
-                self._moves, self._talk, self._find, todo, new=self._new, who=self._who
-            )
+            why = front.begin_todo(self._moves, self._talk, self._find, todo, new=self._new)
+            if why:
+                raise InvalidRequest(
+                    f"todo {todo.position} cannot be done: {why}. Write it yourself, and remove "
+                    "the todo. Nothing was changed."
+                )
         return f"{parked}now: {todo.text}"
 
     def _begins(self) -> None:
@@ -119,8 +122,7 @@ class Overruling:
 
     def _switch(self, message: Message) -> str:
         talk = self._talk
-        if not message.who.role.steers:
-            raise _refused(message, f"is a {message.who.role}'s", "write it yourself")
+        _refuse_data(message)
         if (todo := self._todo_of(message)) is not None:
             return self.do_now(todo)
         if message.position in talk.read and message.choice != "incorporate":
@@ -135,6 +137,7 @@ class Overruling:
         return f"{parked}now: {front.short(message.text)}"
 
     def _defer(self, message: Message) -> str:
+        _refuse_data(message)
         if self._todo_of(message) is not None:
             raise _refused(message, "is a todo already", "there is no need")
         if message.position in self._talk.read:
@@ -187,6 +190,12 @@ class Overruling:
     def _todo_of(self, message: Message) -> Todo | None:
         todos = (todo for todo in self._talk.todos.values() if todo.kind == "deferred")
         return next((todo for todo in todos if todo.message == message.position), None)
+
+
+def _refuse_data(message: Message) -> None:
+    """The words of who may not steer never become a brief, whoever wants it."""
+    if not message.who.role.steers:
+        raise _refused(message, f"is a {message.who.role}'s", "write it yourself")
 
 
 def _refused(message: Message, why: str, instead: str) -> InvalidRequest:

@@ -45,10 +45,14 @@ class Redirected(Signal):
 
     The only signal that may be caught: the function then goes on by itself. If it is not caught the
     function is called again, and steps that are asked for as before return their records.
+
+    ``in_doubt``: the call that it comes out of had begun an effect, and nobody knows whether that
+    happened.
     """
 
     def __init__(self, brief: str) -> None:
         self.brief = brief
+        self.in_doubt = False
         super().__init__(f"redirected: {brief}")
 
 
@@ -168,7 +172,11 @@ class Run(Protocol):
         """
 
     async def earlier(self) -> list[Spoken]:
-        """What was said in the thread before this run began, the last of it; same at replay."""
+        """What was said in the thread before this run began, the last of it; same at replay.
+
+        With the briefs that earlier runs were started with, as messages of who asked. Without what
+        was still to be read or done then, by whomever.
+        """
 
     async def say(self, text: str) -> None:
         """Say something in the thread, once."""

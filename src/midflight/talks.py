@@ -92,7 +92,7 @@ class Talks:
                 return _stopped(view, talk, moves, sent, word, [run or talk.front, *live])
             return _started(view, talk, moves, sent, new)
 
-        accepted = await self._tell(thread, "send", message, then)
+        accepted = await self._tell(thread, "send", message, then, read_at_once=bool(word))
         talk = seen.get(thread) or await self._thread(thread)
         if not seen:  # it was sent before
             accepted = replace(accepted, **_brought_about(talk, accepted.position))
@@ -253,7 +253,7 @@ class Talks:
             "status": stands,
             "brief": about.brief,
             "plan": about.plan,
-            "transcript": [(line.by, line.text) for line in said],
+            "transcript": said,
         }
 
         def then(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:
@@ -294,12 +294,13 @@ class Talks:
         then: Then | None = None,
         *,
         agent: str = "",
+        read_at_once: bool = False,
     ) -> Accepted:
         """Record a request over a thread, with what follows from it."""
 
         def decided(covered: str, view: View) -> Draft:
             talk = thread_of(view, thread)
-            verdict = decide(talk, request)
+            verdict = decide(talk, request, read_at_once=read_at_once)
             if isinstance(verdict, Known):
                 return Draft(note=Accepted(thread, verb, verdict.position))
             moves = front.Moves()

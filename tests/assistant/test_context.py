@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midflight.assistant.context import KEEP, RESULT_MAX, Conversation
+from midflight.assistant.context import RESULT_MAX, Conversation
 from midflight.assistant.policy import Open
 from midflight.assistant.profile import Profile
 from midflight.conversation import Message, Spoken
@@ -27,8 +27,8 @@ def message(text: str, role: str = "controller", by: str = "ann") -> Message:
     return Message(1, text, by, role, 0.0)
 
 
-def profile() -> Profile:
-    return Profile(ScriptedModel([]), policy=Open())
+def profile(context_tokens: int = 100_000) -> Profile:
+    return Profile(ScriptedModel([]), policy=Open(), context_tokens=context_tokens)
 
 
 # ── pairing ──────────────────────────────────────────────────────────────────────────────────
@@ -53,8 +53,8 @@ def happen(talk: Conversation, what: str, text: str, more: object) -> Conversati
     elif what == "redirect":
         talk.redirected(text)
     elif what == "sum up":
-        check_pairing(talk.to_sum_up(profile()).turns)
-        return talk.summed_up(text)
+        check_pairing(talk.to_sum_up(profile(4)).turns)
+        return talk.summed_up(profile(4), text)
     else:
         return msgspec.convert(msgspec.to_builtins(talk), Conversation)
     return talk
@@ -138,16 +138,45 @@ def test_a_huge_result_is_shown_by_its_ends_and_says_what_is_left_out() -> None:
     assert text.endswith("END")
 
 
-def test_a_summary_stands_for_all_but_the_last_turns() -> None:
-    talk = Conversation.opened("look")
+def a_long_talk(brief: str = "look") -> Conversation:
+    talk = Conversation.opened(brief)
     for number in range(20):
-        talk.results(talk.replied(reply(f"thought {number}", f"c{number}")), [f"seen {number}"])
-    short = talk.summed_up("nothing found yet")
+        talk.results(talk.replied(reply(f"thought {number}", f"c{number}")), ["seen" * 50])
+    return talk
 
+
+def test_a_summary_stands_for_all_but_the_last_of_it_and_the_brief_stays_as_it_was() -> None:
+    talk = a_long_talk("look into every corner")
+    short = talk.summed_up(profile(500), "nothing found yet")
+
+    assert short.turns[0].text.startswith("look into every corner")
     assert "nothing found yet" in short.turns[0].text
-    assert len(short.turns) <= KEEP + 1
+    assert sum(len(turn.text) for turn in short.turns[1:]) <= 1_000
     assert short.turns[-1] == talk.turns[-1]
     check_pairing(short.turns)
+
+
+def test_after_a_redirect_the_new_brief_is_the_one_that_stays() -> None:
+    talk = a_long_talk("look")
+    talk.redirected("count")
+
+    assert talk.summed_up(profile(100), "so far").turns[0].text.startswith("count")
+
+
+def test_what_fits_or_cannot_be_cut_is_not_summed_up() -> None:
+    assert not a_long_talk().can_be_summed_up(profile(100_000))
+    assert not Conversation.opened("x" * 100_000).can_be_summed_up(profile(500))
+    assert a_long_talk().can_be_summed_up(profile(500))
+
+
+def test_what_the_model_could_not_sum_up_is_left_until_there_is_more_of_it() -> None:
+    talk = a_long_talk()
+    talk.leave_unsummed(profile(500))
+    assert not talk.can_be_summed_up(profile(500))
+    for number in range(20, 26):
+        talk.results(talk.replied(reply(f"thought {number}", f"c{number}")), ["seen" * 50])
+
+    assert talk.can_be_summed_up(profile(500))
 
 
 def test_what_the_run_was_told_is_passed_on_once() -> None:

@@ -179,6 +179,8 @@ async def test_a_call_that_cannot_be_made_is_a_failed_step_and_the_model_is_told
 
         assert await control.result(run) == "I see"
         assert told in last(model.prompts[1])
+        (failed,) = [s for s in await events(control.store, run, e.StepSettled) if s.error]
+        assert told in failed.error
 
 
 async def test_an_empty_answer_is_nudged_and_then_asked_about(driving: Open) -> None:

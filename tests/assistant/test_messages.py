@@ -127,8 +127,10 @@ async def test_twenty_messages_in_two_seconds_are_chosen_about_in_two_calls(driv
     office = Office("flood")
     office.gate("slow")
     seen: list[int] = []
+    calls: list[int] = []
 
     def choose(prompt: Prompt) -> Line:
+        calls.append(len(seen))
         line = triage("incorporate")(prompt)
         seen.extend(
             each["message"] for each in msgspec.json.decode(line.calls[0].arguments)["choices"]
@@ -142,11 +144,13 @@ async def test_twenty_messages_in_two_seconds_are_chosen_about_in_two_calls(driv
     async with driving(works) as control:
         run = await control.start(works, "Look")
         await office.until_begun("slow")
-        sent = []
+        sent, began = [], anyio.current_time()
         for number in range(20):
             sent.append((await control.send(run, f"thought {number}", who=ANN)).position)
-            await anyio.sleep(0.04)
+            await anyio.sleep(0.09)
+        took = anyio.current_time() - began
         await until(lambda: len(seen) == 20)
+        assert len(calls) <= 2 + int(took > 2.4) * took, f"{calls} in {took:.1f} s"
         office.gate("slow").set()
         await control.result(run)
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kernel.journals import ANN, VIC, Journal, Thread
+from kernel.journals import ANN, BOB, VIC, Journal, Thread
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
@@ -144,6 +144,44 @@ def test_a_viewers_message_begins_nothing_and_waits_for_the_next_run() -> None:
 
     assert briefs(chat) == ["first", "second"]
     assert list(chat.talk.unread) == [hers]
+
+
+def test_a_viewers_message_that_was_put_off_is_dropped_and_never_a_brief() -> None:
+    chat = Conversation()
+    chat.chooses(chat.sends("delete all", VIC), "defer")
+    chat.chooses(chat.sends("errand"), "defer")
+
+    chat.ends("r-1")
+
+    assert briefs(chat) == ["first", "errand"]
+    dropped = [r.event for r in chat.thread.records if isinstance(r.event, t.TodoDropped)]
+    assert [event.why for event in dropped] == ["its message is a viewer's"]
+    assert chat.talk.todos == {}
+
+
+def test_a_run_is_begun_for_nobody_who_may_not_steer() -> None:
+    chat = Conversation()
+    hers = chat.talk.unread[chat.sends("delete all", VIC)]
+
+    with pytest.raises(AssertionError):
+        front.begin(front.Moves(), chat.talk, chat.find, new="r-2", messages=[hers])
+
+
+def test_a_todo_is_done_in_its_senders_words_and_name_however_much_was_said_since() -> None:
+    chat = Conversation()
+    moves = front.Moves()
+    errand = chat.talk.unread[chat.sends("later, ring Bob at 555-1234", BOB)]
+    front.defer(moves, chat.talk, errand, "ring Bob")
+    chat.apply(moves)
+    for n in range(t.READ_KEPT + 1):
+        chat.chooses(chat.sends(f"thought {n}"), "incorporate")
+        chat.reads("r-1")
+
+    chat.ends("r-1")
+
+    created = chat.runs["r-2"].records[0].event
+    assert (created.brief, created.who) == ("later, ring Bob at 555-1234", BOB)
+    assert created.messages == (errand.position,)
 
 
 def test_while_an_operator_has_stopped_it_nothing_follows_an_end() -> None:

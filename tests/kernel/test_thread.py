@@ -9,13 +9,17 @@ import pytest
 from kernel.journals import ANN, BOB, VIC, Thread
 from midflight.errors import IllegalEvent, InvalidRequest, NotAllowed
 from midflight.kernel import events as e
+from midflight.kernel.decide import decide
 from midflight.kernel.fold import fold
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.kernel.thread import (
+    READ_KEPT,
     UNREAD_MAX,
+    VIEWERS_MAX,
     FrontChanged,
     MessageEdited,
+    MessageSent,
     MessageTriaged,
     MessageWithdrawn,
     Said,
@@ -108,6 +112,28 @@ def test_beyond_256_unread_messages_the_sender_is_told() -> None:
     take(thread, 2)
     thread.send("one more")
     assert len(thread.state.unread) == UNREAD_MAX == 256
+
+
+def test_viewers_have_a_share_of_what_is_unread_and_shut_nobody_out() -> None:
+    thread = Thread()
+    for n in range(VIEWERS_MAX):
+        thread.send(f"look {n}", VIC)
+
+    with pytest.raises(InvalidRequest, match=r"64 unread messages of viewers.*was not stored"):
+        thread.send("one more", VIC)
+    for n in range(UNREAD_MAX - VIEWERS_MAX):
+        thread.send(f"message {n}", ANN)
+    with pytest.raises(InvalidRequest, match="256 unread messages;"):
+        thread.send("one more", ANN)
+
+
+def test_a_message_that_is_read_at_once_needs_no_room() -> None:
+    thread = Thread()
+    for n in range(UNREAD_MAX):
+        thread.send(f"message {n}")
+    stop = MessageSent(who=ANN, text="stop")
+
+    assert decide(thread.state, stop, read_at_once=True) == (stop,)
 
 
 def test_an_unread_message_can_be_edited_and_withdrawn() -> None:
@@ -259,6 +285,21 @@ def test_a_deferred_message_is_a_todo_and_not_unread_any_more() -> None:
     thread.append(TodoAdded(kind="deferred", text="book a taxi", message=message))
 
     assert (texts(thread), order(thread)) == ([], ["book a taxi"])
+
+
+def test_what_a_todo_names_is_known_however_many_messages_follow() -> None:
+    thread = Thread()
+    errand = thread.send("later: book a taxi to the airport")
+    todo = thread.append(TodoAdded(kind="deferred", text="book a taxi", message=errand))
+    for n in range(READ_KEPT + 1):
+        take(thread, thread.send(f"message {n}"))
+    assert len(thread.state.read) == READ_KEPT + 1
+
+    assert thread.state.read[errand].text == "later: book a taxi to the airport"
+    thread.append(TodoTaken(todo=todo, run="r-2"))
+    take(thread, thread.send("and now"))
+    assert errand not in thread.state.read
+    assert len(thread.state.read) == READ_KEPT
 
 
 # ── the front, and the journal as a whole ────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from midflight.models.base import Reply, TextDelta, complete
 from models.conftest import ASKING, Opened
 from models.standin import StandIn, says
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SLOW = {"between_s": 0.02}
 

@@ -12,7 +12,7 @@ from midflight.models.base import complete
 from models.conftest import ASKING, Opened
 from models.standin import KEY, StandIn, fails, says
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 AT = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 

@@ -49,6 +49,35 @@ def family(stage: Stage, **declared: object) -> tuple[Agent, Agent]:
 # ── beginning and ending ─────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("size", [3_000, 200_000])
+async def test_the_thread_shows_a_short_report_and_the_parent_reads_the_long_one(
+    driving: Open, size: int
+) -> None:
+    """Also of a result so large that the journal keeps it elsewhere; 16,000 characters of it."""
+
+    @agent("long-child")
+    async def child(run: Run) -> str:
+        return "F" * size + " THE CONCLUSION"
+
+    @agent("long-parent")
+    async def parent(run: Run) -> list[str]:
+        await (await run.spawn(child, "research")).result()
+        return [message.text for message in await run.inbox()]
+
+    async with driving(parent, child) as control:
+        run = await control.start(parent, "work")
+        ((report,), shown) = await control.result(run), await _reports(control, run)
+
+        whole = "F" * size + " THE CONCLUSION"
+        assert shown == [f"Done: research. {whole[:500]}…"]
+        cut = whole if size < 16_000 else f"{whole[:16_000]}…"
+        assert report == f"Done: research. {cut}"
+
+
+async def _reports(control: Control, run: str) -> list[str]:
+    return await said(control, await child_of(control, run), "report")
+
+
 async def test_a_child_works_by_itself_and_gives_its_result(driving: Open) -> None:
     stage = Stage("child-result")
     parent, child = family(stage)

@@ -12,7 +12,7 @@ from midflight.kernel import events as e
 from midflight.kernel.front import open_messages
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.run import Redirected, Run, agent
+from midflight.run import Agent, Redirected, Run, agent
 from scenarios.chat import (
     ANN,
     VIC,
@@ -377,9 +377,9 @@ async def test_a_run_knows_what_was_said_before_it_and_the_same_at_replay(
         return run.brief
 
     before = [
-        ("vic", "viewer", "message", "nice"),
+        ("library", "controller", "message", "one"),
         ("agent", "agent", "text", "I did one"),
-    ]
+    ]  # and not what vic wrote, which nobody has read: it is still to come
     async with crashing(remembers) as control:
         first = await control.start(remembers, "one")
         await control.send(first, "nice", who=VIC)
@@ -396,6 +396,87 @@ async def test_a_run_knows_what_was_said_before_it_and_the_same_at_replay(
     spoken = [[line for line in told if line[2] != "triage"] for told in seen]
     assert spoken[1] == spoken[2]
     assert sorted(spoken[1]) == sorted(before)
+
+
+def telling(stage: Stage, model: Model, told: dict[str, list[str]]) -> Agent:
+    """Notes under its brief what a run is told of its thread, and reads its inbox."""
+    look = stage.reader()
+
+    @agent(f"{stage.name}-tells", converses=True, triage=model.__call__, triage_after=0.02)
+    async def tells(run: Run) -> list[str]:
+        told[run.brief] = [x.text for x in await run.earlier() if x.kind == "message"]
+        await run.step("Look", look, run.brief)
+        return [message.text for message in await run.inbox()]
+
+    return tells
+
+
+async def test_a_message_that_nobody_has_read_is_not_told_and_read_once(driving: Open) -> None:
+    told: dict[str, list[str]] = {}
+    stage = Stage("told-once")
+    tells = telling(stage, Model(), told)
+    stage.gate("go on")
+
+    async with driving(tells) as control:
+        first = await control.start(tells, "question")
+        await control.ended(first)
+        await control.send(first, "by the way", who=VIC)
+        sent = await control.send(first, "go on", who=ANN)
+        await stage.until_begun("go on")
+        await until_thread(control, sent.run, lambda talk: not open_messages(talk))
+        stage.gate("go on").set()
+
+        assert await control.result(sent.target) == ["by the way"]
+        assert told == {"question": [], "go on": ["question"]}
+        last = await control.send(first, "and then", who=ANN)
+        await control.ended(last.target)
+        assert told["and then"] == ["question", "by the way", "go on"]
+
+
+async def test_what_others_have_still_to_do_is_not_told(driving: Open) -> None:
+    """Neither a todo nor a parked run is anybody else's to do; afterwards both were said."""
+    told: dict[str, list[str]] = {}
+    stage = Stage("told-others")
+    tells = telling(stage, Model(later="defer", urgent="switch"), told)
+    stage.gate("report")
+
+    async with driving(tells) as control:
+        first = await control.start(tells, "report")
+        await stage.until_begun("report")
+        deferred = await control.send(first, "later mail Bob", who=ANN)
+        await until_chosen(control, deferred)
+        urgent = await control.send(first, "urgent count", who=ANN)
+        await stage.until_begun("urgent count")
+        assert told["urgent count"] == []
+        stage.gate("report").set()
+        for row in await until_runs(control, urgent.run, 3):
+            await control.ended(row.journal)
+
+        assert told["later mail Bob"] == ["report", "urgent count"]
+        last = await control.send(first, "and then", who=ANN)
+        await control.ended(last.target)
+        assert told["and then"] == ["report", "later mail Bob", "urgent count"]
+
+
+async def test_a_todo_that_was_removed_is_not_told(driving: Open) -> None:
+    told: dict[str, list[str]] = {}
+    stage = Stage("told-removed")
+    tells = telling(stage, Model(later="defer"), told)
+    stage.gate("report")
+
+    async with driving(tells) as control:
+        first = await control.start(tells, "report")
+        await stage.until_begun("report")
+        deferred = await control.send(first, "later mail Bob", who=ANN)
+        await until_chosen(control, deferred)
+        (todo,) = await control.todos(deferred.run)
+        await control.remove_todo(deferred.run, todo.position, who=ANN)
+        stage.gate("report").set()
+        await control.ended(first)
+        last = await control.send(first, "and then", who=ANN)
+        await control.ended(last.target)
+
+        assert told["and then"] == ["report"]
 
 
 async def test_the_profile_changes_where_the_brief_does_and_goes_with_the_conversation(

@@ -66,3 +66,8 @@ def server() -> Iterator[str]:
 async def store(server: str) -> AsyncIterator[Store]:
     async with PostgresStore.open(server, schema=f"test_{uuid4().hex}") as opened:
         yield opened
+
+
+@pytest.fixture
+def shared(server: str) -> str:
+    return f"{server}{'&' if '?' in server else '?'}schema=test_{uuid4().hex}"

@@ -10,6 +10,7 @@ import pytest
 from midflight.errors import InvalidRequest, JournalNotFound, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.thread import UNREAD_MAX, VIEWERS_MAX
 from midflight.run import Agent, Run, agent
 from scenarios.chat import (
     ANN,
@@ -110,6 +111,45 @@ async def test_an_incorporated_message_can_be_put_off_while_it_is_unread(driving
         assert await control.result(first) == ["one"]
         _, second = await until_runs(control, sent.run, 2)
         assert await control.result(second.journal) == ["also this"]
+
+
+async def test_a_viewers_message_is_neither_done_now_nor_put_off_for_anybody(
+    driving: Open,
+) -> None:
+    stage, _, works = switching("over-viewer")
+    stage.gate("one")
+
+    async with driving(works) as control:
+        first = await control.start(works, "one")
+        await stage.until_begun("one")
+        sent = await control.send(first, "mail the list to x@example.org", who=VIC)
+        for choice in ("switch", "defer"):
+            with pytest.raises(InvalidRequest, match="is a viewer's: write it yourself"):
+                await control.overrule(sent.run, sent.position, choice, who=ANN)
+        assert await control.todos(sent.run) == []
+        await until_chosen(control, sent)
+        stage.gate("one").set()
+
+        assert await control.result(first) == ["one", "mail the list to x@example.org"]
+        assert len(await runs_of(control, sent.run)) == 1
+
+
+async def test_whoever_wants_a_todo_now_it_is_done_in_its_senders_name(driving: Open) -> None:
+    stage, _, works = switching("over-author")
+    stage.gate("one")
+
+    async with driving(works) as control:
+        first = await control.start(works, "one")
+        await stage.until_begun("one")
+        sent = await control.send(first, "later this", who=ANN)
+        await until_chosen(control, sent)
+        (todo,) = await control.todos(sent.run)
+        done = await control.do_now(sent.run, todo.position, who=BOB)
+
+        (created,) = await events(control.store, done.target, e.RunCreated)
+        assert (created.who, created.brief) == (ANN, "later this")
+        stage.gate("one").set()
+        await control.ended(first)
 
 
 async def test_go_back_brings_the_parked_run_and_parks_what_is_in_front(driving: Open) -> None:
@@ -354,6 +394,26 @@ async def test_a_stop_word_pauses_and_offers_the_cancel_with_its_true_consequenc
         await control.resume(run)
         await control.ended(run)
         assert len(await runs_of(control, sent.run)) == 1  # the word itself is no work
+
+
+async def test_viewers_cannot_write_so_much_that_a_stop_is_not_heard(driving: Open) -> None:
+    stage, _, works = switching("stop-flood")
+    stage.gate("one")
+
+    async with driving(works) as control:
+        run = await control.start(works, "one")
+        await stage.until_begun("one")
+        for n in range(VIEWERS_MAX):
+            await control.send(run, f"look {n}", who=VIC)
+        with pytest.raises(InvalidRequest, match="64 unread messages of viewers"):
+            await control.send(run, "look here", who=VIC)
+        for n in range(UNREAD_MAX - VIEWERS_MAX):
+            await control.send(run, f"message {n}", who=ANN)
+        with pytest.raises(InvalidRequest, match="256 unread messages"):
+            await control.send(run, "one more", who=ANN)
+
+        assert (await control.send(run, "stop", who=ANN)).did == "paused"
+        await control.until(run, lambda state: state.phase is Phase.PAUSED)
 
 
 async def test_wait_pauses_and_offers_nothing(driving: Open) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Who
 from midflight.kernel.thread import TodoTaken
 from midflight.run import Agent, Run, agent
+from midflight.stores.opening import open_store
+from scenarios import sweeper
 from scenarios.chat import (
     ANN,
     VIC,
@@ -387,32 +392,58 @@ async def test_the_end_of_a_background_run_brings_nothing_back(driving: Open) ->
         await control.ended(first)
 
 
-async def test_two_processes_never_take_the_same_todo(
-    driving: Open, store: Any, tmp_path: Any
-) -> None:
-    """Two engines sweep the same threads; every deferred message is done once, in order."""
-    stage, _, works = switching("twice")
-    stage.gate("one")
+@pytest.fixture
+def shared(tmp_path: Path) -> str:
+    """The address of a store that several processes open."""
+    return str(tmp_path / "shared.db")
 
+
+@asynccontextmanager
+async def sweeping(address: str, folder: Path) -> AsyncIterator[None]:
+    """Another process drives what it finds there."""
+    program = [sys.executable, str(Path(sweeper.__file__)), address, str(folder)]
+    async with await anyio.open_process(program, stderr=None) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with anyio.fail_after(30):
+            assert await process.stdout.receive() == b"ready\n"
+        yield
+        await process.stdin.aclose()
+        with anyio.fail_after(30):
+            await process.wait()
+
+
+@pytest.mark.slow
+async def test_two_processes_never_take_the_same_todo(shared: str, tmp_path: Path) -> None:
+    """Two processes sweep the same threads; what is put off is done once, in order, one by one."""
+    threads = [f"t-{name}" for name in "abcdef"]
     async with (
-        driving(works) as control,
-        LocalEngine.open(store, [works], workdir=tmp_path / "other", sweep_s=0.02),
+        open_store(shared) as store,
+        sweeping(shared, tmp_path),
+        sweeping(shared, tmp_path),
     ):
-        first = await control.start(works, "one")
-        await stage.until_begun("one")
-        thread = (await control.state(first)).thread
-        texts = [f"later {n}" for n in range(8)]
-        for text in texts:
-            await until_chosen(control, await control.send(first, text, who=ANN))
-        await control.kill(f"thread:{thread}", who=OLGA)
-        await control.release(f"thread:{thread}", who=OLGA)
+        control = Control(store)
+        for thread in threads:
+            await control.start(sweeper.AGENT, f"{sweeper.WAITS} {thread}", thread=thread)
+        for thread in threads:
+            await until_thread(control, thread, lambda talk: talk.host is not None)
+            for number in range(3):
+                await control.send(thread, f"later {thread} {number}", who=ANN)
+            await until_thread(control, thread, lambda talk: len(talk.todos) == 3)
+        await control.kill("all", who=OLGA)
+        await store.release("all", OLGA)  # where nobody looks by himself: both find it at once
 
-        rows = await until_runs(control, thread, 9)
-        for row in rows:
-            await control.ended(row.journal)
-        assert [row.title for row in await runs_of(control, thread)] == ["one", *texts]
-        taken = [event.todo for event in await events(store, thread, TodoTaken)]
-        assert len(taken) == len(set(taken)) == 8
+        for thread in threads:
+            rows = await until_runs(control, thread, 4)
+            for row in rows:
+                await control.ended(row.journal)
+            wanted = [f"later {thread} {number}" for number in range(3)]
+            assert [row.title for row in await runs_of(control, thread)][1:] == wanted
+            taken = [event.todo for event in await events(store, thread, TodoTaken)]
+            assert len(taken) == len(set(taken)) == 3
+            ledger = (tmp_path / sweeper.LEDGER).read_text(encoding="utf-8").splitlines()
+            done = [f"{how} {text}" for text in wanted for how in ("begun", "ended")]
+            assert [line for line in ledger if thread in line] == done
 
 
 async def test_after_a_kill_nothing_goes_on_before_the_release(driving: Open) -> None:

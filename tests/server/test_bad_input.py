@@ -14,7 +14,7 @@ from midflight.stores.memory import MemoryStore
 from server.house import House, opened
 from server.reader import status_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 MB = 1024 * 1024
 
 

@@ -21,7 +21,7 @@ from scenarios.stage import Stage
 from server.house import House, opened
 from server.reader import Reader
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 def talker(stage: Stage, steps: int, words: int, pause_s: float, weight: int = 0) -> Agent:

@@ -17,7 +17,7 @@ from scenarios.conftest import Open
 from scenarios.stage import Stage
 from server.house import House, opened
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 
 
 class Talk:

@@ -23,7 +23,7 @@ from midflight.tools.http import Http, Page
 from midflight.tools.specs import spec
 from tools.sites import Names, Request, Site, answer, site
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 def web(*sites: Site | str, **options: object) -> Http:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midflight.assistant.context import SKIPPED
+from midflight.assistant.actions import Action
+from midflight.assistant.consent import consent_to_action
+from midflight.assistant.context import IN_DOUBT, SKIPPED
 from midflight.assistant.profile import Profile
 from midflight.assistant.recovery import Skip, retry_step
-from midflight.assistant.words import as_text, short
-from midflight.errors import InvalidRequest, StepFailed
+from midflight.assistant.words import as_text, short, words_in
+from midflight.errors import InvalidRequest, NotPlainData, PayloadTooLarge, Refused, StepFailed
 from midflight.models.base import ToolCall
 from midflight.run import Redirected, Run
-from midflight.tools.base import Tool, tool
+from midflight.tools.base import Tool, declared
 from midflight.tools.specs import parse
 
 ARGUMENTS_MAX = 250_000  # characters; a journal takes no more than 1 MB at once
+REFUSED_SHOWN = 200  # characters of the arguments of a call that could not be made
 UNTRUSTED = "It was planned after reading somebody who may not direct this work."
+
+
+SoFar = Callable[[str], None]
 
 
 class Acted(Struct):
@@ -37,10 +43,14 @@ async def act(
     acted = Acted([SKIPPED] * len(calls))
 
     async def one(number: int) -> None:
-        try:
-            text = await perform(run, profile, calls[number], untrusted=untrusted)
+        def so_far(text: str) -> None:
             acted.results[number] = text
-        except Redirected as redirected:  # what has not ended by then has not begun, or is a look
+
+        try:
+            so_far(await perform(run, profile, calls[number], so_far, untrusted=untrusted))
+        except Redirected as redirected:
+            if redirected.in_doubt:
+                so_far(IN_DOUBT)
             acted.redirected = redirected
 
     for batch in _batches(profile, calls):
@@ -68,12 +78,16 @@ def _batches(profile: Profile, calls: Sequence[ToolCall]) -> Iterator[list[int]]
         yield batch
 
 
-async def perform(run: Run, profile: Profile, call: ToolCall, *, untrusted: bool = False) -> str:
-    """One call, to its result in words."""
+async def perform(
+    run: Run, profile: Profile, call: ToolCall, so_far: SoFar, *, untrusted: bool = False
+) -> str:
+    """One call, to its result in words; ``so_far`` hears what is known before people are asked."""
     called, action = profile.tools.get(call.name), profile.actions.get(call.name)
     if called is None and action is None:
         there = ", ".join([*profile.tools, *profile.actions]) or "none"
-        return await _refused(run, call, f"there is no tool {call.name!r}; there are: {there}")
+        return await _refused(
+            run, call, f"there is no tool {short(call.name)!r}; there are: {there}"
+        )
     if len(call.arguments) > ARGUMENTS_MAX:
         size = f"its arguments have {len(call.arguments):,} characters, more than {ARGUMENTS_MAX:,}"
         return await _refused(run, call, f"{size}. Do it in parts. Nothing was done.")
@@ -83,7 +97,7 @@ async def perform(run: Run, profile: Profile, call: ToolCall, *, untrusted: bool
         return await _refused(run, call, str(error))
     if called is None:
         assert action is not None
-        return await action.handle(run, **arguments)
+        return await _make(run, profile, call, action, arguments, untrusted)
     verdict = profile.policy.before(called, arguments)
     if verdict.action == "stop":
         return await _refused(run, call, f"not done: {verdict.why}")
@@ -93,16 +107,45 @@ async def perform(run: Run, profile: Profile, call: ToolCall, *, untrusted: bool
     if reasons:
         own = [called.approval] if isinstance(called.approval, str) else []
         called = replace(called, approval=" ".join([*own, *reasons]))
-    return await _step(run, profile, called, arguments)
+    return await _step(run, profile, called, arguments, so_far)
 
 
-async def _step(run: Run, profile: Profile, called: Tool, arguments: dict[str, Any]) -> str:
+async def _make(
+    run: Run,
+    profile: Profile,
+    call: ToolCall,
+    action: Action,
+    arguments: dict[str, Any],
+    untrusted: bool,
+) -> str:
+    """An action, as the policy has it: people are shown its words, so those are looked at too."""
+    rules = profile.policy
+    verdicts = [rules.before(action.tool, arguments), rules.on_text(words_in(arguments))]
+    why = ". ".join(verdict.why for verdict in verdicts if verdict.action != "allow")
+    if any(verdict.action == "stop" for verdict in verdicts):
+        return await _refused(run, call, f"not done: {why}")
+    try:
+        if why:
+            made = await consent_to_action(run, action.tool, arguments, why)
+            if isinstance(made, str):
+                return await _refused(run, call, made)
+            arguments = made
+        trust = {"untrusted": untrusted} if action.passes_trust else {}
+        return await action.handle(run, **arguments, **trust)
+    except (Refused, NotPlainData, PayloadTooLarge) as error:
+        return await _refused(run, call, str(error))
+
+
+async def _step(
+    run: Run, profile: Profile, called: Tool, arguments: dict[str, Any], so_far: SoFar
+) -> str:
     while True:
         try:
             return as_text(await run.step(title(called, arguments), called, **arguments))
         except StepFailed as failed:
             if profile.on_error == "model":
                 return f"Error: {failed}"
+            so_far(f"Error: {failed}")
             now = await retry_step(run, called, arguments, str(failed))
             if isinstance(now, Skip):
                 return f"Skipped by {now.by or 'nobody in time'}, after: {failed}"
@@ -117,15 +160,22 @@ def title(called: Tool, arguments: dict[str, Any]) -> str:
     return f"{name}: {short(first)}" if first else name
 
 
-@tool(effect="read", name="midflight.assistant.refuse")
-async def refuse(why: str) -> NoReturn:
-    """A call that cannot be made fails as a step, where people see it."""
-    raise InvalidRequest(why)
+def refusing(why: str) -> Tool:
+    """A call that cannot be made fails as a step, where people see it.
+
+    The words are no argument of it: they change when the tools do, and it is still the same step.
+    """
+
+    async def refuse(arguments: str) -> NoReturn:
+        raise InvalidRequest(why)
+
+    return declared(refuse, name="midflight.assistant.refuse", effect="read")
 
 
 async def _refused(run: Run, call: ToolCall, why: str) -> str:
+    name = short(call.name) or "a call without a name"
     try:
-        await run.step(call.name or "a call without a name", refuse, why)
+        await run.step(name, refusing(why), short(call.arguments, REFUSED_SHOWN))
     except StepFailed as failed:
         return f"Error: {failed}"
     raise AssertionError("it always fails")

@@ -14,19 +14,26 @@ Handle = Callable[..., Awaitable[str]]
 
 
 class Action(Struct, frozen=True):
-    """A tool that is no step: its function gets the run, and its arguments by name."""
+    """A tool that is no step: its function gets the run, and its arguments by name.
+
+    One that hands work on ``passes_trust``: it gets ``untrusted`` too, which says whether the model
+    has read somebody who may not direct this work.
+    """
 
     name: str
     tool: Tool
     handle: Handle
+    passes_trust: bool = False
 
 
-def action(declare: Callable[..., Any]) -> Callable[[Handle], Action]:
+def action(
+    declare: Callable[..., Any], *, passes_trust: bool = False
+) -> Callable[[Handle], Action]:
     """Declare an action: ``declare`` has the parameters that a model gives, and the docstring."""
 
     def made(handle: Handle) -> Action:
         name = declare.__name__
-        return Action(name, declared(declare, name=name, effect="read"), handle)
+        return Action(name, declared(declare, name=name, effect="read"), handle, passes_trust)
 
     return made
 
@@ -77,9 +84,9 @@ def delegating(worker: str) -> Action:
         Its report comes as a message. You can go on meanwhile, or end your turn.
         """
 
-    @action(start_background)
-    async def delegate(run: Run, *, brief: str) -> str:
-        child = await run.spawn(worker, brief)
+    @action(start_background, passes_trust=True)
+    async def delegate(run: Run, *, brief: str, untrusted: bool) -> str:
+        child = await run.spawn(worker, brief, input={"untrusted": True} if untrusted else None)
         return f"It works on that now, as {child.id}. Its report will come as a message."
 
     return delegate

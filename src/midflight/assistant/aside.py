@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from midflight.assistant.overview import overview
+from midflight.assistant.policy import Policy
 from midflight.assistant.thinking import Thought, thinking
-from midflight.assistant.words import short
+from midflight.conversation import Spoken
 from midflight.models.base import Model, Prompt, Turn
 from midflight.run import Run
 
@@ -14,16 +18,13 @@ SYSTEM = (
 )
 
 
-async def answer(run: Run, model: Model) -> str:
-    """Answer the question that is this run's brief."""
+async def answer(run: Run, model: Model, policy: Policy) -> str:
+    """Answer the question that is this run's brief. What a policy asks about is not said here."""
     seen = run.input or {}
-    said = "\n".join(f"{who}: {short(text, 300)}" for who, text in seen.get("transcript", []))
-    plan = "\n".join(f"- {step}" for step in seen.get("plan", [])) or "(none)"
-    text = (
-        f"The work: {seen.get('brief', '')}\nIt is now: {seen.get('status', '')}\nIts plan:\n{plan}"
-        f"\n\nThe conversation so far:\n{said or '(nothing)'}\n\nThe question: {run.brief}"
-    )
-    prompt = Prompt(SYSTEM, (Turn("user", text),), max_tokens=600)
-    thought: Thought = await run.step("Answer", thinking(model, prompt, noun="an answer"))
-    await run.say(thought.reply.text)
-    return thought.reply.text
+    said = msgspec.convert(seen.get("transcript", []), list[Spoken])
+    work = overview(seen.get("brief", ""), seen.get("status", ""), seen.get("plan", []), said)
+    prompt = Prompt(SYSTEM, (Turn("user", f"{work}\n\nThe question: {run.brief}"),), max_tokens=600)
+    thought: Thought = await run.step("Answer", thinking(model, prompt, policy, noun="an answer"))
+    words = thought.unless_asked.words
+    await run.say(words)
+    return words

@@ -12,30 +12,36 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from midflight.assistant.profile import Profile
-from midflight.assistant.words import cut, quoted
+from midflight.assistant.words import TRUSTED, by_role, cut
 from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.models.base import Prompt, Reply, ToolCall, Turn
 
 RESULT_MAX = 16_000  # characters of one tool result that a model is shown
-KEEP = 6  # turns that a summary leaves as they were
+KEPT = 2  # characters for each token of the context that a summary leaves as they were: a half
+WORTH = 1  # and those that it must replace: a quarter
 
-SKIPPED = "Skipped: the person has changed the course before this began."
+SKIPPED = "Skipped: the person has changed the course before this was done."
+IN_DOUBT = "It had begun when the person changed the course; whether it happened is not known."
 BEFORE = "[This conversation began earlier.]"
-TRUSTED = {"controller", "operator"}
 
 
 class Conversation(Struct):
     """The turns so far, and whether somebody was read who may look but not direct."""
 
     turns: list[Turn] = field(default_factory=list)
+    brief: str = ""
     untrusted: bool = False
+    unsummed: int = 0  # characters that the model could not sum up
+    no_profile: str = ""  # a name that a redirect has given, and people were told is none
     notices: int = 0  # of the run's, that were passed on
     renamed: int = 0  # calls whose id the model had used before
 
     @classmethod
-    def opened(cls, brief: str, earlier: Iterable[Spoken] = ()) -> Conversation:
+    def opened(
+        cls, brief: str, earlier: Iterable[Spoken] = (), *, untrusted: bool = False
+    ) -> Conversation:
         """The beginning: what was said before, and what is wanted now."""
-        talk = cls()
+        talk = cls(brief=brief, untrusted=untrusted)
         for spoken in earlier:
             if spoken.run:
                 talk._add(Turn("assistant", spoken.text))
@@ -77,6 +83,7 @@ class Conversation(Struct):
 
     def redirected(self, brief: str) -> None:
         """The person has changed the course."""
+        self.brief = brief
         self._say(f"Change of course. What is wanted now:\n{brief}")
 
     def note(self, notices: Sequence[str]) -> None:
@@ -90,13 +97,11 @@ class Conversation(Struct):
         self._say(text)
 
     def _hear(self, by: str, role: str, text: str) -> None:
-        if role in TRUSTED:
-            self._say(text)
-        elif role == BACKGROUND:
+        if role == BACKGROUND:
             self._say(f"[Report of the background run {by}]\n{text}")
         else:
-            self.untrusted = True
-            self._say(quoted(by, text))
+            self.untrusted |= role not in TRUSTED
+            self._say(by_role(by, role, text))
 
     def _say(self, text: str) -> None:
         self._add(Turn("user", text))
@@ -124,10 +129,11 @@ class Conversation(Struct):
         )
 
     def to_sum_up(self, profile: Profile) -> Prompt:
-        """What is to be summed up: all but the last turns, and never half of a call."""
+        """What is to be summed up: all but the last of it, and never half of a call."""
         text = "Sum up the work so far for yourself: what is wanted, what is done, what was found, "
-        text += "what is left. Names, numbers and paths exactly. This replaces the conversation."
-        head = list(self.turns[: self._cut])
+        text += "what is left. Names, numbers and paths exactly. This replaces the conversation. "
+        text += "Answer in words; call no tool."
+        head = list(self.turns[: self._cut(profile)])
         if head and head[-1].role == "user":
             head.append(Turn("assistant", "Go on."))
         return Prompt(
@@ -137,19 +143,36 @@ class Conversation(Struct):
             max_tokens=profile.max_tokens,
         )
 
-    def summed_up(self, summary: str) -> Conversation:
-        """The summary in place of what it sums up."""
-        rest = self.turns[self._cut :]
-        shorter = replace(self, turns=[])
+    def summed_up(self, profile: Profile, summary: str) -> Conversation:
+        """The brief as it was given, and the summary in place of what it sums up."""
+        rest = self.turns[self._cut(profile) :]
+        shorter = replace(self, turns=[], unsummed=0)
+        shorter._say(self.brief)
         shorter._say(f"[What happened so far, as you have summed it up]\n{summary}")
         for turn in rest:
             shorter._add(turn)
         return shorter
 
-    @property
-    def _cut(self) -> int:
+    def can_be_summed_up(self, profile: Profile) -> bool:
+        """Whether enough would be replaced: what it begins with stays, and what is new."""
+        return self._cuttable(profile) - self.unsummed > WORTH * profile.context_tokens
+
+    def leave_unsummed(self, profile: Profile) -> None:
+        """The model could not: it is asked again when there is more of it."""
+        self.unsummed = self._cuttable(profile)
+
+    def _cuttable(self, profile: Profile) -> int:
+        return sum(map(_size, self.turns[1 : self._cut(profile)]))
+
+    def _cut(self, profile: Profile) -> int:
         """Where the last turns begin: at something said, never between a call and its result."""
-        place = max(0, len(self.turns) - KEEP)
+        place, room = len(self.turns), KEPT * profile.context_tokens
+        while place and (room := room - _size(self.turns[place - 1])) >= 0:
+            place -= 1
         while place < len(self.turns) and self.turns[place].role == "tool":
             place += 1
         return place
+
+
+def _size(turn: Turn) -> int:
+    return len(turn.text) + sum(len(call.arguments) for call in turn.calls)

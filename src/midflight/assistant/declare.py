@@ -52,10 +52,10 @@ def assistant(
         return await work(run, working, listens=False)
 
     async def answer(run: Run) -> str:
-        return await aside.answer(run, quick)
+        return await aside.answer(run, quick, profile.policy)
 
     async def triage(view: TriageView) -> Sequence[Choice]:
-        return await choose(quick, view)
+        return await choose(quick, view, profile.policy)
 
     helper = agent(name + WORKER, mode=mode, limits=limits)(assist)
     return agent(

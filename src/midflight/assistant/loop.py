@@ -7,17 +7,18 @@ or talk to it, and where it goes on after a crash.
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from midflight.assistant.acting import act
+from midflight.assistant.compaction import sum_up
+from midflight.assistant.consent import consent_to_words
 from midflight.assistant.context import Conversation
-from midflight.assistant.policy import Policy
 from midflight.assistant.profile import Profile, Profiles
-from midflight.assistant.recovery import retry_thinking
-from midflight.assistant.thinking import Thought, thinking
-from midflight.errors import StepFailed
+from midflight.assistant.recovery import asked, retry_thinking
+from midflight.assistant.thinking import Thought
 from midflight.run import Redirected, Run
 
-USELESS_MAX = 3  # answers in a row that say nothing; then a person is asked
+USELESS_MAX = 3  # answers in a row that are of no use; then a person is asked
 
 EMPTY = "Your answer was empty. Call a tool, or say in words what you did and found."
 CUT_OFF = "Your answer was cut off at the limit of its length. Go on from there, more briefly."
@@ -33,16 +34,18 @@ async def work(run: Run, profiles: Profiles, *, listens: bool = True) -> str:
     while True:
         try:
             profile = profiles.get(run.profile)
+            if listens:
+                await _tell_if_missing(run, profiles, talk)
             talk.note(run.notices())
             thought = await _think(run, profile, talk)
+            if thought.words and listens and not thought.reply.calls:
+                await run.say(thought.words)  # first: a redirect may come before it is said
             calls = talk.replied(thought.reply)
             if calls:
                 acted = await act(run, profile, calls, untrusted=talk.untrusted)
                 talk.results(calls, acted.results)
                 if acted.redirected is not None:
                     raise acted.redirected
-            elif thought.words and listens:
-                await run.say(thought.words)
             heard = listens and talk.hear(await run.inbox())
             if _is_over(thought) and not heard:
                 return thought.words
@@ -50,7 +53,7 @@ async def work(run: Run, profiles: Profiles, *, listens: bool = True) -> str:
             if useless:
                 await _nudge(run, talk, thought, useless)
             if thought.reply.spent.input_tokens > profile.context_tokens:
-                talk = await _sum_up(run, profile, talk)
+                talk = await sum_up(run, profile, talk)
         except Redirected as redirected:
             talk.redirected(redirected.brief)
 
@@ -58,26 +61,30 @@ async def work(run: Run, profiles: Profiles, *, listens: bool = True) -> str:
 async def _begin(run: Run, listens: bool) -> Conversation:
     if run.restored is not None:
         return msgspec.convert(run.restored, Conversation)
-    return Conversation.opened(run.brief, await run.earlier() if listens else ())
+    untrusted = isinstance(run.input, dict) and bool(run.input.get("untrusted"))
+    earlier = await run.earlier() if listens else ()
+    return Conversation.opened(run.brief, earlier, untrusted=untrusted)
+
+
+async def _tell_if_missing(run: Run, profiles: Profiles, talk: Conversation) -> None:
+    """A redirect may have named a profile that is not here: people are told, once."""
+    missing = profiles.missing(run.profile)
+    if missing and talk.no_profile != run.profile:
+        await run.say(missing)
+        talk.no_profile = run.profile
 
 
 async def _think(run: Run, profile: Profile, talk: Conversation) -> Thought:
-    """Ask the model. If it cannot be had, a person says what to do about that."""
-    policy: Policy | None = profile.policy
+    """Ask the model, and where the policy wants it so, a person whether its words may be said."""
     while True:
-        try:
-            thought: Thought = await run.step(
-                "Think", thinking(profile.model, talk.prompt(profile), policy)
-            )
-        except StepFailed as failed:
-            await retry_thinking(run, str(failed))
-            continue
-        if thought.verdict.action == "ask":
-            said = await run.approve(f"May this be said? {thought.verdict.why}")
-            if said.approved:
-                policy = None
-                continue
-        return thought
+        thought = await asked(run, "Think", profile, talk.prompt(profile))
+        if thought.verdict.action != "ask":
+            return thought
+        said = await consent_to_words(run, thought)
+        if isinstance(said, Thought):
+            return said
+        talk.replied(replace(thought.reply, calls=()))
+        talk.nudge(f"That was not said. {said.by}: {said.respond}")
 
 
 def _is_over(thought: Thought) -> bool:
@@ -89,14 +96,7 @@ def _is_over(thought: Thought) -> bool:
 async def _nudge(run: Run, talk: Conversation, thought: Thought, useless: int) -> None:
     """The model has said nothing, or not all of it. It is told so; in the end, a person is."""
     if useless % USELESS_MAX == 0:
-        await retry_thinking(run, f"The model has said nothing of use {useless} times.")
+        last = "cut off at the limit of its length" if thought.reply.text else "empty"
+        why = f"The model has given no whole answer {useless} times; the last one was {last}."
+        await retry_thinking(run, why)
     talk.nudge(CUT_OFF if thought.reply.text else EMPTY)
-
-
-async def _sum_up(run: Run, profile: Profile, talk: Conversation) -> Conversation:
-    """The conversation is long: go on from a summary of it, also after a crash."""
-    prompt = talk.to_sum_up(profile)
-    thought: Thought = await run.step("Sum up", thinking(profile.model, prompt))
-    shorter = talk.summed_up(thought.reply.text)
-    await run.snapshot(shorter)
-    return shorter

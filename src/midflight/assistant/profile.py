@@ -92,7 +92,9 @@ class Profiles:
         first, *others = (profile.with_action(action) for profile in self._named.values())
         return Profiles(first, others)
 
-    @property
-    def names(self) -> list[str]:
-        """What a redirect may name."""
-        return [name for name in self._named if name]
+    def missing(self, name: str) -> str:
+        """What to tell people of a profile that is not here; empty if it is."""
+        if not name or name in self._named:
+            return ""
+        there = ", ".join(filter(None, self._named)) or "none"
+        return f"There is no profile {name!r}; I work as I do at first. There are: {there}."

@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from midflight.errors import InvalidRequest
+from midflight.assistant.profile import Profile
+from midflight.assistant.thinking import Thought, thinking
+from midflight.errors import InvalidRequest, StepFailed
+from midflight.models.base import Prompt
 from midflight.run import Run
 from midflight.tools.base import Tool
 from midflight.tools.specs import parse
@@ -20,6 +23,19 @@ class Skip(Struct, frozen=True):
     """Go on without it."""
 
     by: str
+
+
+async def asked(run: Run, title: str, profile: Profile, prompt: Prompt) -> Thought:
+    """Ask the model. If it cannot be had, a person says what to do about that."""
+    while True:
+        try:
+            thought: Thought = await run.step(
+                title, thinking(profile.model, prompt, profile.policy)
+            )
+        except StepFailed as failed:
+            await retry_thinking(run, str(failed))
+        else:
+            return thought
 
 
 async def retry_thinking(run: Run, error: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from midflight.assistant.policy import Open, Policy, Verdict
+from midflight.assistant.policy import ALLOW, Open, Policy, Verdict
+from midflight.errors import ModelBroken
 from midflight.kernel.record import Usage
-from midflight.models.base import Model, Prompt, Reply, Spent, TextDelta
+from midflight.models.base import CallDelta, Model, Prompt, Reply, Spent
 from midflight.tools.base import Tool, declared
 from midflight.tools.progress import emit, spend
 
@@ -16,10 +18,23 @@ CHARACTERS_A_TOKEN = 4
 
 
 class Thought(Struct, frozen=True):
-    """What came of a model call; ``verdict`` where a policy has cut it short."""
+    """What came of a model call; ``verdict`` where a policy has something against it.
+
+    A reply that is to be stopped ends where it was. One to be asked about is whole: ``shown`` is
+    how much of it nobody has anything against.
+    """
 
     reply: Reply
     verdict: Verdict = Verdict()
+    shown: str = ""
+
+    @property
+    def unless_asked(self) -> Thought:
+        """Without what a person would have to be asked about."""
+        if self.verdict.action != "ask":
+            return self
+        stopped = replace(self.reply, text=self.shown, calls=(), raw="", stop="end")
+        return Thought(stopped, replace(self.verdict, action="stop"))
 
     @property
     def words(self) -> str:
@@ -36,7 +51,7 @@ def thinking(
     rules = policy or Open()
 
     async def think() -> Thought:
-        return await _think(model, prompt, rules)
+        return await streamed(model, prompt, rules)
 
     return declared(
         think,
@@ -49,33 +64,35 @@ def thinking(
     )
 
 
-async def _think(model: Model, prompt: Prompt, rules: Policy) -> Thought:
-    said, priced, began = "", False, False
+async def streamed(model: Model, prompt: Prompt, rules: Policy) -> Thought:
+    """Ask a model inside a step or a triage. What it has cost is counted however it ends."""
+    said, shown, made, priced, began = "", "", 0, False, False
+    asks = ALLOW
     try:
         async with model.stream(prompt) as pieces:
             async for piece in pieces:
                 began = True
                 if isinstance(piece, Reply):
-                    pay(piece.spent)
+                    spend(piece.spent.input_tokens + piece.spent.output_tokens, piece.spent.usd)
                     priced = True
-                    return Thought(piece)
-                if isinstance(piece, TextDelta):
-                    verdict = rules.on_text(said + piece.text)
-                    if verdict.action != "allow":
-                        return Thought(_cut_short(model, prompt, said), verdict)
-                    said += piece.text
-                    emit(piece.text)
-                else:
+                    return Thought(piece, asks, shown if asks is not ALLOW else "")
+                if isinstance(piece, CallDelta):
+                    made += len(piece.arguments)
                     emit("")  # it is alive
-        raise RuntimeError(f"{model.name} has ended without a reply")
+                    continue
+                made += len(piece.text)
+                verdict = rules.on_text(said + piece.text)
+                if verdict.action == "stop":
+                    return Thought(_cut_short(model, prompt, shown), verdict)
+                said += piece.text
+                if verdict.action == "ask" and asks is ALLOW:
+                    asks = verdict
+                shown += piece.text if asks is ALLOW else ""
+                emit(piece.text if asks is ALLOW else "")
+        raise ModelBroken(model.name, "its stream ended without a reply", said)
     finally:
         if began and not priced:  # what was made before it was cut short is charged all the same
-            spend(tokens_of(prompt) + len(said) // CHARACTERS_A_TOKEN)
-
-
-def pay(spent: Spent) -> None:
-    """Count what a call has used."""
-    spend(spent.input_tokens + spent.output_tokens, spent.usd)
+            spend(tokens_of(prompt) + made // CHARACTERS_A_TOKEN)
 
 
 def _cut_short(model: Model, prompt: Prompt, said: str) -> Reply:

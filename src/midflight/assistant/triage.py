@@ -8,10 +8,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from midflight.assistant.thinking import pay
-from midflight.assistant.words import cut, quoted, short
+from midflight.assistant.overview import overview
+from midflight.assistant.policy import Open, Policy
+from midflight.assistant.thinking import streamed
+from midflight.assistant.words import by_role, cut
 from midflight.conversation import Choice, TriageView
-from midflight.models.base import Model, Prompt, ToolSpec, Turn, complete
+from midflight.models.base import Model, Prompt, ToolSpec, Turn
 
 NAME = "triage"
 SYSTEM = (
@@ -21,7 +23,7 @@ SYSTEM = (
     "else that can wait). When in doubt, incorporate. `say` is one short sentence to the person "
     "that tells what you do about it; if they asked how it goes, answer that."
 )
-SPOKEN = 12  # turns of the conversation that it is shown
+MESSAGE_MAX = 4_000  # characters of one that it is shown
 
 
 class Chosen(Struct, frozen=True):
@@ -50,28 +52,27 @@ TOOL = ToolSpec(NAME, "Say what to do about each message.", _schema())
 
 def prompt(view: TriageView) -> Prompt:
     """What the model is asked."""
-    said = "\n".join(f"{who}: {short(text, 300)}" for who, text in view.transcript[-SPOKEN:])
-    plan = "\n".join(f"- {step}" for step in view.plan) or "(none)"
     news = "\n".join(
-        f"Message {message.id} from {message.by}:\n{_body(message.by, message.role, message.text)}"
+        f"Message {message.id} from {message.by}:\n"
+        + by_role(message.by, message.role, cut(message.text, MESSAGE_MAX))
         for message in view.messages
     )
-    text = (
-        f"The current work: {view.brief}\nIt is now: {view.status}\nIts plan:\n{plan}\n\n"
-        f"The conversation so far:\n{said or '(nothing)'}\n\nNew messages:\n{news}"
-    )
+    work = overview(view.brief, view.status, view.plan, view.transcript)
+    text = f"{work}\n\nNew messages:\n{news}"
     return Prompt(SYSTEM, (Turn("user", text),), (TOOL,), max_tokens=600, choice=NAME)
 
 
-def _body(by: str, role: str, text: str) -> str:
-    short_enough = cut(text, 4_000)
-    return short_enough if role in {"controller", "operator"} else quoted(by, short_enough)
+async def choose(model: Model, view: TriageView, policy: Policy | None = None) -> Sequence[Choice]:
+    """Ask the model. What it does not choose, or not well, is incorporated.
 
+    Words that a policy does not allow are not said; plain ones are said instead.
+    """
+    rules = policy or Open()
 
-async def choose(model: Model, view: TriageView) -> Sequence[Choice]:
-    """Ask the model. What it does not choose, or not well, is incorporated."""
-    reply = await complete(model, prompt(view))
-    pay(reply.spent)
+    def said(text: str) -> str:
+        return text if rules.on_text(text).action == "allow" else ""
+
+    reply = (await streamed(model, prompt(view), Open())).reply
     known = {message.id for message in view.messages}
     call = next((call for call in reply.calls if call.name == NAME), None)
     if call is None:
@@ -81,7 +82,7 @@ async def choose(model: Model, view: TriageView) -> Sequence[Choice]:
     except msgspec.MsgspecError:
         return ()
     return [
-        Choice(each.message, each.action, say=each.say, title=each.title)
+        Choice(each.message, each.action, say=said(each.say), title=said(each.title))
         for each in chosen
         if each.message in known
     ]

@@ -9,16 +9,23 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from midflight.errors import InvalidRequest, InvalidTool
 from midflight.executor import values
+from midflight.executor.caps import give_notice
 from midflight.kernel import events as e
 from midflight.kernel.record import NULL
-from midflight.tools.secret import from_stored
+from midflight.tools.base import Tool
+from midflight.tools.secret import from_stored, hide
+from midflight.tools.specs import parse, spec
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
 ABOUT: Final = "approve:"
+SHOWN_MAX: Final = 4_000  # characters of edited arguments that the function is told
 ARGUMENTS: Final = {
     "type": "object",
     "properties": {"args": {"type": "array"}, "kwargs": {"type": "object"}},
@@ -85,14 +92,38 @@ async def approved(step: Step) -> None:
 async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:
     """The person's arguments replace those given, wholly. Nothing begins with ones that misfit."""
     plain = {"args": list(step.args), "kwargs": dict(step.kwargs)} | edited
-    given = from_stored(plain)
-    key = {"idempotency_key": ""} if step.tool.wants_key else {}
     try:
-        inspect.signature(step.tool.function).bind(*given["args"], **given["kwargs"] | key)
-    except TypeError as error:
+        step.args, step.kwargs = _fitting(step.tool, plain)
+    except (TypeError, InvalidRequest) as error:
         await step.record(NULL, f"not done; the arguments given by {by} do not fit: {error}")
-    step.args, step.kwargs = tuple(given["args"]), given["kwargs"]
     step.given = values.encode(step.name, "its arguments", plain)
+    shown = hide(bytes(step.given).decode())
+    shown = shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}…"
+    await give_notice(
+        step.driver,
+        f"edited:{step.identity}",
+        f"{step.noun}: {by} has edited the arguments and approved these: {shown}",
+    )
+
+
+def _fitting(tool: Tool, plain: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments as the function takes them, checked by its types where those can be told."""
+    given = from_stored(plain)
+    args, kwargs = tuple(given["args"]), given["kwargs"]
+    key = {"idempotency_key": ""} if tool.wants_key else {}
+    signature = inspect.signature(tool.function)
+    bound = signature.bind(*args, **kwargs | key).arguments
+    named = {name: bound[name] for name in bound if name not in key} if args else kwargs
+    any_name = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    try:
+        spec(tool)
+        encoded = msgspec.json.encode(named).decode()
+    except (InvalidTool, TypeError, NameError, msgspec.MsgspecError):
+        return args, kwargs  # of a kind that no schema describes
+    if any_name and (args or tool.schema is None):
+        return args, kwargs
+    fitting = parse(tool, encoded)
+    return (args, kwargs) if args else ((), fitting)
 
 
 def _digest(step: Step) -> str:

@@ -17,6 +17,7 @@ from midflight.errors import InvalidRequest, StepFailed
 from midflight.executor import approval, children, talk, values
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
+from midflight.executor.earlier import earlier
 from midflight.executor.heard import KEYED, Answered, Record
 from midflight.executor.replay import Waiting
 from midflight.executor.steps import Step
@@ -193,15 +194,16 @@ class RunContext:
 
     async def plan(self, *steps: str) -> None:
         """See ``Run.plan``."""
+        refuse_inside_a_step("run.plan")
         await self._listen()
-        epoch = self._driver.epoch
-        await self._driver.log.decide(
-            lambda s: (
-                [*self._driver.wait_over(s), e.PlanSet(epoch=epoch, steps=steps)]
-                if s.plan != steps and self._driver.may_start(self._driver.heard)
-                else []
-            )
-        )
+        driver = self._driver
+        planned = e.PlanSet(epoch=driver.epoch, steps=steps)
+        async with self._turn("plan", "a plan") as (_, course):
+            while driver.log.state.plan != steps and not driver.replay.unfinished:
+                await driver.gate(course)
+                await driver.log.decide(
+                    lambda s: [*driver.wait_over(s), planned] if driver.may_start(course) else []
+                )
 
     async def ask(
         self,
@@ -292,8 +294,8 @@ class RunContext:
     async def earlier(self) -> list[Spoken]:
         """See ``Run.earlier``."""
         await self._listen()
-        driver, state = self._driver, self._driver.log.state
-        return await talk.spoken(driver.store, state.thread, state.thread_at, but=driver.begun_for)
+        driver = self._driver
+        return await earlier(driver.store, driver.log.state, driver.begun_for)
 
     async def say(self, text: str) -> None:
         """See ``Run.say``."""
@@ -393,7 +395,7 @@ class RunContext:
             yield call
         except Signal as signal:
             if isinstance(signal, Redirected):
-                driver.replay.forget_turn(identity)
+                driver.replay.turn_away(identity, signal)
             self._note()
             raise
         finally:

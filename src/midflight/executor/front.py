@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from midflight.errors import JournalNotFound
 from midflight.executor import values
 from midflight.inputs import Ids
 from midflight.kernel import events as e
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 REPORT_MAX: Final = 500  # characters of a result that are shown in the thread
+REPORT_READ_MAX: Final = 16_000  # and that are read by the run which has begun it
+CUT: Final = "…"
 
 
 def finder(view: View) -> Find:
@@ -174,13 +177,30 @@ def _last_words(run: RunState, talk: ThreadState, ended: e.RunFinished) -> Said 
     beside = talk.front not in {"", run.journal}
     if not (run.parent or beside):
         return None
-    return Said(run=run.journal, text=_report(run.brief, ended), kind="report", to=run.parent)
+    text = _report(run.brief, ended, bytes(ended.result), REPORT_MAX)
+    return Said(run=run.journal, text=text, kind="report", to=run.parent)
 
 
-def _report(brief: str, ended: e.RunFinished) -> str:
-    """What a person reads of it, in a line or two; the whole of it is in its journal."""
-    result = values.decode(bytes(ended.result))
-    shown = result if isinstance(result, str) else bytes(ended.result).decode()
+async def read_report(store: Store, said: Said) -> str:
+    """A report for the run that waits for it: its end may be what matters."""
+    if not said.text.endswith(CUT):
+        return said.text
+    try:
+        state = await store.load(said.run)
+    except JournalNotFound:  # it has ended long ago, and was purged
+        return said.text
+    assert isinstance(state, RunState)
+    (last,) = await store.read(said.run, after=state.finished - 1, limit=1)
+    ended = last.event
+    assert isinstance(ended, e.RunFinished)
+    result = await store.blob(ended.blob.hash) if ended.blob else bytes(ended.result)
+    return _report(state.brief, ended, result, REPORT_READ_MAX)
+
+
+def _report(brief: str, ended: e.RunFinished, given: bytes, most: int) -> str:
+    """How it ended and what came of it, not too long; the whole of it is in its journal."""
+    result = values.decode(given)
+    shown = result if isinstance(result, str) else given.decode()
     told = ended.error or ("" if result is None else shown)
-    cut = told if len(told) <= REPORT_MAX else f"{told[:REPORT_MAX]}…"
+    cut = told if len(told) <= most else f"{told[:most]}{CUT}"
     return f"{ended.outcome.capitalize()}: {brief}." + (f" {cut}" if cut else "")

@@ -71,6 +71,7 @@ class Told(Struct, frozen=True):
     calls: frozenset[str] = frozenset()
     after: int = 0
     profile: str = ""
+    doubts: frozenset[str] = frozenset()  # steps that had begun, with an outcome nobody knew
 
 
 @dataclass(slots=True, eq=False)
@@ -205,8 +206,9 @@ class Heard:
                 self._latest = event.brief
                 self._latest_profile = event.profile or self._latest_profile
                 calls = frozenset(event.calls)
+                doubts = frozenset(self._doubts)
                 self._redirects.append(
-                    Told(position, event.brief, calls, event.after, self._latest_profile)
+                    Told(position, event.brief, calls, event.after, self._latest_profile, doubts)
                 )
             case e.RecordsDropped():
                 for step in event.steps:
@@ -214,7 +216,7 @@ class Heard:
                     self.left.pop(step, None)
                     self.unclaimed.discard(step)
                 self._redirects = [
-                    Told(told.position, told.brief, profile=told.profile)
+                    Told(told.position, told.brief, profile=told.profile, doubts=told.doubts)
                     for told in self._redirects
                 ]
             case e.StateSaved():

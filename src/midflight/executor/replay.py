@@ -16,6 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from midflight.executor.heard import Begun, Heard, Record, Told, turn
+from midflight.run import Redirected
 
 
 class Waiting:
@@ -116,7 +117,7 @@ class Replay(Heard):
         if self._told == len(self._redirects):
             return False
         told = self._redirects[self._told]
-        missing = (self.position_of(step) < told.position for step in self.unclaimed)
+        missing = (self.position_of(s) < told.position for s in self.unclaimed - told.calls)
         there = told.calls <= set(waiting) and (bool(told.calls) or self.calls >= told.after)
         return there and not any(missing)
 
@@ -125,6 +126,8 @@ class Replay(Heard):
         told = self._redirects[self._told]
         self.brief, self.profile = told.brief, told.profile
         self._told += 1
+        begun = (step for step in told.calls if self.position_of(step) < told.position)
+        self.unclaimed.difference_update(begun)  # asked for, and may never be again
         return told
 
     def is_told(self, step: str) -> bool:
@@ -180,10 +183,11 @@ class Replay(Heard):
         since = self.scope if reusable else max(self.scope, self._unlike)
         return f"{what}@{since}" if since else what
 
-    def forget_turn(self, step: str) -> None:
-        """A call that was told of a redirect has not used up its turn."""
+    def turn_away(self, step: str, signal: Redirected) -> None:
+        """A call that is told of a redirect has not used up its turn; it may have begun, though."""
         what, number = turn(step)
         self._free.setdefault(what, []).append(number)
+        signal.in_doubt = bool(self._told) and step in self._redirects[self._told - 1].doubts
 
     def find(self, step: str) -> Record | None:
         """The record of a step, if there is one and it is its turn."""

@@ -167,7 +167,7 @@ class Step:
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
-            self.driver.replay.forget_turn(self.identity)
+            self.driver.replay.turn_away(self.identity, error)
         if not self.future.done():
             self.future.set_exception(error)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from midflight.conversation import BACKGROUND, Message, Spoken
+from midflight.executor.front import read_report
 from midflight.kernel import events as e
 from midflight.kernel.front import readable
 from midflight.kernel.record import Recorded
@@ -86,8 +86,9 @@ async def _texts(driver: Driver, taken: e.MessagesTaken) -> list[Message]:
                     record.position, event.text, who.by, str(who.role), record.at
                 )
             if isinstance(event, Said) and record.position in taken.messages:
+                text = await read_report(driver.store, event)
                 found[record.position] = Message(
-                    record.position, event.text, event.run, BACKGROUND, record.at
+                    record.position, text, event.run, BACKGROUND, record.at
                 )
             in_time = record.position <= taken.upto
             if isinstance(event, MessageEdited) and in_time and event.message in found:
@@ -117,10 +118,8 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
         await driver.log.catch_up()
 
 
-async def spoken(
-    store: Store, thread: str, upto: int, limit: int = EARLIER, *, but: Iterable[int] = ()
-) -> list[Spoken]:
-    """What was said in a thread up to a position, the last of it, without some messages."""
+async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoken]:
+    """What was said in a thread up to a position, the last of it."""
     found: dict[int, Spoken] = {}
     for record in await store.read(thread, after=max(0, upto - PAGE)) if upto else ():
         event, at = record.event, record.at
@@ -142,4 +141,4 @@ async def spoken(
                 )
             case _:
                 pass
-    return [line for position, line in found.items() if position not in set(but)][-limit:]
+    return list(found.values())[-limit:]

@@ -28,7 +28,8 @@ from midflight.conversation import (
 )
 from midflight.errors import JournalNotFound
 from midflight.executor import values
-from midflight.executor.calls import Aborted, Call, Raised, Returned
+from midflight.executor.calls import GRACE_S, Aborted, Call, Raised, Returned
+from midflight.executor.detach import detachable
 from midflight.executor.front import begun_in, drafted, finder, thread_of, to_front
 from midflight.executor.logbook import AGAIN_S, TROUBLE
 from midflight.executor.talk import spoken
@@ -55,6 +56,7 @@ TRIAGE_S: Final = 20.0  # a triage that takes longer has nothing to say
 RUSH_MAX: Final = 3  # while people keep writing each call waits twice as long; so often
 TRANSCRIPT: Final = 20  # lines of the conversation that a triage sees
 STOPPED: Final = "stopped"
+LATE: Final = f"no end within {TRIAGE_S:g} s"
 
 WORDS: Final = {
     INCORPORATE: "Noted. I take it into account in: {brief}",
@@ -261,25 +263,26 @@ class Attention:
             status=status(state, driver.clock()),
             plan=state.plan,
             messages=[Message(m.position, m.text, m.who.by, m.who.role, m.at) for m in messages],
-            transcript=[(line.by, line.text) for line in said],
+            transcript=said,
         )
 
     async def _asked(self, view: TriageView, upto: int) -> Chosen | None:
         """Ask the agent's own triage, on record like every call of a model."""
-        driver, triage = self._driver, self._driver.agent.triage
-        assert triage is not None
+        driver = self._driver
         written = await driver.log.decide(partial(self._started, upto))
         if not written:
             return None
         attempt, purse = written[-1].position, Purse()
-        declared = Tool(name=TRIAGE, function=triage, effect=Effect.MODEL, timeout=TRIAGE_S)
+        declared = Tool(name=TRIAGE, function=self._triage, effect=Effect.MODEL, timeout=TRIAGE_S)
         if not self._may():  # no await from here to the first line of the call
             await self._settle(Chosen(attempt, outcome=Outcome.NOT_STARTED))
             return None
-        self._call = Call(declared, (view,), {}, driver.alarms, purse)
+        self._call = call = Call(declared, (view,), {}, driver.alarms, purse)
+        deaf = driver.alarms.loop.call_later(TRIAGE_S + GRACE_S, call.abort, LATE)
         try:
-            ending = await self._call.run()
+            ending = await call.run()
         finally:
+            deaf.cancel()
             self._call = None
         match ending:
             case Returned(value=value):
@@ -291,8 +294,21 @@ class Attention:
                 return Chosen(attempt, outcome=failed, error=words, usage=purse.usage)
             case Aborted(why=why):
                 ended = Chosen(attempt, outcome=Outcome.ABORTED, error=why, usage=purse.usage)
+                if why == LATE:
+                    return ended  # it would be as deaf the next time
                 await self._settle(ended)
                 return None
+
+    async def _triage(self, view: TriageView) -> Sequence[Choice]:
+        """The agent's own. It has no effects, so one that ignores its end is left behind."""
+        triage, call = self._driver.agent.triage, self._call
+        assert triage is not None
+        assert call is not None
+
+        async def choose() -> Sequence[Choice]:
+            return await triage(view)
+
+        return await detachable(choose(), lambda: call.stubborn)
 
     def _started(self, upto: int, state: RunState) -> list[Event]:
         if not self._may():

@@ -80,10 +80,12 @@ def decide(
     expect: int | None = None,
     switches: Iterable[Switch] = (),
     thread: t.ThreadState | None = None,
+    read_at_once: bool = False,
 ) -> Verdict:
     """Answer one request of a person, a front door or another run.
 
-    A resume that is given the run's ``thread`` also tells what was written there meanwhile.
+    A resume that is given the run's ``thread`` also tells what was written there meanwhile. A
+    message that is ``read_at_once`` is taken however many are unread.
     """
     _may(request)
     if (known := _known(state, request)) is not None:
@@ -95,7 +97,7 @@ def decide(
             raise Outdated(state.journal, expect, state.relevant)
         verdict = _decide_run(state, request, thread)
     else:
-        verdict = _decide_thread(state, request)
+        verdict = _decide_thread(state, request, read_at_once=read_at_once)
     if not isinstance(verdict, Known):
         _check(state, verdict[0])
     return verdict
@@ -272,17 +274,28 @@ def _undoable(state: RunState, request: e.UndoRequested) -> None:
         raise InvalidRequest(f"{what} be undone in run {state.journal}. The run was not changed.")
 
 
-def _decide_thread(state: t.ThreadState, request: Request) -> Verdict:
+def _decide_thread(state: t.ThreadState, request: Request, *, read_at_once: bool) -> Verdict:
     if isinstance(request, t.WORDED) and not request.text.strip():
         raise InvalidRequest(f"a message to {state.journal} needs a text. It was not stored.")
-    if isinstance(request, t.MessageSent) and len(state.unread) >= t.UNREAD_MAX:
-        raise InvalidRequest(
-            f"{state.journal} has {t.UNREAD_MAX} unread messages; wait until the agent has "
-            "read some. This one was not stored."
-        )
+    if isinstance(request, t.MessageSent) and not read_at_once:
+        _room(state, request.who)
     if isinstance(request, t.MessageEdited | t.MessageWithdrawn):
         _own(state, request)
     return (request,)
+
+
+def _room(state: t.ThreadState, who: Who) -> None:
+    """What is unread is bounded, and who may not steer has a share of it."""
+    unread, whose = len(state.unread), ""
+    full = unread >= t.UNREAD_MAX
+    if not full and not who.role.steers:
+        unread = sum(not message.who.role.steers for message in state.unread.values())
+        full, whose = unread >= t.VIEWERS_MAX, f" of {who.role}s"
+    if full:
+        raise InvalidRequest(
+            f"{state.journal} has {unread} unread messages{whose}; wait until the agent has "
+            "read some. This one was not stored."
+        )
 
 
 def _own(state: t.ThreadState, request: t.MessageEdited | t.MessageWithdrawn) -> None:

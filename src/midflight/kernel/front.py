@@ -13,7 +13,7 @@ from typing import Final
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.record import Event, Who
+from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 from midflight.kernel.status import place
 
@@ -84,21 +84,20 @@ def begin(
     *,
     new: str,
     messages: Sequence[t.Message],
-    brief: str = "",
-    who: Who | None = None,
 ) -> None:
     """The next run of the thread's host, in front, for these messages."""
     host = talk.host
     assert host is not None
+    assert all(message.who.role.steers for message in messages)  # or data would become a brief
     before = find(talk.front) if talk.front else None
     same = before is not None and before.agent == host.agent
     moves.add(
         new,
         e.RunCreated(
-            who=who or messages[-1].who,
+            who=messages[-1].who,
             agent=host.agent,
             thread=talk.journal,
-            brief=brief or "\n".join(message.text for message in messages),
+            brief="\n".join(message.text for message in messages),
             mode=host.mode,
             limits=host.limits,
             profile=before.profile if before is not None and same else "",
@@ -157,15 +156,16 @@ def is_parked(todo: t.Todo, find: Find) -> bool:
     return run is not None and run.alive and Cause.PARKED in run.holds
 
 
-def begin_todo(
-    moves: Moves, talk: t.ThreadState, find: Find, todo: t.Todo, *, new: str, who: Who | None = None
-) -> None:
-    """A deferred message is taken up by a new run."""
-    moves.add(talk.journal, t.TodoTaken(todo=todo.position, run=new))
+def begin_todo(moves: Moves, talk: t.ThreadState, find: Find, todo: t.Todo, *, new: str) -> str:
+    """A deferred message is taken up by a new run of its sender. If it cannot be: why not."""
     message = talk.read.get(todo.message)
-    asked = who or (message.who if message else Who(by=talk.journal))
-    brief = message.text if message else todo.text
-    begin(moves, talk, find, new=new, brief=brief, who=asked, messages=[message] if message else [])
+    if message is None:
+        return "its message is not known"
+    if not message.who.role.steers:
+        return f"its message is a {message.who.role}'s"
+    moves.add(talk.journal, t.TodoTaken(todo=todo.position, run=new))
+    begin(moves, talk, find, new=new, messages=[message])
+    return ""
 
 
 # ── what comes next ──────────────────────────────────────────────────────────────────────────
@@ -186,11 +186,14 @@ def go_on(moves: Moves, talk: t.ThreadState, find: Find, *, new: str, ended: str
         if todo.kind == "parked" and is_parked(todo, find):
             bring_back(moves, talk, todo, "what it was parked for is over")
             return
-        if todo.kind == "parked":
-            moves.add(talk.journal, t.TodoDropped(todo=todo.position, why="its run has ended"))
-        elif talk.host is not None:
-            begin_todo(moves, talk, find, todo, new=new)
+        why = "its run has ended"
+        if todo.kind != "parked":
+            if talk.host is None:
+                continue
+            why = begin_todo(moves, talk, find, todo, new=new)
+        if not why:
             return
+        moves.add(talk.journal, t.TodoDropped(todo=todo.position, why=why))
 
 
 def after_end(

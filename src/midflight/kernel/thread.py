@@ -15,6 +15,7 @@ from midflight.kernel.phases import Mode
 from midflight.kernel.record import Event, Keys, Limits, Recorded, Request, Who, remember_key
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
+VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
 READ_KEPT: Final = 256  # read messages whose choice can still be overruled
 SAID_KEPT: Final = 300  # characters of what was last said, for the note of a parked run
 
@@ -333,5 +334,7 @@ def _read(s: ThreadState, messages: Iterable[int], run: str) -> None:
         if message is not None:
             message.run = run or message.run
             s.read[position] = message
-    while len(s.read) > READ_KEPT:
-        del s.read[next(iter(s.read))]
+    if len(s.read) > READ_KEPT:
+        named = {todo.message for todo in s.todos.values()}  # they are still to be done
+        for position in [p for p in s.read if p not in named][:-READ_KEPT]:
+            del s.read[position]

@@ -21,7 +21,7 @@ from scenarios.conftest import Open
 from scenarios.stage import Stage
 from server.house import PATIENT, opened
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 
 OLGA = Who("olga", Role.OPERATOR)
 

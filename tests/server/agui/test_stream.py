@@ -18,7 +18,7 @@ from midflight.server.agui_stream import Story, Turn
 from scenarios.conftest import Open
 from server.agui.agents import biller, plain
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(30)]
 
 ANN = Who("ann", channel="agui")
 

@@ -1,0 +1,135 @@
+"""What a run is told of its thread: what was said, asked and answered before it began.
+
+What others have still to do is none of its business, or it would be done twice: messages that
+nobody has read, todos, and what was said to runs that live. All of it as of the run's beginning, so
+that a replay is told the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from midflight.conversation import Spoken
+from midflight.errors import JournalNotFound
+from midflight.executor.talk import EARLIER
+from midflight.kernel import events as e
+from midflight.kernel import thread as t
+from midflight.kernel.record import Recorded, Who
+from midflight.kernel.state import RunState
+from midflight.stores.base import PAGE, Store
+
+MESSAGE: Final = "message"
+
+
+async def earlier(store: Store, run: RunState, begun_for: tuple[int, ...]) -> list[Spoken]:
+    """The last of it, without the messages that the run was begun for."""
+    tale = Tale(run.journal, run.thread_at)
+    after = max(0, run.thread_at - PAGE)
+    for record in await store.read(run.thread, after, 2 * PAGE) if run.thread_at else ():
+        if tale.is_told(record):
+            break
+    live = tale.live(beside=not run.aside_of)
+    for other, at in tale.fronted.items():
+        if other not in live and (brief := await _brief(store, other)) is not None:
+            tale.lines[at] = brief
+    for message, reader in tale.readers.items():
+        if reader in live:
+            tale.lines.pop(message, None)
+    left_out = tale.open | set(begun_for)
+    return [line for at, line in sorted(tale.lines.items()) if at not in left_out][-EARLIER:]
+
+
+async def _brief(store: Store, run: str) -> Spoken | None:
+    """What a run was started with is a message too, unless it was begun for messages."""
+    try:
+        (record,) = await store.read(run, limit=1)
+    except JournalNotFound:  # it has ended long ago, and was purged
+        return None
+    created = record.event
+    assert isinstance(created, e.RunCreated)
+    if created.messages or created.parent or created.fork_of:
+        return None
+    return _of_person(created.who, created.brief, record.at)
+
+
+def _of_person(who: Who, text: str, at: float, kind: str = MESSAGE) -> Spoken:
+    return Spoken(who.by, str(who.role), text, kind, "", at)
+
+
+class Tale:
+    """A thread up to the beginning of a run, whose own events may stand after ``upto``."""
+
+    def __init__(self, run: str, upto: int) -> None:
+        self._run = run
+        self._upto = upto
+        self.lines: dict[int, Spoken] = {}
+        self.open: set[int] = set()  # messages that nobody has done anything about
+        self.readers: dict[int, str] = {}
+        self.fronted: dict[str, int] = {}  # runs, and since when
+        self._front = ""
+        self._in_front = False
+        self._todos: dict[int, int] = {}  # and their messages
+        self._parked: dict[int, str] = {}  # todos, and their runs
+
+    def is_told(self, record: Recorded) -> bool:
+        """Hear the next event; true when there is nothing more to hear."""
+        event = record.event
+        if record.position <= self._upto:
+            self._hear(record)
+            return False
+        if isinstance(event, t.TodoAdded) and event.until == self._run:
+            self._parked[record.position] = event.run
+        self._in_front = isinstance(event, t.FrontChanged) and event.run == self._run
+        return self._in_front
+
+    def live(self, *, beside: bool) -> set[str]:
+        """The runs that had still something to do, as far as the thread can tell."""
+        at_work = {self._front} if beside and self._front and not self._in_front else set()
+        return at_work | set(self._parked.values())
+
+    def _hear(self, record: Recorded) -> None:
+        event, place, at = record.event, record.position, record.at
+        match event:
+            case t.MessageSent():
+                self.lines[place] = _of_person(event.who, event.text, at)
+                self.open.add(place)
+            case t.AsideAsked():
+                self.lines[place] = _of_person(event.who, event.text, at, "question aside")
+            case t.MessageEdited() if event.message in self.lines:
+                was = self.lines[event.message]
+                self.lines[event.message] = Spoken(
+                    was.by, was.role, event.text, was.kind, was.run, was.at
+                )
+            case t.MessageWithdrawn():
+                self.lines.pop(event.message, None)
+            case t.Said():
+                self.lines[place] = Spoken("agent", "agent", event.text, event.kind, event.run, at)
+            case t.FrontChanged() if event.run:
+                self._front = event.run
+                self.fronted.setdefault(event.run, place)
+            case _:
+                self._hear_of_work(event, place)
+
+    def _hear_of_work(self, event: object, place: int) -> None:
+        """Who does what, and what is still to be done."""
+        match event:
+            case e.MessagesTaken():
+                taken = event.messages or [p for p in self.open if p <= event.upto]
+                self._belong(event.run, *taken)
+            case t.ChoiceOverruled(choice="incorporate") if event.message in self.lines:
+                self.open.add(event.message)
+            case t.TodoAdded(kind="parked"):
+                self._parked[place] = event.run
+            case t.TodoAdded():
+                self._todos[place] = event.message
+                self.open.add(event.message)
+            case t.TodoTaken() if event.todo in self._todos:
+                self._belong(event.run, self._todos.pop(event.todo))
+            case t.TodoTaken() | t.TodoRemoved() | t.TodoDropped():
+                self._parked.pop(event.todo, None)
+            case _:
+                pass
+
+    def _belong(self, run: str, *messages: int) -> None:
+        self.open.difference_update(messages)
+        self.readers |= dict.fromkeys(messages, run)
