@@ -124,6 +124,7 @@ SHOWN = {
     "boundary_or_immediate.py": "at once",
     "journal_tour.py": "undone",
     "own_loop.py": "undone",
+    "people.py": "Then 10 % it is.",
     "report.py": "Edsger: 77%",
     "undo.py": "changed by others since",
 }

@@ -266,16 +266,25 @@ class Control(Talks):
 
         A parked run comes to the front; what is there now is parked in its turn.
         """
-        state = await self.state(run)
-        if state.holds == {Cause.PARKED}:
+        row = await self.store.row(run)
+        if row.kind == "thread":
+            raise JournalNotFound(run)
+        if await self._has_todos(row.thread) and (await self.state(run)).holds == {Cause.PARKED}:
             by.pop("expect", None)
-            talk = await self._thread(state.thread)
+            talk = await self._thread(row.thread)
             todo = next((x for x in talk.todos.values() if x.run == run), None)
             if todo is not None:
                 return await self.do_now(talk.journal, todo.position, **by)
         return await self._ask(
             run, "resume", lambda who, key: e.ResumeRequested(who=who, key=key, scope=scope), **by
         )
+
+    async def _has_todos(self, thread: str) -> bool:
+        """Looked up in the read model: a long run is not to be folded for each resume."""
+        try:
+            return (await self.store.row(thread)).open_questions > 0
+        except JournalNotFound:
+            return False
 
     async def fork(
         self,

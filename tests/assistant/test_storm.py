@@ -149,7 +149,7 @@ async def test_after_any_interruption_the_next_request_is_one_the_provider_takes
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_an_aborted_call_is_seen_closed_at_once(provider: str, tmp_path: Path) -> None:
-    """Fifty times; the bound is wide here, the figure is measured by ``make bench-agent``."""
+    """Fifty times; the bound is wide here, the figure is measured by ``make bench-assistant``."""
     waits: list[float] = []
     async with StandIn() as standin:
         standin.answer_by(lambda _: says(*["word "] * 2_000, between_s=0.005))

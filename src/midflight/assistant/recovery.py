@@ -41,7 +41,7 @@ async def asked(run: Run, title: str, profile: Profile, prompt: Prompt) -> Thoug
 async def retry_thinking(run: Run, error: str) -> None:
     """The model cannot be had: returns when it is to be asked again, or cancels the run."""
     ways = [RETRY, CANCEL]
-    said = await run.ask(f"{error} What now?", schema=_schema(ways))
+    said = await run.ask(f"{error.rstrip('.')}. What now?", schema=_schema(ways))
     if said.payload == CANCEL:
         await run.cancel(error, by=said.by)
 
@@ -55,7 +55,7 @@ async def retry_step(
     schema["oneOf"].append(edit | {"additionalProperties": False})
     schema["x-details"] = arguments
     while True:
-        said = await run.ask(f"{error} What now?", schema=schema)
+        said = await run.ask(f"{error.rstrip('.')}. What now?", schema=schema)
         match said.payload:
             case "retry":
                 return arguments
