@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -28,6 +29,12 @@ PARTS = {
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
+DOORS = ("assistant", "cli", "models", "server", "tools")
+"""Folders of tests that the fast loop leaves out: they start servers and processes."""
+
+HURRY = ("-n", "4", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
+"""Its tests mostly wait, so more of them than there are cores."""
+
 CHECKS = (
     ("format", ("ruff", "format", "--check", ".")),
     ("lint", ("ruff", "check", ".")),
@@ -40,12 +47,19 @@ def main() -> int:
     """Run the checks in order, all of them, and sum up."""
     fast = "--fast" in sys.argv[1:]
     left_out = {} if fast else provide_parts()
-    failed = [name for name, command in CHECKS if not run(name, *command)]
-    passed, skipped = run_tests("-n", "2", "-m", selection(fast, left_out))
+    with ThreadPoolExecutor(len(CHECKS)) as beside:  # in a hurry they run beside the tests
+        checks = {name: beside.submit(run, name, *command) for name, command in CHECKS}
+        if not fast:
+            wait(checks.values())
+        tests = (*HURRY,) if fast else ("-n", "2")
+        passed, skipped = run_tests(*tests, "-m", selection(fast, left_out))
+    failed = [name for name, check in checks.items() if not check.result()]
     if not passed:
         failed.append("tests")
     if not account_for(left_out | skipped):
         failed.append("left-out parts")
+    if fast:
+        say(f"Left to `make test`: {', '.join(DOORS)}, Postgres, SQLite stories, what is slow.")
     say(f"Failed: {', '.join(failed)}." if failed else "All is well.")
     return 1 if failed else 0
 

@@ -25,7 +25,7 @@ from scenarios import keeper
 from scenarios.cord import doomed
 from scenarios.stage import Stage
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(30)]
 
 TIMEOUT_S = 1.5
 

@@ -222,6 +222,7 @@ async def compare(steps: list[Step], open_store: Open) -> None:
         assert await story(store) == await story(memory)
 
 
+@pytest.mark.slow
 @given(steps())
 @settings(max_examples=40, derandomize=True, database=None, deadline=None)
 def test_sqlite_answers_and_tells_as_memory_does(steps: list[Step]) -> None:
