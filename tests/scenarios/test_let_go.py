@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from midflight.executor.drive import Driver
@@ -58,3 +59,25 @@ async def test_a_run_that_is_let_go_leaves_nothing_to_the_collector(
         with anyio.fail_after(5):
             while drivers(others):  # noqa: ASYNC110 - nobody tells of an object that is no more
                 await anyio.sleep(0.01)
+
+
+async def test_a_driver_that_leaves_begins_nothing_more(driving: Open) -> None:
+    """A task begun while its group ends would have no owner that waits for it."""
+    stage = Stage("leaving")
+    look, cue = stage.reader(), stage.gate("slow")
+
+    async def read(run: Run) -> object:
+        return await run.step("Read", look, "slow")
+
+    clerk = Agent("clerk", read)
+    others = tuple(drivers())
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        (driver,) = drivers(others)
+        cue.set()
+        await control.until(run, lambda s: s.phase is Phase.DONE)
+        with anyio.fail_after(5):
+            while hasattr(driver, "function"):  # at every turn of the loop until it is let go
+                driver._fell_behind()
+                await anyio.lowlevel.checkpoint()

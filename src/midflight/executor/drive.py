@@ -54,11 +54,11 @@ class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     __slots__ = (
-        "_catching_up", "_context_type", "_expecting", "_rested", "_watch", "agent", "alarms",
-        "begun_for", "brief", "clock", "course", "delivering", "draining", "ensure", "epoch",
-        "function", "gated", "guards", "heard", "ids", "input", "lease", "log", "looked_up",
-        "over", "profile", "questions", "replay", "restored", "steps", "store", "tasks",
-        "thread_read", "told", "triage", "under_way", "waiting", "workdir",
+        "_catching_up", "_context_type", "_expecting", "_leaving", "_rested", "_watch", "agent",
+        "alarms", "begun_for", "brief", "clock", "course", "delivering", "draining", "ensure",
+        "epoch", "function", "gated", "guards", "heard", "ids", "input", "lease", "log",
+        "looked_up", "over", "profile", "questions", "replay", "restored", "steps", "store",
+        "tasks", "thread_read", "told", "triage", "under_way", "waiting", "workdir",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +113,7 @@ class Driver:
         self.draining = False
         self._watch: Watch
         self._catching_up = False
+        self._leaving = False
         self._context_type = RunContext
         self.log.heard.append(self._hear)
 
@@ -289,13 +290,16 @@ class Driver:
             await children.look_after(self)
             if self.agent.converses:
                 tasks.start_soon(self.triage.pay_attention)
-            while not self.over:
-                move = self._next_move()
-                if move is not None:
-                    await move(self)
-                else:
-                    await self._until_something_happens()
-            self.function.abandon()
+            try:
+                while not self.over:
+                    move = self._next_move()
+                    if move is not None:
+                        await move(self)
+                    else:
+                        await self._until_something_happens()
+                self.function.abandon()
+            finally:
+                self._leaving = True
             tasks.cancel_scope.cancel()
 
     def _let_go(self) -> None:
@@ -562,7 +566,12 @@ class Driver:
         await self.log.catch_up()
 
     def begin(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Begin a task of this driver, also where none runs: in a callback of the loop."""
+        """Begin a task of this driver, also where none runs: in a callback of the loop.
+
+        Once it leaves nothing begins: a group at its end does not wait for newcomers.
+        """
+        if self._leaving:
+            return
 
         def start() -> None:
             self.tasks.start_soon(work, *args)
