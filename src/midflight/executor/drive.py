@@ -112,8 +112,7 @@ class Driver:
         self._rested = False
         self.draining = False
         self._watch: Watch
-        self._catching_up = False
-        self._leaving = False
+        self._catching_up = self._leaving = False
         self._context_type = RunContext
         self.log.heard.append(self._hear)
 
