@@ -1,0 +1,165 @@
+"""Midflight: its assistant on SQLite, by ``Control``, as ``docs/assistant.md`` shows it.
+
+``boundary`` or ``immediate`` is its mode. Blocking code and processes are tools that run in a
+process of their own (``runs="process"``, ``docs/tools.md``); effects can be checked, and what
+``make`` makes can be undone. Cancel, pause, resume and send are the verbs of the same names.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+from typing_extensions import override
+
+from midflight.assistant import Profile, assistant
+from midflight.control import Control, local
+from midflight.guards import FileContent
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Limits
+from midflight.kit.adapters import stage
+from midflight.kit.adapters.stage import Runtime
+from midflight.models.openai import OpenAIModel
+from midflight.run import Agent, Run
+from midflight.tools.base import Done, NotDone, Performed, Tool, tool
+
+PAYLOAD = "x" * 200
+
+
+def _undo(about: Performed) -> None:
+    stage.unmake(about.kwargs["item"])
+
+
+def _check(about: Performed) -> Done | NotDone:
+    """Whether it has happened is asked of the world: here the ledger."""
+    key = about.kwargs["item"]
+    return Done(f"{key} is done") if stage.link.has_acted(key) else NotDone()
+
+
+TOOLS: list[Tool] = [
+    tool(effect="once", name="act", check=_check)(stage.act),
+    tool(effect="once", name="make", check=_check, undo=_undo)(stage.make),
+    tool(effect="once", name="hold", check=_check, runs="process")(stage.hold),
+    tool(effect="once", name="spawn", runs="process")(stage.spawn_and_wait),
+    tool(effect="read", name="look")(stage.look),
+]
+
+
+@tool(effect="write", name="note-down")
+async def note_down(text: str, idempotency_key: str) -> str:
+    """A step that does nothing but be durable."""
+    return text
+
+
+class OnMidflight(Runtime):
+    """One store, one engine, one process."""
+
+    offers: ClassVar[frozenset[str]] = frozenset(
+        "stop pause send crash again undo receipt stale switch steps".split()
+    )
+
+    def __init__(self, folder: Path, model_url: str, mode: str) -> None:
+        super().__init__(folder, model_url)
+        self._mode = mode
+        self._control: Control
+
+    @override
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        agents = [self._clerk(), self._stepper()]
+        folder = self.folder
+        async with local(folder / "runs.db", *agents, workdir=folder / "work") as control:
+            self._control = control
+            yield
+
+    def _clerk(self) -> Agent:
+        model = OpenAIModel("kit", key="kit", base_url=self.model_url)
+        clerk = assistant(
+            "clerk", Profile(model, TOOLS), mode=self._mode, limits=Limits(), delegates=False
+        )
+
+        async def guarded(run: Run) -> Any:
+            for path in run.input or ():
+                await run.guard(FileContent(path))
+            return await clerk.function(run)
+
+        return replace(clerk, function=guarded)
+
+    def _stepper(self) -> Agent:
+        async def steps(run: Run) -> None:
+            for number in range(run.input["count"]):
+                await run.step("Note", note_down, f"{number:06}{PAYLOAD[6:]}")
+            if run.input["stays"]:
+                await run.step("Next", note_next, run.input["stays"])
+
+        return Agent("stepper", steps, self._mode, limits=Limits())
+
+    @override
+    async def start(self, run: str, brief: str) -> None:
+        relied = self.folder / f"{run}.txt"
+        given = [str(relied)] if relied.exists() else []
+        await self._control.start("clerk", brief, input=given, key=run)
+
+    @override
+    async def stop(self, run: str) -> list[str]:
+        accepted = await self._control.cancel(_id(run))
+        return [_key(noun) for noun in accepted.in_flight]
+
+    @override
+    async def ended(self, run: str) -> None:
+        await self._control.ended(_id(run))
+
+    @override
+    async def pause(self, run: str) -> None:
+        await self._control.pause(_id(run))
+        await self._control.until(_id(run), lambda s: s.phase is Phase.PAUSED or not s.alive)
+
+    @override
+    async def resume(self, run: str) -> None:
+        await self._control.resume(_id(run))
+
+    @override
+    async def take_up(self, run: str) -> None:
+        """Nothing to do: whoever opens the store takes up what has no driver."""
+
+    @override
+    async def send(self, run: str, text: str) -> None:
+        await self._control.send(_id(run), text)
+
+    @override
+    async def again(self, run: str, text: str) -> None:
+        thread = (await self._control.state(_id(run))).thread
+        sent = await self._control.send(thread, text)
+        await self._control.ended(sent.target)
+
+    @override
+    async def asks(self, run: str) -> bool:
+        return bool((await self._control.state(_id(run))).questions)
+
+    @override
+    async def receipt(self, run: str) -> dict[str, str]:
+        lines = (await self._control.receipt(_id(run))).lines
+        return {_key(line.noun): line.word for line in lines}
+
+
+@tool(effect="read", name="note-next")
+async def note_next(run: str) -> None:
+    """The step after the last: it is reached only when all before it are known."""
+    stage.tell("reached", run)
+
+
+def _id(run: str) -> str:
+    return f"r-library-{run}"
+
+
+def _key(noun: str) -> str:
+    """A step of the assistant is called *tool: first argument*."""
+    return noun.rpartition(": ")[2]
+
+
+if __name__ == "__main__":
+    stage.serve(lambda folder, url: OnMidflight(folder, url, sys.argv[3]))

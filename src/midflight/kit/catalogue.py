@@ -1,0 +1,171 @@
+"""All scenarios, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from midflight.kit.ledger import happened
+from midflight.kit.provider import Answer, Call
+from midflight.kit.scenarios import (
+    Scenario,
+    continuing,
+    crashing,
+    pausing,
+    sending,
+    staling,
+    stopping,
+    stopping_at_once,
+    switching,
+)
+
+STOP: Final = ("unlisted", "listed", "after_stopped", "untrue", "hung", "stop_ms", "ack_ms")
+TALK: Final = tuple(Answer((Call("act", f"a{n}", ms=40),)) for n in range(3))
+LONG: Final = 2_000  # ms: much longer than any stop should take
+
+
+def act(*names: str, tool: str = "act", ms: int = 20) -> Answer:
+    """A turn of the model that calls one tool so many times."""
+    return Answer(tuple(Call(tool, name, ms) for name in names))
+
+
+SCENARIOS: Final = (
+    Scenario(
+        "stream",
+        "stop during a model stream",
+        stopping,
+        ("tokens", *STOP),
+        answers=(Answer(words=200),),
+        moment=happened("word", 3),
+    ),
+    Scenario(
+        "tool",
+        "stop during an async tool",
+        stopping,
+        STOP,
+        answers=(act("a1", ms=120), act("a2")),
+        moment=happened("begin"),
+        spread_ms=130,
+    ),
+    Scenario(
+        "blocking",
+        "stop during a blocking tool",
+        stopping,
+        STOP,
+        answers=(act("a1", tool="hold", ms=200), act("a2", tool="hold")),
+        moment=happened("begin"),
+        spread_ms=130,
+    ),
+    Scenario(
+        "process",
+        "stop during a tool with child processes",
+        stopping,
+        ("orphans", *STOP),
+        answers=(act("a1", tool="spawn", ms=LONG),),
+        moment=happened("spawned"),
+    ),
+    Scenario(
+        "batch",
+        "stop between the tools of a batch",
+        stopping,
+        STOP,
+        answers=(act("a1", "a2", "a3", "a4", ms=16), act("a5")),
+        moment=happened("acted"),
+        spread_ms=30,
+    ),
+    Scenario(
+        "first",
+        "stop before the first step",
+        stopping,
+        STOP,
+        answers=(act("a1"), act("a2")),
+        spread_ms=4,
+    ),
+    Scenario(
+        "scale",
+        "stop 200 runs at once",
+        stopping_at_once,
+        ("unlisted", "listed", "after_stopped", "hung", "stop_ms", "ack_ms"),
+        answers=(act("a1", ms=8 * LONG),),
+        moment=happened("begin"),
+    ),
+    Scenario(
+        "undo",
+        "compensation on cancel",
+        stopping,
+        ("not_taken_back", *STOP),
+        needs=("stop", "undo"),
+        answers=(act("a1", "a2", "a3", tool="make", ms=4), act("a4", tool="make", ms=40)),
+        moment=happened("acted", 3),
+        spread_ms=60,
+    ),
+    Scenario(
+        "transcript",
+        "the conversation goes on after a stop",
+        continuing,
+        ("invalid", "hung"),
+        needs=("stop", "again"),
+        answers=(act("a1"), act("a2", "a3", ms=60), act("a4")),
+        moment=happened("begin", 2),
+        spread_ms=60,
+    ),
+    Scenario(
+        "pause",
+        "pause and resume",
+        pausing,
+        ("while_paused", "duplicates", "undone_things", "hung", "ack_ms"),
+        needs=("pause",),
+        answers=(act("a1"), act("a2", "a3", ms=30), act("a4")),
+        moment=happened("begin"),
+        spread_ms=60,
+    ),
+    Scenario(
+        "crash",
+        "kill -9 and resume",
+        crashing,
+        ("duplicates", "undone_things", "hung"),
+        needs=("crash",),
+        answers=(act("a1"), act("a2", "a3", ms=40), act("a4"), act("a5")),
+        moment=happened("begin"),
+        spread_ms=120,
+    ),
+    Scenario(
+        "message",
+        "a message while it works",
+        sending,
+        ("lost", "hung"),
+        needs=("send",),
+        answers=TALK,
+        moment=happened("begin"),
+        spread_ms=60,
+    ),
+    Scenario(
+        "messages",
+        "20 messages at once",
+        sending,
+        ("lost", "hung"),
+        needs=("send",),
+        answers=TALK,
+        moment=happened("begin"),
+        spread_ms=60,
+    ),
+    Scenario(
+        "stale",
+        "resume in a world that has moved on",
+        staling,
+        ("in_spite",),
+        needs=("pause", "stale"),
+        answers=(act("l1", tool="look"), act("a1", ms=60), act("a2"), act("a3")),
+        moment=happened("begin"),
+        spread_ms=0,
+    ),
+    Scenario(
+        "switch",
+        "an urgent task in between, then back",
+        switching,
+        ("not_back", "duplicates"),
+        needs=("send", "switch"),
+        answers=(act("a1", ms=60), act("a2"), act("a3")),
+        moment=happened("begin"),
+    ),
+)
+BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}

@@ -1,0 +1,258 @@
+"""What was seen in a trial, and what it amounts to over many."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from midflight.kit.ledger import Told
+
+Z95: Final = 1.6448536269514722  # one side: with 95 % confidence it is no more than this
+ACTS: Final = ("begin", "acted", "spawned")
+LIFE: Final = ("acted", "left", "closed", "spawned", "begin", "undone")
+NOTHING_LEFT: Final = {"not started", "aborted", "undone"}
+
+
+class Trial(Struct):
+    """One run that was interrupted, as it was seen from outside."""
+
+    run: str
+    told: Sequence[Told]
+    wanted: tuple[str, ...] = ()  # keys of all that the script would have done
+    orphans: int = 0
+    lost: int = 0
+    sent: int = 0
+    refused: str = ""
+    asked: bool = True
+    receipt: dict[str, str] | None = None
+    failed: str = ""  # the runtime did not come to its end at all
+
+    def number(self, what: str, nth: int = 0) -> int:
+        """When in the order something was told; beyond everything if it never was."""
+        found = [one.number for one in self.told if one.what == what]
+        return found[nth] if nth < len(found) else 1 << 60
+
+    def at(self, what: str) -> float | None:
+        """The moment something was told."""
+        return next((one.at for one in self.told if one.what == what), None)
+
+    @property
+    def listed(self) -> set[str]:
+        """What the acknowledgement names as in flight."""
+        acked = next((one for one in self.told if one.what == "acked"), None)
+        return set(filter(None, acked.more.split(","))) if acked else set()
+
+
+Count = Callable[[Trial], int]
+
+
+def begun_after_acknowledgement(trial: Trial, *, listed: bool) -> int:
+    """Effects whose first line ran after the stop was acknowledged."""
+    after = trial.number("acked")
+    return sum(
+        one.what == "begin" and one.number > after and (one.about in trial.listed) is listed
+        for one in trial.told
+    )
+
+
+def unlisted_after_acknowledgement(trial: Trial) -> int:
+    """Of these, what the acknowledgement does not name."""
+    return begun_after_acknowledgement(trial, listed=False)
+
+
+def listed_after_acknowledgement(trial: Trial) -> int:
+    """Of these, what it names as in flight."""
+    return begun_after_acknowledgement(trial, listed=True)
+
+
+def after_stopped(trial: Trial) -> int:
+    """What was done to the world after the runtime had said that the run is over."""
+    end = trial.number("stopped")
+    return sum(one.what in ACTS and one.number > end for one in trial.told)
+
+
+def tokens_after_stop(trial: Trial) -> int:
+    """Words that the model still sent, and which are paid for, after the acknowledgement."""
+    after = trial.number("acked")
+    return sum(one.what == "word" and one.number > after for one in trial.told)
+
+
+def duplicates(trial: Trial) -> int:
+    """Effects that were done more than once."""
+    done = Counter(one.about for one in trial.told if one.what == "acted")
+    return sum(count - 1 for count in done.values())
+
+
+def undone_things(trial: Trial) -> int:
+    """Effects that the script wanted and that never happened."""
+    done = {one.about for one in trial.told if one.what == "acted"}
+    return sum(f"{trial.run}/{name}" not in done for name in trial.wanted)
+
+
+def while_paused(trial: Trial) -> int:
+    """Effects begun between *paused* and the resume."""
+    held, resumed = trial.number("paused"), trial.number("resumed")
+    return sum(one.what == "begin" and held < one.number < resumed for one in trial.told)
+
+
+def not_taken_back(trial: Trial) -> int:
+    """Effects that could be undone, were done, and were not undone when the run was over."""
+    end = trial.number("stopped")
+    deeds: dict[str, str] = {}
+    for one in trial.told:
+        if one.what in {"acted", "undone"} and one.number < end:
+            deeds[one.about] = one.what
+    return sum(what == "acted" for what in deeds.values())
+
+
+def done_in_spite_of_change(trial: Trial) -> int:
+    """Effects after a resume in a world that had moved on, or nobody told of it."""
+    resumed = trial.number("resumed")
+    begun = sum(one.what == "begin" and one.number > resumed for one in trial.told)
+    return max(begun, 0 if trial.asked else 1)
+
+
+def untrue_lines(trial: Trial) -> int:
+    """Effects that the receipt leaves out, or of which it says what was not so."""
+    if trial.receipt is None:
+        return 1
+    deeds: dict[str, list[str]] = {}
+    for one in trial.told:
+        if one.what in {"begin", "acted", "undone"}:
+            deeds.setdefault(one.about, []).append(one.what)
+    return sum(not _is_true(trial.receipt.get(key, ""), seen) for key, seen in deeds.items())
+
+
+def _is_true(word: str, seen: Sequence[str]) -> bool:
+    last = next((what for what in reversed(seen) if what != "begin"), "")
+    truths = {
+        "not started": last == "",
+        "aborted": last == "",
+        "undone": last == "undone",
+        "kept": last == "acted",
+        "could not be undone": last == "acted",
+        "final": last == "acted",
+        "unknown": True,
+    }
+    return truths.get(word, False)
+
+
+def time_to_stop_ms(trial: Trial) -> float | None:
+    """From the press to the last sign of life, or to *stopped* if that is said later."""
+    pressed, stopped = trial.at("pressed"), trial.at("stopped")
+    if pressed is None or stopped is None:
+        return None
+    after = trial.number("pressed")
+    life = [one.at for one in trial.told if one.what in LIFE and one.number > after]
+    return (max([stopped, *life]) - pressed) * 1000
+
+
+def time_to_acknowledge_ms(trial: Trial) -> float | None:
+    """From the press to the runtime's answer."""
+    pressed, acked = trial.at("pressed"), trial.at("acked") or trial.at("paused")
+    return None if pressed is None or acked is None else (acked - pressed) * 1000
+
+
+METRICS: Final[dict[str, tuple[str, Count]]] = {
+    "unlisted": (
+        "effects begun after the acknowledgement, not listed by it",
+        unlisted_after_acknowledgement,
+    ),
+    "listed": ("effects begun after it that it lists", listed_after_acknowledgement),
+    "after_stopped": ("effects after “stopped”", after_stopped),
+    "orphans": ("processes left", lambda trial: trial.orphans),
+    "tokens": ("model tokens after the stop", tokens_after_stop),
+    "untrue": ("effects the receipt leaves out or tells wrongly", untrue_lines),
+    "while_paused": ("effects begun while paused", while_paused),
+    "duplicates": ("effects done twice", duplicates),
+    "undone_things": ("effects lost", undone_things),
+    "lost": ("messages lost", lambda trial: trial.lost),
+    "invalid": ("transcripts a provider refuses", lambda trial: int(bool(trial.refused))),
+    "not_taken_back": ("effects not undone", not_taken_back),
+    "in_spite": ("stale resumes not noticed", lambda t: int(done_in_spite_of_change(t) > 0)),
+    "not_back": ("switched-away tasks that did not come back", lambda t: int(bool(undone_things(t)))),
+    "hung": ("runs that never ended", lambda trial: int(bool(trial.failed))),
+}
+TIMES: Final[dict[str, tuple[str, Callable[[Trial], float | None]]]] = {
+    "stop_ms": ("time to stop, ms", time_to_stop_ms),
+    "ack_ms": ("time to the acknowledgement, ms", time_to_acknowledge_ms),
+}
+
+
+class Row(Struct, omit_defaults=True):
+    """One figure: for a runtime, a scenario and a metric."""
+
+    runtime: str
+    scenario: str
+    metric: str
+    offered: bool = True
+    trials: int = 0
+    failures: int = 0
+    """Trials in which it happened at all."""
+    total: int = 0
+    """How often it happened, over all trials."""
+    bound_pct: float = 0.0
+    """With 95 % confidence it happens in no more than this share of trials."""
+    p50: float = 0.0
+    p99: float = 0.0
+    worst: float = 0.0
+
+
+def upper_bound_pct(failures: int, trials: int) -> float:
+    """The one-sided 95 % bound on a rate: the rule of three where nothing was seen, else Wilson's."""
+    if trials == 0:
+        return 100.0
+    if failures == 0:
+        return min(100.0, 300 / trials)
+    share, spread = failures / trials, Z95 * Z95 / trials
+    middle = share + spread / 2
+    width = Z95 * math.sqrt(share * (1 - share) / trials + spread / (4 * trials))
+    return 100 * min(1.0, (middle + width) / (1 + spread))
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that so many per cent do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def rows(
+    runtime: str, scenario: str, metrics: Iterable[str], trials: Sequence[Trial]
+) -> list[Row]:
+    """The figures of a scenario."""
+    found = []
+    for name in metrics:
+        row = Row(runtime, scenario, name, trials=len(trials))
+        if name in TIMES:
+            measured = [ms for trial in trials if (ms := TIMES[name][1](trial)) is not None]
+            _timed(row, measured)
+        else:
+            counts = [METRICS[name][1](trial) for trial in trials]
+            row.failures, row.total = sum(map(bool, counts)), sum(counts)
+            row.bound_pct = round(upper_bound_pct(row.failures, row.trials), 3)
+        found.append(row)
+    return found
+
+
+def _timed(row: Row, measured: Sequence[float]) -> None:
+    row.trials = len(measured)
+    if measured:
+        row.p50 = round(percentile(measured, 50), 3)
+        row.p99 = round(percentile(measured, 99), 3)
+        row.worst = round(max(measured), 3)
+
+
+def not_offered(runtime: str, scenario: str, metrics: Iterable[str]) -> list[Row]:
+    """A runtime that has no such verb fails at nothing and is good at nothing."""
+    return [Row(runtime, scenario, name, offered=False) for name in metrics]
+
+
+def as_plain(found: Iterable[Row]) -> list[dict[str, Any]]:
+    """For a file."""
+    import msgspec
+
+    return [msgspec.to_builtins(row) for row in found]

@@ -1,0 +1,181 @@
+"""A runtime under test: its process is started, told what to do, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any, Final
+
+import anyio
+from anyio.abc import Process, TaskGroup
+from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Struct
+
+from midflight.errors import MidflightError
+from midflight.kit.adapters import stage
+from midflight.kit.ledger import Ledger
+from midflight.kit.provider import Provider
+
+START_S: Final = 60.0  # a big library on a busy machine
+VERB_S: Final = 60.0
+ANSWER_MAX: Final = 1 << 20
+ADAPTERS: Final = Path(stage.__file__).parent
+
+
+class SubjectFailed(MidflightError):
+    """A runtime under test did not do what its adapter asked of it; says what it printed."""
+
+
+class Kind(Struct, frozen=True):
+    """A runtime as the kit knows it: its adapter, its arguments, and where it is installed."""
+
+    name: str
+    adapter: str
+    arguments: tuple[str, ...] = ()
+    requirements: str = ""  # a file of pins; empty: this very environment
+    needs_postgres: bool = False
+
+
+class Subject:
+    """One process with a runtime in it."""
+
+    def __init__(self, kind: Kind, folder: Path, ledger: Ledger, provider: Provider) -> None:
+        self.kind = kind
+        self.folder = folder
+        self.ledger = ledger
+        self.provider = provider
+        self.python = sys.executable
+        self.postgres = ""
+        self.offers: frozenset[str] = frozenset()
+        self._process: Process | None = None
+        self._waiting: dict[int, tuple[anyio.Event, list[Any]]] = {}
+        self._count = 0
+        self._tasks: TaskGroup | None = None
+
+    async def start(self, tasks: TaskGroup) -> None:
+        """Start its process; what it has kept in its folder is there."""
+        self._tasks = tasks
+        adapter = f"midflight.kit.adapters.{self.kind.adapter}"
+        command = [self.python, "-m", adapter, str(self.folder), self.provider.url]
+        with (self.folder / "printed.txt").open("ab") as printed:
+            self._process = await anyio.open_process(
+                [*command, *self.kind.arguments],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=printed,
+                env=self._environment(),
+            )
+        ready = self._expect(0)
+        tasks.start_soon(self._hear, self._process)
+        self.offers = frozenset(await self._answered("start", *ready, within_s=START_S))
+
+    def _environment(self) -> dict[str, str]:
+        """The process sees this folder of adapters; another environment sees nothing else of us."""
+        env = os.environ | {
+            stage.LEDGER: str(self.ledger.path),
+            "OPENAI_API_KEY": "kit",
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
+            "LANGSMITH_TRACING": "false",
+            "MIDFLIGHT_KIT_POSTGRES": self.postgres,
+        }
+        if self.kind.requirements:
+            alone = self.folder / "alone"
+            target = alone / "midflight/kit/adapters"
+            if not target.exists():
+                shutil.copytree(ADAPTERS, target, ignore=shutil.ignore_patterns("__pycache__"))
+            env["PYTHONPATH"] = str(alone)
+        return env
+
+    async def kill(self) -> None:
+        """As a power cut does, for this process."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        await self._process.wait()
+
+    async def restart(self) -> None:
+        """A new process on what the old one has left."""
+        assert self._tasks is not None
+        await self.start(self._tasks)
+
+    async def end(self) -> None:
+        """Let it go."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        assert self._process.stdin is not None
+        await self._process.stdin.aclose()
+        with anyio.move_on_after(5):
+            await self._process.wait()
+        if self._process.returncode is None:
+            await self.kill()
+
+    async def ask(self, verb: str, *arguments: Any, within_s: float = VERB_S) -> Any:
+        """Have it carry out a verb, and wait until it says that this is done."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._count += 1
+        waiting = self._expect(self._count)
+        line = json.dumps([self._count, verb, arguments]).encode() + b"\n"
+        await self._process.stdin.send(line)
+        return await self._answered(verb, *waiting, within_s=within_s)
+
+    def _expect(self, number: int) -> tuple[anyio.Event, list[Any]]:
+        self._waiting[number] = (anyio.Event(), [])
+        return self._waiting[number]
+
+    async def _answered(
+        self, verb: str, come: anyio.Event, answer: list[Any], *, within_s: float
+    ) -> Any:
+        with anyio.move_on_after(within_s):
+            await come.wait()
+        if not answer:
+            raise SubjectFailed(self._why(verb, f"nothing came back within {within_s:g} s"))
+        how, said = answer
+        if how not in {"ok", "offers"}:
+            raise SubjectFailed(self._why(verb, f"{how}: {said}"))
+        return said
+
+    def _why(self, verb: str, what: str) -> str:
+        printed = (self.folder / "printed.txt").read_text(encoding="utf-8", errors="replace")
+        tail = "\n".join(printed.splitlines()[-15:])
+        return f"{self.kind.name}: {verb}: {what}. It has printed:\n{tail}"
+
+    async def _hear(self, process: Process) -> None:
+        assert process.stdout is not None
+        lines = BufferedByteReceiveStream(process.stdout)
+        try:
+            while True:
+                number, how, said = json.loads(await lines.receive_until(b"\n", ANSWER_MAX))
+                if number in self._waiting:
+                    come, answer = self._waiting.pop(number)
+                    answer += [how, said]
+                    come.set()
+        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
+            for come, answer in self._waiting.values():
+                answer += ["gone", "its process has ended"]
+                come.set()
+            self._waiting.clear()
+
+
+@asynccontextmanager
+async def subject(
+    kind: Kind, folder: Path, ledger: Ledger, provider: Provider, *, python: str, postgres: str = ""
+) -> AsyncIterator[Subject]:
+    """A runtime in its process, for the length of the block."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Subject(kind, folder, ledger, provider)
+    made.python, made.postgres = python, postgres
+    async with anyio.create_task_group() as tasks:
+        await made.start(tasks)
+        try:
+            yield made
+        finally:
+            with anyio.CancelScope(shield=True):
+                await made.end()
+            tasks.cancel_scope.cancel()
