@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -68,13 +68,14 @@ class Ledger:
         return ready(self._runs[run])
 
     async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            what, about, *more = line.decode().rstrip("\n").split(" ", 2)
-            if what == "?":
-                writer.write(b"1" if self.acted(about) else b"0")
-                continue
-            self.note(what, about, *more)
-            writer.write(b".")
+        with suppress(ConnectionError):  # a process was killed
+            while line := await reader.readline():
+                what, about, *more = line.decode().rstrip("\n").split(" ", 2)
+                if what == "?":
+                    writer.write(b"1" if self.acted(about) else b"0")
+                else:
+                    self.note(what, about, *more)
+                    writer.write(b".")
         writer.close()
 
 

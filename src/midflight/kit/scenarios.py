@@ -23,7 +23,8 @@ from midflight.kit.score import Trial
 from midflight.kit.subject import Subject, SubjectFailed
 
 END_S: Final = 20.0
-LATE_S: Final = 0.6  # longer than any tool takes: what comes after the end has come by then
+BACK_S: Final = 8.0
+LATE_S: Final = 1.2  # longer than what is in flight takes: what comes late has come by then
 LANES: Final = 4
 SCALE: Final = 200
 CRASHED_AT_ONCE: Final = 10
@@ -44,6 +45,7 @@ class Scenario(Struct, frozen=True):
     answers: tuple[Answer, ...] = ()
     moment: Ready = lambda told: True
     spread_ms: float = 20.0
+    late_s: float = LATE_S
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -65,7 +67,7 @@ async def begin(scenario: Scenario, subject: Subject, run: str) -> Trial:
 def spread(scenario: Scenario, run: str) -> float:
     """A little later, each time another: seconds."""
     number = int("".join(filter(str.isdigit, run)) or 0)
-    return (number * 7919 % 1000) / 1000 * scenario.spread_ms / 1000
+    return ((number + 1) * 7919 % 1000) / 1000 * scenario.spread_ms / 1000
 
 
 async def stop(subject: Subject, trial: Trial) -> None:
@@ -99,7 +101,7 @@ async def in_lanes(
     async with anyio.create_task_group() as tasks:
         for _ in range(min(LANES, n)):
             tasks.start_soon(lane)
-    await anyio.sleep(LATE_S)
+    await anyio.sleep(scenario.late_s)
     return trials
 
 
@@ -140,7 +142,7 @@ async def stopping_at_once(scenario: Scenario, subject: Subject, n: int) -> list
             for trial in these:
                 tasks.start_soon(stop, subject, trial)
         trials += these
-    await anyio.sleep(LATE_S)
+    await anyio.sleep(scenario.late_s)
     return trials
 
 
@@ -206,7 +208,7 @@ async def crashing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
             for trial in these:
                 tasks.start_soon(take_up, trial)
         trials += these
-    await anyio.sleep(LATE_S)
+    await anyio.sleep(scenario.late_s)
     return trials
 
 
@@ -217,17 +219,20 @@ async def sending(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
     async def one(run: str) -> Trial:
         trial = await begin(scenario, subject, run)
         await anyio.sleep(spread(scenario, run))
-        notes = {f"note-{run}-{number}" for number in range(count)}
+        accepted: set[str] = set()
 
         async def send(note: str) -> None:
-            with suppress(SubjectFailed):  # not accepted: then it must be seen as lost
+            try:
                 await subject.ask("send", run, f"Mind this too: {note} (please)")
+                accepted.add(note)
+            except SubjectFailed:
+                trial.turned_away += 1  # the sender knows
 
         async with anyio.create_task_group() as tasks:
-            for note in notes:
-                tasks.start_soon(send, note)
+            for number in range(count):
+                tasks.start_soon(send, f"note-{run}-{number}")
         await over(subject, trial)
-        trial.lost = len(notes - subject.provider.notes[run])
+        trial.lost = len(accepted - subject.provider.notes[run])
         return trial
 
     return await in_lanes(scenario, subject, n, one)
@@ -242,8 +247,8 @@ async def switching(scenario: Scenario, subject: Subject, n: int) -> list[Trial]
         other = f"{run}.x"
         brief = subject.provider.script(other, Answer((Call("act", "x1"),)))
         await subject.ask("send", run, f"{brief} This is urgent, drop the rest for now.")
-        await subject.ledger.until(other, happened("acted"), END_S)
-        await subject.ledger.until(run, happened("acted", len(trial.wanted)), END_S)
+        await subject.ledger.until(other, happened("acted"), BACK_S)
+        await subject.ledger.until(run, happened("acted", len(trial.wanted)), BACK_S)
         done_first = happened("acted")(subject.ledger.of(other))
         trial.wanted = trial.wanted if done_first else (*trial.wanted, "x1")
         return trial
@@ -273,7 +278,9 @@ async def staling(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
 async def _asks(subject: Subject, run: str) -> bool:
     with anyio.move_on_after(5):
         while not await subject.ask("asks", run):
-            if happened("stopped")(subject.ledger.of(run)):
+            told = subject.ledger.of(run)
+            resumed = next((one.number for one in told if one.what == "resumed"), 1 << 60)
+            if any(one.what == "begin" and one.number > resumed for one in told):
                 return False
             await anyio.sleep(0.02)
         return True

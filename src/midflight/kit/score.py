@@ -13,7 +13,7 @@ from midflight.kit.ledger import Told
 
 Z95: Final = 1.6448536269514722  # one side: with 95 % confidence it is no more than this
 ACTS: Final = ("begin", "acted", "spawned")
-LIFE: Final = ("acted", "left", "closed", "spawned", "begin", "undone")
+LIFE: Final = ("begin", "acted", "left", "spawned", "undone", "word", "closed")
 NOTHING_LEFT: Final = {"not started", "aborted", "undone"}
 
 
@@ -25,7 +25,7 @@ class Trial(Struct):
     wanted: tuple[str, ...] = ()  # keys of all that the script would have done
     orphans: int = 0
     lost: int = 0
-    sent: int = 0
+    turned_away: int = 0
     refused: str = ""
     asked: bool = True
     receipt: dict[str, str] | None = None
@@ -171,6 +171,7 @@ METRICS: Final[dict[str, tuple[str, Count]]] = {
     "duplicates": ("effects done twice", duplicates),
     "undone_things": ("effects lost", undone_things),
     "lost": ("messages lost", lambda trial: trial.lost),
+    "turned_away": ("messages refused", lambda trial: trial.turned_away),
     "invalid": ("transcripts a provider refuses", lambda trial: int(bool(trial.refused))),
     "not_taken_back": ("effects not undone", not_taken_back),
     "in_spite": ("stale resumes not noticed", lambda t: int(done_in_spite_of_change(t) > 0)),

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -203,15 +203,15 @@ class Runtime:
         """What the runtime says became of each effect."""
         raise NotOffered
 
-    async def steps(self, runs: int, count: int) -> None:
+    async def steps(self, runs: int, count: int, shape: str) -> None:
         """Do so many durable steps of 200 bytes in each of so many runs at once."""
         raise NotOffered
 
-    async def grow(self, run: str, count: int) -> None:
+    async def grow(self, run: str, count: int, shape: str) -> None:
         """Do so many durable steps in one run, and stay there."""
         raise NotOffered
 
-    async def regrow(self, run: str) -> None:
+    async def regrow(self, run: str, count: int, shape: str) -> None:
         """In a new process: go on with that run to its next step, which tells the ledger."""
         raise NotOffered
 
@@ -284,6 +284,13 @@ class Tasks:
         await asyncio.wait([self.running[run]])
 
 
+async def together(works: Iterable[Any]) -> None:
+    """All at once, to the end of the last."""
+    async with asyncio.TaskGroup() as tasks:
+        for work in works:
+            tasks.create_task(work)
+
+
 async def _serve(runtime: Runtime, answers: int) -> None:
     async with runtime.opened():
         await Commands(runtime, answers).listen()
@@ -295,12 +302,3 @@ def serve(make_runtime: Callable[[Path, str], Runtime]) -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not an answer
     asyncio.run(_serve(make_runtime(folder, model_url), answers))
-
-
-@contextlib.asynccontextmanager
-async def closing_all(*things: Any) -> AsyncIterator[None]:
-    """Enter these one after the other, for the length of the block."""
-    async with contextlib.AsyncExitStack() as stack:
-        for thing in things:
-            await stack.enter_async_context(thing)
-        yield

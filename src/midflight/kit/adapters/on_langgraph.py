@@ -1,0 +1,212 @@
+"""LangGraph: an agent of ``langchain.agents.create_agent`` with its SQLite or Postgres saver.
+
+By the pages "Agents", "Persistence", "Durable execution" and "Streaming" of docs.langchain.com:
+``astream`` with ``stream_mode="messages"`` and ``durability="sync"``, the strongest it has. Stop is
+the cancellation of the task that streams; pause is ``RunControl.request_drain``, which holds the
+run at the next superstep, and resume is ``astream(None)`` on the same thread, as after a crash.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypedDict
+
+from langchain.agents import create_agent
+from langchain_core.tools import StructuredTool
+from langchain_openai import ChatOpenAI
+from langgraph.channels import DeltaChannel
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.errors import GraphDrained
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import RunControl
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+from typing_extensions import override
+
+from midflight.kit.adapters import stage
+from midflight.kit.adapters.stage import Runtime
+
+PAYLOAD = "x" * 194
+CONNECTIONS = 20
+
+
+def _tool(function: Callable[..., Any]) -> StructuredTool:
+    kind = "coroutine" if inspect.iscoroutinefunction(function) else "func"
+    return StructuredTool.from_function(
+        **{kind: function}, name=function.__name__, description=function.__doc__
+    )
+
+
+class OnLanggraph(Runtime):
+    """One graph, one saver, a thread for each run."""
+
+    offers: ClassVar[frozenset[str]] = frozenset({"stop", "pause", "crash", "again", "steps"})
+
+    def __init__(self, folder: Path, model_url: str, saver: str) -> None:
+        super().__init__(folder, model_url)
+        self._saver = saver
+        self._tasks = stage.Tasks()
+        self._controls: dict[str, RunControl] = {}
+        self._checkpoints: Any = None
+        self._graph: Any = None
+
+    @override
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        async with self._opened_saver() as saver:
+            self._checkpoints = saver
+            await saver.setup()
+            tools = (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
+            self._graph = create_agent(
+                ChatOpenAI(model="kit", base_url=self.model_url, api_key="kit", max_retries=0),
+                [_tool(tool) for tool in tools],
+                checkpointer=saver,
+            )
+            yield
+
+    @asynccontextmanager
+    async def _opened_saver(self) -> AsyncIterator[Any]:
+        if self._saver == "sqlite":
+            async with AsyncSqliteSaver.from_conn_string(str(self.folder / "graph.db")) as saver:
+                yield saver
+            return
+        options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        async with AsyncConnectionPool(
+            os.environ["MIDFLIGHT_KIT_POSTGRES"],
+            max_size=CONNECTIONS,
+            kwargs=options,
+            open=False,
+        ) as pool:
+            yield AsyncPostgresSaver(pool)
+
+    def _config(self, run: str, limit: int = 100) -> Any:
+        thread = f"{self.folder.parent.name}-{run}"
+        return {"configurable": {"thread_id": thread}, "recursion_limit": limit}
+
+    async def _work(self, run: str, given: Any) -> None:
+        control = self._controls[run] = RunControl()
+        stream = self._graph.astream(
+            given,
+            self._config(run),
+            stream_mode="messages",
+            durability="sync",
+            control=control,
+        )
+        try:
+            async for _ in stream:
+                pass
+        except GraphDrained:
+            pass
+
+    @override
+    async def start(self, run: str, brief: str) -> None:
+        given = {"messages": [{"role": "user", "content": brief}]}
+        self._tasks.begin(run, self._work(run, given))
+
+    @override
+    async def stop(self, run: str) -> list[str]:
+        self._tasks.running[run].cancel()
+        return []
+
+    @override
+    async def ended(self, run: str) -> None:
+        await self._tasks.over(run)
+
+    @override
+    async def pause(self, run: str) -> None:
+        self._controls[run].request_drain("pause")
+        await self._tasks.over(run)
+
+    @override
+    async def resume(self, run: str) -> None:
+        self._tasks.begin(run, self._work(run, None))
+
+    @override
+    async def take_up(self, run: str) -> None:
+        await self.resume(run)
+
+    @override
+    async def again(self, run: str, text: str) -> None:
+        await self.start(run, text)
+        await self._tasks.over(run)
+
+    # ── durable steps ────────────────────────────────────────────────────────────────────────────
+
+    @override
+    async def steps(self, runs: int, count: int, shape: str) -> None:
+        graph = self._stepper(count, shape)
+
+        async def one(number: int) -> None:
+            run = f"steps-{shape}-{runs}-{count}-{number}-{os.urandom(3).hex()}"
+            await graph.ainvoke({"n": 0}, self._config(run, count + 10), durability="sync")
+
+        await stage.together(one(number) for number in range(runs))
+
+    @override
+    async def grow(self, run: str, count: int, shape: str) -> None:
+        graph = self._stepper(count, shape)
+        await graph.ainvoke({"n": 0}, self._config(run, count + 10), durability="sync")
+
+    @override
+    async def regrow(self, run: str, count: int, shape: str) -> None:
+        await self._stepper(count, shape).ainvoke(None, self._config(run), durability="sync")
+
+    def _stepper(self, count: int, shape: str) -> Any:
+        """A node that is done so many times, and one after it which waits to be let through."""
+
+        def step(state: Any) -> dict[str, Any]:
+            text = f"{state['n']:06}{PAYLOAD}"
+            return {"n": state["n"] + 1, "notes": text if shape == "last" else [text]}
+
+        def after(state: Any, config: Any) -> None:
+            stage.tell("reached", config["configurable"]["thread_id"].rpartition("-")[2])
+
+        def where(state: Any) -> str:
+            return "step" if state["n"] < count else "after"
+
+        building = StateGraph(STATES[shape])
+        building.add_node("step", step)
+        building.add_node("after", after)
+        building.add_edge(START, "step")
+        building.add_conditional_edges("step", where, ["step", "after"])
+        building.add_edge("after", END)
+        return building.compile(checkpointer=self._checkpoints, interrupt_before=["after"])
+
+
+class Last(TypedDict):
+    """Keeps the last result alone: the least that a checkpoint can hold."""
+
+    n: int
+    notes: str
+
+
+class Listed(TypedDict):
+    """Keeps all results, as the messages of an agent are kept."""
+
+    n: int
+    notes: Annotated[list[str], operator.add]
+
+
+def _joined(state: list[str], writes: list[list[str]]) -> list[str]:
+    return [*(state or []), *(text for write in writes for text in write)]
+
+
+class Delta(TypedDict):
+    """Keeps all results by ``DeltaChannel``, which is in beta."""
+
+    n: int
+    notes: Annotated[list[str], DeltaChannel(_joined)]
+
+
+STATES: dict[str, Any] = {"last": Last, "list": Listed, "delta": Delta}
+
+
+if __name__ == "__main__":
+    stage.serve(lambda folder, url: OnLanggraph(folder, url, sys.argv[3]))

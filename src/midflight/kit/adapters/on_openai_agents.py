@@ -1,0 +1,89 @@
+"""OpenAI Agents SDK: ``Runner.run_streamed`` with a ``SQLiteSession``.
+
+By the pages "Streaming", "Results", "Sessions" and "Tools" of openai.github.io/openai-agents-python:
+stop is ``result.cancel()``, after which the stream is read to its end; pause is
+``cancel(mode="after_turn")``, and resume is a run from ``result.to_state()``. The conversation goes
+on through the session. It keeps no run over a crash without an engine beside it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    Runner,
+    SQLiteSession,
+    function_tool,
+    set_tracing_disabled,
+)
+from openai import AsyncOpenAI
+from typing_extensions import override
+
+from midflight.kit.adapters import stage
+from midflight.kit.adapters.stage import Runtime
+
+
+class OnOpenaiAgents(Runtime):
+    """One agent; a session and a result for each run."""
+
+    offers: ClassVar[frozenset[str]] = frozenset({"stop", "pause", "again"})
+
+    def __init__(self, folder: Path, model_url: str) -> None:
+        super().__init__(folder, model_url)
+        set_tracing_disabled(True)
+        client = AsyncOpenAI(base_url=model_url, api_key="kit", max_retries=0)
+        tools = (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
+        self._agent = Agent(
+            name="clerk",
+            model=OpenAIChatCompletionsModel("kit", client),
+            tools=[function_tool(tool) for tool in tools],
+        )
+        self._results: dict[str, Any] = {}
+        self._sessions: dict[str, SQLiteSession] = {}
+        self._tasks = stage.Tasks()
+
+    def _begin(self, run: str, given: Any) -> None:
+        session = self._sessions.setdefault(
+            run, SQLiteSession(run, self.folder / "sessions.db")
+        )
+        result = Runner.run_streamed(self._agent, given, session=session)
+        self._results[run] = result
+        self._tasks.begin(run, self._read(result))
+
+    async def _read(self, result: Any) -> None:
+        async for _ in result.stream_events():
+            pass
+
+    @override
+    async def start(self, run: str, brief: str) -> None:
+        self._begin(run, brief)
+
+    @override
+    async def stop(self, run: str) -> list[str]:
+        self._results[run].cancel()
+        return []
+
+    @override
+    async def ended(self, run: str) -> None:
+        await self._tasks.over(run)
+
+    @override
+    async def pause(self, run: str) -> None:
+        self._results[run].cancel(mode="after_turn")
+        await self._tasks.over(run)
+
+    @override
+    async def resume(self, run: str) -> None:
+        self._begin(run, self._results[run].to_state())
+
+    @override
+    async def again(self, run: str, text: str) -> None:
+        self._begin(run, text)
+        await self._tasks.over(run)
+
+
+if __name__ == "__main__":
+    stage.serve(OnOpenaiAgents)
