@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from midflight.kit.machine import Load
+
+__all__ = [
+    "RESULTS",
+    "ROOT",
+    "Load",
+    "load",
+    "machine",
+    "percentile",
+    "rate",
+    "save",
+    "show",
+    "table",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -54,27 +68,3 @@ def table(results: dict[str, Any], rows: dict[str, tuple[str, str]]) -> str:
     return "\n".join(
         f"| {what} | {results[name]:.2f} | {goal} |" for name, (what, goal) in rows.items()
     )
-
-
-class Load:
-    """How much of the machine others used meanwhile; without it the figures say little."""
-
-    def __init__(self) -> None:
-        self.before = self.now()
-
-    @staticmethod
-    def now() -> tuple[float, float, float]:
-        """Seconds of all cores, of them busy, and of them busy for us."""
-        line = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
-        ticks = [int(word) for word in line.split()[1:9]]
-        waiting = ticks[3] + ticks[4]
-        ours = 0.0
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-            used = resource.getrusage(who)
-            ours += used.ru_utime + used.ru_stime
-        per_s = os.sysconf("SC_CLK_TCK")
-        return sum(ticks) / per_s, (sum(ticks) - waiting) / per_s, ours
-
-    def of_others_pct(self) -> float:
-        all_of_it, busy, ours = (b - a for a, b in zip(self.before, self.now(), strict=True))
-        return max(0.0, 100 * (busy - ours) / all_of_it)

@@ -162,7 +162,7 @@ def _text(message: Any) -> str:
 
 
 def _place(messages: Sequence[Any]) -> tuple[str, int]:
-    """Which run asks, by the last mark that a person has made, and how often it has been answered."""
+    """Which run asks, by the last mark that a person has made, and how often it was answered."""
     run, turn = "", 0
     for message in messages:
         if message["role"] == "user" and (found := RUN.findall(_text(message))):

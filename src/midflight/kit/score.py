@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -175,7 +175,10 @@ METRICS: Final[dict[str, tuple[str, Count]]] = {
     "invalid": ("transcripts a provider refuses", lambda trial: int(bool(trial.refused))),
     "not_taken_back": ("effects not undone", not_taken_back),
     "in_spite": ("stale resumes not noticed", lambda t: int(done_in_spite_of_change(t) > 0)),
-    "not_back": ("switched-away tasks that did not come back", lambda t: int(bool(undone_things(t)))),
+    "not_back": (
+        "switched-away tasks that did not come back",
+        lambda t: int(bool(undone_things(t))),
+    ),
     "hung": ("runs that never ended", lambda trial: int(bool(trial.failed))),
 }
 TIMES: Final[dict[str, tuple[str, Callable[[Trial], float | None]]]] = {
@@ -204,7 +207,7 @@ class Row(Struct, omit_defaults=True):
 
 
 def upper_bound_pct(failures: int, trials: int) -> float:
-    """The one-sided 95 % bound on a rate: the rule of three where nothing was seen, else Wilson's."""
+    """The one-sided 95 % bound of a rate: the rule of three if nothing was seen, else Wilson's."""
     if trials == 0:
         return 100.0
     if failures == 0:
@@ -221,9 +224,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def rows(
-    runtime: str, scenario: str, metrics: Iterable[str], trials: Sequence[Trial]
-) -> list[Row]:
+def rows(runtime: str, scenario: str, metrics: Iterable[str], trials: Sequence[Trial]) -> list[Row]:
     """The figures of a scenario."""
     found = []
     for name in metrics:
@@ -250,10 +251,3 @@ def _timed(row: Row, measured: Sequence[float]) -> None:
 def not_offered(runtime: str, scenario: str, metrics: Iterable[str]) -> list[Row]:
     """A runtime that has no such verb fails at nothing and is good at nothing."""
     return [Row(runtime, scenario, name, offered=False) for name in metrics]
-
-
-def as_plain(found: Iterable[Row]) -> list[dict[str, Any]]:
-    """For a file."""
-    import msgspec
-
-    return [msgspec.to_builtins(row) for row in found]

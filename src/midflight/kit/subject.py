@@ -168,7 +168,6 @@ async def subject(
     kind: Kind, folder: Path, ledger: Ledger, provider: Provider, *, python: str, postgres: str = ""
 ) -> AsyncIterator[Subject]:
     """A runtime in its process, for the length of the block."""
-    folder.mkdir(parents=True, exist_ok=True)
     made = Subject(kind, folder, ledger, provider)
     made.python, made.postgres = python, postgres
     async with anyio.create_task_group() as tasks:

@@ -1,8 +1,8 @@
 """A loop of one's own on plain asyncio: what one has without any runtime.
 
 The ``openai`` SDK streams; tools are awaited one after the other, blocking ones by
-``asyncio.to_thread``; stop is ``Task.cancel`` (docs.python.org, "Task Cancellation"), a message goes
-to a list that the loop looks at between two turns. Nothing is kept when the process ends.
+``asyncio.to_thread``; stop is ``Task.cancel`` (docs.python.org, "Task Cancellation"), a message
+goes to a list that the loop looks at between two turns. Nothing is kept when the process ends.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from midflight.kit.adapters import stage
 from midflight.kit.adapters.stage import Runtime
 
 TOOLS: dict[str, Callable[..., Any]] = {
-    tool.__name__: tool
-    for tool in (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
+    tool.__name__: tool for tool in (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
 }
-SCHEMA = {
+SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {"item": {"type": "string"}, "ms": {"type": "integer"}},
     "required": ["item", "ms"],
@@ -65,14 +64,11 @@ class OnAsyncio(Runtime):
 
     async def think(self, messages: list[Any]) -> dict[str, Any]:
         """One answer of the model, put together from its stream."""
+        tools: Any = [
+            {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in TOOLS
+        ]
         stream = await self.client.chat.completions.create(
-            model="kit",
-            messages=messages,
-            stream=True,
-            tools=[
-                {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
-                for name in TOOLS
-            ],
+            model="kit", messages=messages, stream=True, tools=tools
         )
         text, calls = "", []
         async with stream:

@@ -19,7 +19,7 @@ class OnBroken(OnAsyncio):
     """Each method is the mistake that its scenario is there for."""
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        "stop pause send crash again undo receipt stale switch".split()
+        ["stop", "pause", "send", "crash", "again", "undo", "receipt", "stale", "switch"]
     )
 
     @override
@@ -57,7 +57,7 @@ class OnBroken(OnAsyncio):
 
     @override
     async def send(self, run: str, text: str) -> None:
-        """It is busy: who listens?"""
+        """It is busy, and does not listen."""
         if "urgent" in text:
             await self.stop(run)
             await self.start(f"{run}.x", text)

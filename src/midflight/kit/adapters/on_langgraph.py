@@ -13,7 +13,7 @@ import operator
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypedDict
 
@@ -48,6 +48,7 @@ class OnLanggraph(Runtime):
     """One graph, one saver, a thread for each run."""
 
     offers: ClassVar[frozenset[str]] = frozenset({"stop", "pause", "crash", "again", "steps"})
+    keeps: ClassVar[str] = "graph.db*"
 
     def __init__(self, folder: Path, model_url: str, saver: str) -> None:
         super().__init__(folder, model_url)
@@ -65,11 +66,25 @@ class OnLanggraph(Runtime):
             await saver.setup()
             tools = (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
             self._graph = create_agent(
-                ChatOpenAI(model="kit", base_url=self.model_url, api_key="kit", max_retries=0),
+                self._model(),
                 [_tool(tool) for tool in tools],
                 checkpointer=saver,
             )
             yield
+
+    def _model(self) -> Any:
+        """With the bound on the gap between chunks switched off, as its error message offers.
+
+        It is made of ``asyncio.wait_for``, which on Python 3.11 loses a cancellation that comes
+        together with a chunk: the stream then went on to its end, in most trials.
+        """
+        return ChatOpenAI(
+            model="kit",
+            base_url=self.model_url,
+            api_key="kit",
+            max_retries=0,
+            stream_chunk_timeout=None,
+        )
 
     @asynccontextmanager
     async def _opened_saver(self) -> AsyncIterator[Any]:
@@ -87,7 +102,7 @@ class OnLanggraph(Runtime):
             yield AsyncPostgresSaver(pool)
 
     def _config(self, run: str, limit: int = 100) -> Any:
-        thread = f"{self.folder.parent.name}-{run}"
+        thread = f"{self.folder}-{run}"  # one Postgres serves all folders
         return {"configurable": {"thread_id": thread}, "recursion_limit": limit}
 
     async def _work(self, run: str, given: Any) -> None:
@@ -99,11 +114,10 @@ class OnLanggraph(Runtime):
             durability="sync",
             control=control,
         )
-        try:
-            async for _ in stream:
-                pass
-        except GraphDrained:
-            pass
+        with suppress(GraphDrained):
+            async with aclosing(stream):
+                async for _ in stream:
+                    pass
 
     @override
     async def start(self, run: str, brief: str) -> None:
@@ -156,17 +170,25 @@ class OnLanggraph(Runtime):
 
     @override
     async def regrow(self, run: str, count: int, shape: str) -> None:
-        await self._stepper(count, shape).ainvoke(None, self._config(run), durability="sync")
+        await self._stepper(count, shape, run).ainvoke(None, self._config(run), durability="sync")
 
-    def _stepper(self, count: int, shape: str) -> Any:
+    @override
+    async def size(self) -> int:
+        if self._saver == "sqlite":
+            return await super().size()
+        async with self._checkpoints.conn.connection() as connection:
+            found = await connection.execute("SELECT pg_database_size(current_database()) AS size")
+            return int((await found.fetchone())["size"])
+
+    def _stepper(self, count: int, shape: str, run: str = "") -> Any:
         """A node that is done so many times, and one after it which waits to be let through."""
 
-        def step(state: Any) -> dict[str, Any]:
+        async def step(state: Any) -> dict[str, Any]:
             text = f"{state['n']:06}{PAYLOAD}"
             return {"n": state["n"] + 1, "notes": text if shape == "last" else [text]}
 
-        def after(state: Any, config: Any) -> None:
-            stage.tell("reached", config["configurable"]["thread_id"].rpartition("-")[2])
+        async def after(state: Any) -> None:
+            stage.tell("reached", run)
 
         def where(state: Any) -> str:
             return "step" if state["n"] < count else "after"

@@ -27,7 +27,7 @@ from midflight.models.openai import OpenAIModel
 from midflight.run import Agent, Run
 from midflight.tools.base import Done, NotDone, Performed, Tool, tool
 
-PAYLOAD = "x" * 200
+PAYLOAD = "x" * 194
 
 
 def _undo(about: Performed) -> None:
@@ -59,8 +59,10 @@ class OnMidflight(Runtime):
     """One store, one engine, one process."""
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        "stop pause send crash again undo receipt stale switch steps".split()
+        ["stop", "pause", "send", "crash", "again", "undo", "receipt", "stale", "switch", "steps"]
     )
+
+    keeps: ClassVar[str] = "runs.db*"
 
     def __init__(self, folder: Path, model_url: str, mode: str) -> None:
         super().__init__(folder, model_url)
@@ -92,11 +94,12 @@ class OnMidflight(Runtime):
     def _stepper(self) -> Agent:
         async def steps(run: Run) -> None:
             for number in range(run.input["count"]):
-                await run.step("Note", note_down, f"{number:06}{PAYLOAD[6:]}")
+                await run.step("Note", note_down, f"{number:06}{PAYLOAD}")
             if run.input["stays"]:
-                await run.step("Next", note_next, run.input["stays"])
+                await run.ask("Go on?")
+                stage.tell("reached", run.input["stays"])
 
-        return Agent("stepper", steps, self._mode, limits=Limits())
+        return Agent("stepper", steps, self._mode)
 
     @override
     async def start(self, run: str, brief: str) -> None:
@@ -145,11 +148,27 @@ class OnMidflight(Runtime):
         lines = (await self._control.receipt(_id(run))).lines
         return {_key(line.noun): line.word for line in lines}
 
+    # ── durable steps ────────────────────────────────────────────────────────────────────────────
 
-@tool(effect="read", name="note-next")
-async def note_next(run: str) -> None:
-    """The step after the last: it is reached only when all before it are known."""
-    stage.tell("reached", run)
+    @override
+    async def steps(self, runs: int, count: int, shape: str) -> None:
+        async def one() -> None:
+            given = {"count": count, "stays": ""}
+            run = await self._control.start("stepper", "steps", input=given)
+            await self._control.ended(run)
+
+        await stage.together(one() for _ in range(runs))
+
+    @override
+    async def grow(self, run: str, count: int, shape: str) -> None:
+        given = {"count": count, "stays": run}
+        await self._control.start("stepper", "steps", input=given, key=run)
+        await self._control.until(_id(run), lambda state: bool(state.questions))
+
+    @override
+    async def regrow(self, run: str, count: int, shape: str) -> None:
+        (question,) = (await self._control.state(_id(run))).questions
+        await self._control.answer(_id(run), question, "yes")
 
 
 def _id(run: str) -> str:

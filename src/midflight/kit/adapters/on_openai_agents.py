@@ -1,7 +1,7 @@
 """OpenAI Agents SDK: ``Runner.run_streamed`` with a ``SQLiteSession``.
 
-By the pages "Streaming", "Results", "Sessions" and "Tools" of openai.github.io/openai-agents-python:
-stop is ``result.cancel()``, after which the stream is read to its end; pause is
+By the pages "Streaming", "Results", "Sessions" and "Tools" of its documentation: stop
+is ``result.cancel()``, after which the stream is read to its end; pause is
 ``cancel(mode="after_turn")``, and resume is a run from ``result.to_state()``. The conversation goes
 on through the session. It keeps no run over a crash without an engine beside it.
 """
@@ -46,9 +46,7 @@ class OnOpenaiAgents(Runtime):
         self._tasks = stage.Tasks()
 
     def _begin(self, run: str, given: Any) -> None:
-        session = self._sessions.setdefault(
-            run, SQLiteSession(run, self.folder / "sessions.db")
-        )
+        session = self._sessions.setdefault(run, SQLiteSession(run, self.folder / "sessions.db"))
         result = Runner.run_streamed(self._agent, given, session=session)
         self._results[run] = result
         self._tasks.begin(run, self._read(result))

@@ -63,7 +63,7 @@ link = Link()
 tell = link.tell
 
 
-# ── the tools: an item such as RUN/a1, and how many milliseconds it takes ──────────────────────────
+# ── the tools: an item such as RUN/a1, and how many milliseconds it takes ────────────────────────
 
 
 async def act(item: str, ms: int) -> str:
@@ -99,7 +99,7 @@ def hold(item: str, ms: int) -> str:
 
 
 async def spawn(item: str, ms: int) -> str:
-    """Start processes, as a careful author does it: they are ended with the call, by their group."""
+    """Start processes, as a careful author does: they end with the call, by their group."""
     tell("begin", item)
     process = await asyncio.create_subprocess_exec(
         "sh", "-c", CHILDREN, env=_marked(item), start_new_session=True
@@ -154,6 +154,9 @@ class Runtime:
 
     offers: ClassVar[frozenset[str]] = frozenset()
     """Of: stop, pause, send, crash, again, undo, receipt, stale, switch, steps."""
+
+    keeps: ClassVar[str] = "*.db*"
+    """The files in its folder that hold its runs."""
 
     def __init__(self, folder: Path, model_url: str) -> None:
         self.folder = folder
@@ -214,6 +217,10 @@ class Runtime:
     async def regrow(self, run: str, count: int, shape: str) -> None:
         """In a new process: go on with that run to its next step, which tells the ledger."""
         raise NotOffered
+
+    async def size(self) -> int:
+        """Bytes on disk of all that it keeps, with what is still in a log beside it."""
+        return sum(file.stat().st_size for file in self.folder.glob(self.keeps))
 
 
 TELLS = {

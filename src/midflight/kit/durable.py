@@ -1,0 +1,132 @@
+"""What a durable step costs, and how a long run grows: on disk, and when it is taken up again.
+
+Each figure stands beside what plain SQLite did on the same disk just before and just after it: one
+row of 200 bytes a commit, every commit synced.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+from msgspec import Struct
+
+from midflight.kit.ledger import happened
+from midflight.kit.subject import Subject
+
+ROUNDS: Final = 3
+STEPS_ALONE: Final = 200
+STEPS_TOGETHER: Final = 20
+TOGETHER: Final = 50
+RAW: Final = 400
+GROWTH: Final = (200, 1_000, 5_000)
+LONG_S: Final = 600.0
+PAYLOAD: Final = "x" * 200
+SHAPES: Final = {"on_langgraph": ("last", "list", "delta")}
+"""How a runtime can keep what its steps have given, where that is its user's choice."""
+
+HEAVY: Final = {("list", 5_000)}
+"""Left out: a list in the state is written anew at every step, gigabytes in all."""
+
+
+class Figure(Struct, omit_defaults=True):
+    """One measurement of a runtime that persists."""
+
+    runtime: str
+    shape: str
+    what: str
+    steps: int
+    runs: int = 1
+    per_s: float = 0.0
+    against_raw: float = 0.0
+    disk_bytes: int = 0
+    resume_ms: float = 0.0
+
+
+async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
+    """All figures of one runtime."""
+    found = []
+    for shape in SHAPES.get(subject.kind.adapter, ("",)):
+        for runs, count in ((1, STEPS_ALONE), (TOGETHER, STEPS_TOGETHER)):
+            figure = await _speed(subject, shape, runs, count)
+            say(f"  {shape} {runs} runs: {figure.per_s:.0f} steps/s, {figure.against_raw:.2f} raw")
+            found.append(figure)
+        for count in GROWTH:
+            if (shape, count) not in HEAVY:
+                figure = await _growth(subject, shape, count)
+                say(f"  {shape} {count}: {figure.disk_bytes:,} B, {figure.resume_ms:.1f} ms")
+                found.append(figure)
+    return found
+
+
+async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
+    await subject.ask("steps", runs, max(2, count // 10), shape, within_s=LONG_S)
+    rates, ratios = [], []
+    for _ in range(ROUNDS):
+        before = await anyio.to_thread.run_sync(raw_per_s, subject.folder)
+        began = time.monotonic()
+        await subject.ask("steps", runs, count, shape, within_s=LONG_S)
+        rate = runs * count / (time.monotonic() - began)
+        after = await anyio.to_thread.run_sync(raw_per_s, subject.folder)
+        rates.append(rate)
+        ratios.append(rate / ((before + after) / 2))
+    return Figure(
+        subject.kind.name,
+        shape,
+        "speed",
+        count,
+        runs,
+        per_s=round(statistics.median(rates), 1),
+        against_raw=round(statistics.median(ratios), 4),
+    )
+
+
+async def _growth(subject: Subject, shape: str, count: int) -> Figure:
+    """How much more is on disk after a run, and how soon its next step comes after a crash."""
+    run = f"grown{shape}{count}"
+    await _begin_anew(subject)
+    before = await _size(subject)
+    await subject.ask("grow", run, count, shape, within_s=LONG_S)
+    await _begin_anew(subject)
+    size = await _size(subject) - before
+    began = time.monotonic()
+    await subject.ask("regrow", run, count, shape, within_s=LONG_S)
+    await subject.ledger.until(run, happened("reached"), LONG_S)
+    reached = next(one.at for one in subject.ledger.of(run) if one.what == "reached")
+    took = (reached - began) * 1000
+    name = subject.kind.name
+    return Figure(name, shape, "growth", count, disk_bytes=size, resume_ms=round(took, 2))
+
+
+async def _begin_anew(subject: Subject) -> None:
+    """Kill its process, bring SQLite's logs into their files, start another process."""
+    await subject.kill()
+    for path in subject.folder.glob("*.db"):
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    await subject.restart()
+
+
+async def _size(subject: Subject) -> int:
+    size: int = await subject.ask("size", within_s=LONG_S)
+    return size
+
+
+def raw_per_s(folder: Path, count: int = RAW) -> float:
+    """Commits a second of plain SQLite."""
+    path = folder / "raw.db"
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("CREATE TABLE steps (n INTEGER PRIMARY KEY, text TEXT)")
+        began = time.monotonic()
+        for _ in range(count):
+            db.execute("INSERT INTO steps (text) VALUES (?)", (PAYLOAD,))
+        return count / (time.monotonic() - began)

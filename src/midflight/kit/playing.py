@@ -1,0 +1,220 @@
+"""Plays scenarios on runtimes, one after the other, and keeps the figures."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import anyio
+import msgspec
+from msgspec import Struct, field
+
+from midflight.errors import InvalidRequest
+from midflight.inputs import Clock, wall_clock
+from midflight.kit import durable, machine
+from midflight.kit.catalogue import BY_NAME, SCENARIOS
+from midflight.kit.ledger import keeping
+from midflight.kit.provider import providing
+from midflight.kit.runtimes import kinds, postgres_for, python_of, version_of
+from midflight.kit.scenarios import SCALE, Scenario
+from midflight.kit.score import Row, Trial, not_offered, rows
+from midflight.kit.subject import Kind, Subject, subject
+
+STOPS: Final = ("stream", "tool", "blocking", "process", "batch", "first")
+POOLED: Final = "stops"
+POOLED_METRICS: Final = ("unlisted", "listed", "after_stopped", "untrue", "hung")
+NEEDED: Final = {"untrue": "receipt"}
+"""Metrics that some runtimes offer nothing for, though they offer the scenario."""
+
+
+class Profile(Struct, frozen=True):
+    """How many trials."""
+
+    stops: int  # of each stop scenario
+    others: int
+    scale: int = SCALE
+    ours: int = 0  # of each stop scenario, of the runtime that the project promises it for
+    steps: bool = False
+    together: bool = False  # scenarios side by side: soon done, but times say little then
+
+    def trials(self, runtime: str, scenario: str) -> int:
+        """Of a scenario, for a runtime."""
+        if scenario == "scale":
+            return self.scale
+        if scenario in STOPS:
+            return self.ours if self.ours and runtime == "midflight-immediate" else self.stops
+        return self.others
+
+
+PROFILES: Final = {
+    "quick": Profile(stops=12, others=8, scale=24, together=True),
+    "full": Profile(stops=200, others=200, ours=340, steps=True),
+}
+
+
+class Results(Struct):
+    """All that is known from a run of the kit."""
+
+    machine: str = ""
+    load_of_others_pct: float = 0.0
+    seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    durable: list[durable.Figure] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    """What a runtime said where a trial of it came to nothing; the first of each scenario."""
+
+    def replace(self, runtime: str, scenario: str, found: Sequence[Row]) -> None:
+        """Put figures in the place of earlier ones."""
+        self.rows = [r for r in self.rows if (r.runtime, r.scenario) != (runtime, scenario)]
+        self.rows += found
+
+    def of(self, runtime: str, scenario: str, metric: str) -> Row | None:
+        """One figure."""
+        key = (runtime, scenario, metric)
+        return next((r for r in self.rows if (r.runtime, r.scenario, r.metric) == key), None)
+
+
+def read(path: Path) -> Results:
+    """The figures in a file."""
+    return msgspec.json.decode(path.read_bytes(), type=Results)
+
+
+def write(path: Path, results: Results) -> None:
+    """Keep them, a line for each figure."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+
+
+def chosen_scenarios(names: Sequence[str]) -> list[Scenario]:
+    """The scenarios of these names; all, if none are named."""
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        raise InvalidRequest(
+            f"there is no scenario {', '.join(unknown)}; there are: {', '.join(BY_NAME)}. "
+            "Nothing was run."
+        )
+    return [BY_NAME[name] for name in names] or list(SCENARIOS)
+
+
+class Place(Struct, frozen=True):
+    """Where a runtime is tried: its environment, and a folder of its own for each try."""
+
+    kind: Kind
+    folder: Path
+    python: str
+    postgres: str
+
+    @asynccontextmanager
+    async def opened(self, name: str) -> AsyncIterator[Subject]:
+        """A new process of it, with a ledger and a provider that know nothing of earlier ones."""
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        async with (
+            keeping(folder) as ledger,
+            providing(ledger) as provider,
+            subject(
+                self.kind, folder, ledger, provider, python=self.python, postgres=self.postgres
+            ) as tested,
+        ):
+            yield tested
+
+
+class Player:
+    """Plays, says how it goes, and has the results so far written down."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        results: Results | None = None,
+        say: Callable[[str], None] = lambda _: None,
+        keep: Callable[[Results], None] = lambda _: None,
+        clock: Clock = wall_clock,
+    ) -> None:
+        self.results = results or Results()
+        self._profile = profile
+        self._say = say
+        self._keep = keep
+        self._clock = clock
+
+    async def play(self, runtimes: Sequence[str], scenarios: Sequence[Scenario]) -> Results:
+        """Every scenario on every runtime."""
+        chosen = kinds(list(runtimes))
+        began, load = self._clock(), machine.Load()
+        self.results.machine = machine.described()
+        with postgres_for(chosen) as postgres, TemporaryDirectory(prefix="kit-") as temporary:
+            for kind in chosen:
+                self._say(f"{kind.name}: {version_of(kind)}")
+                self.results.versions[kind.name] = version_of(kind)
+                python = await anyio.to_thread.run_sync(python_of, kind)
+                place = Place(kind, Path(temporary) / kind.name, python, postgres)
+                await self._runtime(place, scenarios)
+            self._keep(self.results)
+        self.results.seconds = round(self._clock() - began, 1)
+        self.results.load_of_others_pct = round(load.of_others_pct(), 1)
+        self._keep(self.results)
+        return self.results
+
+    async def _runtime(self, place: Place, scenarios: Sequence[Scenario]) -> None:
+        found: dict[str, list[Trial]] = {}
+        offers: frozenset[str] = frozenset()
+
+        async def one(scenario: Scenario, tested: Subject) -> None:
+            found[scenario.name] = await self._scenario(scenario, tested)
+
+        alone = [s for s in scenarios if "crash" in s.needs or not self._profile.together]
+        beside = [s for s in scenarios if s not in alone]
+        if beside:
+            async with place.opened("together") as tested, anyio.create_task_group() as tasks:
+                offers = tested.offers
+                for scenario in beside:
+                    tasks.start_soon(one, scenario, tested)
+        for scenario in alone:  # each begins with nothing kept
+            async with place.opened(scenario.name) as tested:
+                offers = tested.offers
+                await one(scenario, tested)
+        if pooled := [trial for name in STOPS for trial in found.get(name, ())]:
+            name = place.kind.name
+            self.results.replace(
+                name, POOLED, _figures(name, POOLED, POOLED_METRICS, pooled, offers)
+            )
+        if self._profile.steps and "steps" in offers:
+            async with place.opened("durable") as tested:
+                figures = await durable.measure(tested, self._say)
+            others = [f for f in self.results.durable if f.runtime != place.kind.name]
+            self.results.durable = others + figures
+        self._keep(self.results)
+
+    async def _scenario(self, scenario: Scenario, tested: Subject) -> list[Trial]:
+        name = tested.kind.name
+        if not set(scenario.needs) <= tested.offers:
+            found = not_offered(name, scenario.name, scenario.metrics)
+            self.results.replace(name, scenario.name, found)
+            self._say(f"  {scenario.title}: not offered")
+            return []
+        began = self._clock()
+        trials = await scenario.play(scenario, tested, self._profile.trials(name, scenario.name))
+        found = _figures(name, scenario.name, scenario.metrics, trials, tested.offers)
+        self.results.replace(name, scenario.name, found)
+        if why := next((t.failed or t.refused for t in trials if t.failed or t.refused), ""):
+            self.results.failures[f"{name} {scenario.name}"] = why[:500]
+        seen = ", ".join(f"{row.metric} {row.failures}" for row in found if row.failures)
+        took = self._clock() - began
+        self._say(f"  {scenario.title}: {len(trials)} in {took:.1f} s; {seen or 'nothing amiss'}")
+        return trials
+
+
+def _figures(
+    runtime: str,
+    scenario: str,
+    metrics: Sequence[str],
+    trials: Sequence[Trial],
+    offers: frozenset[str],
+) -> list[Row]:
+    missing = [name for name in metrics if NEEDED.get(name, "") not in {"", *offers}]
+    there = [name for name in metrics if name not in missing]
+    return rows(runtime, scenario, there, trials) + not_offered(runtime, scenario, missing)
