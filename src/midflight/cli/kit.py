@@ -43,7 +43,7 @@ def play(chosen: Namespace) -> int:
         raise InvalidRequest(f"--n {chosen.n} is no number of trials. Nothing was run.")
     profile = playing.PROFILES[chosen.profile]
     if chosen.n:
-        profile = replace(profile, stops=chosen.n, others=chosen.n, scale=chosen.n, ours=0)
+        profile = replace(profile, stops=chosen.n, others=chosen.n, ours=0)
     scenarios = playing.chosen_scenarios(chosen.scenario)
     names = chosen.runtime or list(runtimes.ALL if chosen.profile == "full" else runtimes.OWN)
     path = Path(chosen.results)

@@ -22,9 +22,10 @@ from midflight.kit.provider import Answer, Call
 from midflight.kit.score import Trial
 from midflight.kit.subject import Subject, SubjectFailed
 
-END_S: Final = 20.0
+END_S: Final = 45.0  # a machine that is busy with other things may stall for long
 BACK_S: Final = 8.0
-LATE_S: Final = 1.2  # longer than what is in flight takes: what comes late has come by then
+HELD_S: Final = 0.3
+LATE_S: Final = 1.5  # longer than what is in flight takes: what comes late has come by then
 LANES: Final = 4
 SCALE: Final = 200
 CRASHED_AT_ONCE: Final = 10
@@ -174,7 +175,7 @@ async def pausing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
         trial = await begin(scenario, subject, run)
         await anyio.sleep(spread(scenario, run))
         await subject.ask("pause", run, within_s=END_S)
-        await anyio.sleep(0.1)
+        await anyio.sleep(HELD_S)
         await subject.ask("resume", run, within_s=END_S)
         await over(subject, trial)
         return trial

@@ -13,7 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from openai import AsyncOpenAI
 from typing_extensions import override
@@ -34,7 +34,7 @@ SCHEMA: dict[str, object] = {
 class OnAsyncio(Runtime):
     """A list of messages and a task for each run."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"stop", "again", "send"})
+    offers = frozenset({"stop", "again", "send"})
 
     def __init__(self, folder: Path, model_url: str) -> None:
         super().__init__(folder, model_url)

@@ -7,7 +7,7 @@ is there; what has changed meanwhile it does not look at.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -18,7 +18,7 @@ from midflight.kit.adapters.on_asyncio import OnAsyncio
 class OnBroken(OnAsyncio):
     """Each method is the mistake that its scenario is there for."""
 
-    offers: ClassVar[frozenset[str]] = frozenset(
+    offers = frozenset(
         ["stop", "pause", "send", "crash", "again", "undo", "receipt", "stale", "switch"]
     )
 

@@ -47,7 +47,7 @@ def _tool(function: Callable[..., Any]) -> StructuredTool:
 class OnLanggraph(Runtime):
     """One graph, one saver, a thread for each run."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"stop", "pause", "crash", "again", "steps"})
+    offers = frozenset({"stop", "pause", "crash", "again", "steps"})
     keeps: ClassVar[str] = "graph.db*"
 
     def __init__(self, folder: Path, model_url: str, saver: str) -> None:

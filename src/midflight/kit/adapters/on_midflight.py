@@ -58,7 +58,7 @@ async def note_down(text: str, idempotency_key: str) -> str:
 class OnMidflight(Runtime):
     """One store, one engine, one process."""
 
-    offers: ClassVar[frozenset[str]] = frozenset(
+    offers = frozenset(
         ["stop", "pause", "send", "crash", "again", "undo", "receipt", "stale", "switch", "steps"]
     )
 
@@ -67,6 +67,8 @@ class OnMidflight(Runtime):
     def __init__(self, folder: Path, model_url: str, mode: str) -> None:
         super().__init__(folder, model_url)
         self._mode = mode
+        if mode == "boundary":
+            self.offers = self.offers - {"steps"}  # the modes differ in what is heard when
         self._control: Control
 
     @override

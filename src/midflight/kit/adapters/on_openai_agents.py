@@ -9,7 +9,7 @@ on through the session. It keeps no run over a crash without an engine beside it
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from agents import (
     Agent,
@@ -29,7 +29,7 @@ from midflight.kit.adapters.stage import Runtime
 class OnOpenaiAgents(Runtime):
     """One agent; a session and a result for each run."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"stop", "pause", "again"})
+    offers = frozenset({"stop", "pause", "again"})
 
     def __init__(self, folder: Path, model_url: str) -> None:
         super().__init__(folder, model_url)

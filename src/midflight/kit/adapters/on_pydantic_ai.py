@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic_ai import Agent, CancellationToken
 from pydantic_ai.exceptions import RunCancelled
@@ -26,7 +26,7 @@ from midflight.kit.adapters.stage import Runtime
 class OnPydanticAi(Runtime):
     """One agent; a token and a history for each run."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"stop", "send", "again"})
+    offers = frozenset({"stop", "send", "again"})
 
     def __init__(self, folder: Path, model_url: str) -> None:
         super().__init__(folder, model_url)

@@ -28,8 +28,7 @@ LEDGER = "MIDFLIGHT_KIT_LEDGER"
 MARK = "MIDFLIGHT_KIT_RUN"
 """The variable by which processes of a run are found, wherever they have gone."""
 
-CHILDREN = "sleep 60 & setsid sleep 60 & wait"
-SPAWNED_S = 60
+CHILDREN = "sleep 60 & setsid sleep 60 & sleep {seconds}"
 
 
 class Link:
@@ -102,7 +101,7 @@ async def spawn(item: str, ms: int) -> str:
     """Start processes, as a careful author does: they end with the call, by their group."""
     tell("begin", item)
     process = await asyncio.create_subprocess_exec(
-        "sh", "-c", CHILDREN, env=_marked(item), start_new_session=True
+        "sh", "-c", _children(ms), env=_marked(item), start_new_session=True
     )
     tell("spawned", item)
     try:
@@ -117,9 +116,9 @@ async def spawn(item: str, ms: int) -> str:
 def spawn_and_wait(item: str, ms: int) -> str:
     """Start processes and wait for them, for a runtime that ends them by itself."""
     tell("begin", item)
-    with subprocess.Popen(["sh", "-c", CHILDREN], env=_marked(item)) as process:
+    with subprocess.Popen(["sh", "-c", _children(ms)], env=_marked(item)) as process:
         tell("spawned", item)
-        process.wait(SPAWNED_S + 10)
+        process.wait(60)
     return f"{item} is done"
 
 
@@ -127,6 +126,10 @@ def look(item: str, ms: int) -> str:
     """Read a thing that the work relies on."""
     tell("looked", item)
     return "as it was"
+
+
+def _children(ms: int) -> str:
+    return CHILDREN.format(seconds=ms / 1000)
 
 
 def _marked(item: str) -> dict[str, str]:
@@ -152,7 +155,7 @@ class Runtime:
     acknowledged, ``ended`` when the run is said to be over, ``pause`` when it is said to be paused.
     """
 
-    offers: ClassVar[frozenset[str]] = frozenset()
+    offers: frozenset[str] = frozenset()
     """Of: stop, pause, send, crash, again, undo, receipt, stale, switch, steps."""
 
     keeps: ClassVar[str] = "*.db*"

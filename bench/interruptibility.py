@@ -1,0 +1,157 @@
+"""The interruptibility kit on all runtimes it knows: ``make kit``.
+
+Writes ``bench/results/kit.json``, and from it ``docs/benchmarks.md`` and its plot. Fewer trials, or
+one runtime anew with the other figures kept: ``make kit KIT="--n 50 --runtime pydantic-ai"``;
+``KIT=--page`` only writes the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import anyio
+from figures import RESULTS, ROOT
+from msgspec.structs import replace
+
+from midflight.kit import report as kit_report
+from midflight.kit.catalogue import SCENARIOS
+from midflight.kit.durable import Figure
+from midflight.kit.playing import PROFILES, Player, Results, read, write
+from midflight.kit.runtimes import ALL
+
+KEPT = RESULTS / "kit.json"
+PAGE_AT = ROOT / "docs/benchmarks.md"
+PLOT_AT = ROOT / "docs/benchmarks-stop.svg"
+
+PAGE = """\
+# How well can it be interrupted?
+
+Made by `make kit`; the figures are in `bench/results/kit.json`, a row for each runtime, scenario and
+metric. `midflight kit run` measures on your machine. {machine}; {seconds:.0f} s; other programs used
+{load:.0f} % of the machine meanwhile{busy}.
+
+{versions}
+
+## Method
+
+Each runtime is a program of its own, in an environment with pinned versions, driven by a small
+adapter through its documented API at its best; the adapter's docstring says which
+(`src/midflight/kit/adapters/`). All are given the same scripted model and the same tools. Nothing is
+asked of the runtime: a tool tells a ledger in another process what it does and waits for the answer;
+processes are found in `/proc`; the model is an HTTP server that streams as OpenAI does, sees who
+closes a connection, counts what it sends after a stop and refuses a conversation as a provider does.
+
+* *Acknowledged* is when the call that stops returns, *stopped* when the runtime says that the run is
+  over. *Time to stop* runs from the press to the last sign of life of the run, or to “stopped” if
+  that is later: a runtime gains nothing by saying it early.
+* Rates are of trials in which it happened at all, then in brackets what they may be at most, with
+  95 % confidence (one side; rule of three where nothing was seen, else Wilson). Times are p50 / p99
+  in ms. {not_offered} means that the runtime has no such verb. {lanes} runs at a time, except where 200 are
+  stopped at once.
+* An effect in the crash scenario must not happen twice and its provider knows no keys. Midflight's
+  tool has a `check`, which asks the world; the others have no place for one, and an author would
+  have to write it into each tool.
+* The tool with child processes kills its process group when it is cancelled, as a careful author
+  writes it; one child has left the group. In Midflight it is a tool with `runs="process"`.
+* LangGraph runs with `durability="sync"` and with `stream_chunk_timeout=None`: with the default,
+  Python 3.11's `asyncio.wait_for` loses a cancellation that comes together with a chunk, and most
+  streams went on to their end after a stop.
+
+## What was seen
+
+![time to stop](benchmarks-stop.svg)
+
+{tables}
+{verdict}
+
+## Limits
+
+One machine with two cores, loopback, a scripted model, Linux. A cancelled asyncio task is the
+documented way to stop LangGraph outside its platform; the platform was not tried, nor were engines
+that the OpenAI Agents SDK and Pydantic AI can be run on. The bare loop is what one writes in an
+afternoon: it does not mend its conversation. Message loss is not the only thing that matters about
+messages; whether a model does the right thing with them is not measured here. A rate of zero is not a
+proof: the proof is in the journal's construction (`ARCHITECTURE.md`), this is its test.
+"""
+
+
+def report(results: Results) -> str:
+    busy = ", which is much: times are worse than on a quiet machine, rates hardly"
+    return PAGE.format(
+        machine=results.machine,
+        seconds=results.seconds,
+        load=results.load_of_others_pct,
+        busy=busy if results.load_of_others_pct > 20 else "",
+        versions="\n".join(f"* **{name}**: {what}" for name, what in results.versions.items()),
+        not_offered=kit_report.NOT_OFFERED,
+        lanes=4,
+        tables=kit_report.tables(results),
+        verdict=verdict(results.durable),
+    )
+
+
+def verdict(figures: list[Figure]) -> str:
+    """Durable steps against LangGraph on SQLite, by its leanest and by its comparable state."""
+    lines = []
+    for shape, words in (("last", "keeping only the last result"), ("list", "keeping all results")):
+        ratios = []
+        for runs in (1, 50):
+            ours = _rate(figures, "midflight-immediate", "", runs)
+            theirs = _rate(figures, "langgraph-sqlite", shape, runs)
+            if ours and theirs:
+                ratios.append(f"{ours / theirs:.1f}× with {runs} run{'s' * (runs > 1)}")
+        if ratios:
+            lines.append(f"against LangGraph on SQLite {words}: {', '.join(ratios)}")
+    if not lines:
+        return ""
+    return (
+        "Durable steps of Midflight, both against raw SQLite in the same minute, "
+        + "; ".join(lines)
+        + ". Wanted: 3× and 15×. A `write` step of ours is two commits, one before it begins and one\n"
+        "after, because what has begun must be known after a crash; LangGraph's superstep is on record\n"
+        "only when it is over."
+    )
+
+
+def _rate(figures: list[Figure], runtime: str, shape: str, runs: int) -> float:
+    return next(
+        (
+            f.against_raw
+            for f in figures
+            if (f.runtime, f.shape, f.runs, f.what) == (runtime, shape, runs, "speed")
+        ),
+        0.0,
+    )
+
+
+def write_pages(results: Results) -> None:
+    PAGE_AT.write_text(report(results), encoding="utf-8")
+    PLOT_AT.write_text(kit_report.plot(results), encoding="utf-8")
+
+
+def keep(results: Results) -> None:
+    write(KEPT, results)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--n", type=int, default=0)
+    parser.add_argument("--runtime", action="append", default=[])
+    parser.add_argument("--page", action="store_true")
+    chosen = parser.parse_args()
+    if not chosen.page:
+        profile = PROFILES["full"]
+        if chosen.n:
+            profile = replace(profile, stops=chosen.n, others=chosen.n, ours=0)
+        earlier = read(KEPT) if KEPT.exists() and chosen.runtime else None
+        player = Player(profile, results=earlier, say=say, keep=keep)
+        anyio.run(player.play, chosen.runtime or list(ALL), SCENARIOS)
+    write_pages(read(KEPT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""``midflight kit``: errors in words, and a report of what is in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from midflight.cli.main import main
+from midflight.kit.playing import Results, write
+from midflight.kit.score import Row
+
+
+def test_a_runtime_or_scenario_that_is_not_there_is_named_with_those_that_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["kit", "run", "--runtime", "smolagents"]) == 1
+    assert (
+        "there is no runtime smolagents; there are: midflight-immediate" in capsys.readouterr().err
+    )
+    assert main(["kit", "run", "--scenario", "earthquake"]) == 1
+    assert "Nothing was run." in capsys.readouterr().err
+
+
+def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kit.json"
+    assert main(["kit", "report", "--results", str(path)]) == 1
+    assert "midflight kit run makes it" in capsys.readouterr().err
+
+    row = Row("mine", "crash", "duplicates", trials=200, failures=4, total=4, bound_pct=4.3)
+    write(path, Results(versions={"mine": "1.0"}, rows=[row]))
+    assert main(["kit", "report", "--results", str(path)]) == 0
+    assert "| effects done twice | **2.0 %** (≤ 4.3 %) |" in capsys.readouterr().out
+    assert main(["kit", "report", "--results", str(path), "--format", "svg"]) == 0
+    assert capsys.readouterr().out.startswith("<svg")
