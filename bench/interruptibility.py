@@ -26,9 +26,9 @@ PLOT_AT = ROOT / "docs/benchmarks-stop.svg"
 PAGE = """\
 # How well can it be interrupted?
 
-Made by `make kit`; the figures are in `bench/results/kit.json`, a row for each runtime, scenario and
-metric. `midflight kit run` measures on your machine. {machine}; {seconds:.0f} s; other programs used
-{load:.0f} % of the machine meanwhile{busy}.
+Made by `make kit`; the figures are in `bench/results/kit.json`, a row for each runtime, scenario
+and metric. `midflight kit run` measures on your machine. {machine}; {seconds:.0f} s; other programs
+used {load:.0f} % of the machine meanwhile{busy}.
 
 {versions}
 
@@ -36,18 +36,20 @@ metric. `midflight kit run` measures on your machine. {machine}; {seconds:.0f} s
 
 Each runtime is a program of its own, in an environment with pinned versions, driven by a small
 adapter through its documented API at its best; the adapter's docstring says which
-(`src/midflight/kit/adapters/`). All are given the same scripted model and the same tools. Nothing is
-asked of the runtime: a tool tells a ledger in another process what it does and waits for the answer;
-processes are found in `/proc`; the model is an HTTP server that streams as OpenAI does, sees who
-closes a connection, counts what it sends after a stop and refuses a conversation as a provider does.
+(`src/midflight/kit/adapters/`). All are given the same scripted model and the same tools. Nothing
+is asked of the runtime: a tool tells a ledger in another process what it does and waits for the
+answer; processes are found in `/proc`; the model is an HTTP server that streams as OpenAI does,
+sees who closes a connection, counts what it sends after a stop, and refuses what a provider refuses.
+Only what can be held against that is taken from a runtime's own words: what it lists as in flight,
+its receipt, and in the stale resume that it asks a person.
 
-* *Acknowledged* is when the call that stops returns, *stopped* when the runtime says that the run is
-  over. *Time to stop* runs from the press to the last sign of life of the run, or to “stopped” if
-  that is later: a runtime gains nothing by saying it early.
+* *Acknowledged* is when the call that stops returns, *stopped* when the runtime says that the run
+  is over. *Time to stop* runs from the press to the last sign of life of the run, or to “stopped”
+  if that is later: a runtime gains nothing by saying it early.
 * Rates are of trials in which it happened at all, then in brackets what they may be at most, with
   95 % confidence (one side; rule of three where nothing was seen, else Wilson). Times are p50 / p99
-  in ms. {not_offered} means that the runtime has no such verb. {lanes} runs at a time, except where 200 are
-  stopped at once.
+  in ms. {not_offered} means that the runtime has no such verb. {lanes} runs at a time, except where
+  200 are stopped at once.
 * An effect in the crash scenario must not happen twice and its provider knows no keys. Midflight's
   tool has a `check`, which asks the world; the others have no place for one, and an author would
   have to write it into each tool.
@@ -63,15 +65,14 @@ closes a connection, counts what it sends after a stop and refuses a conversatio
 
 {tables}
 {verdict}
-
 ## Limits
 
-One machine with two cores, loopback, a scripted model, Linux. A cancelled asyncio task is the
-documented way to stop LangGraph outside its platform; the platform was not tried, nor were engines
-that the OpenAI Agents SDK and Pydantic AI can be run on. The bare loop is what one writes in an
-afternoon: it does not mend its conversation. Message loss is not the only thing that matters about
-messages; whether a model does the right thing with them is not measured here. A rate of zero is not a
-proof: the proof is in the journal's construction (`ARCHITECTURE.md`), this is its test.
+One machine with two cores, loopback, a scripted model, Linux. A cancelled asyncio task is how
+LangGraph is stopped outside its platform; the platform was not tried, nor were engines that the
+OpenAI Agents SDK and Pydantic AI can be run on. The bare loop is what one writes in an afternoon:
+it does not mend its conversation. Whether a model does the right thing with a message that reaches
+it is not measured here. A rate of zero is no proof: that is in how the journal is made
+(`ARCHITECTURE.md`), and this is its test.
 """
 
 
@@ -91,26 +92,30 @@ def report(results: Results) -> str:
 
 
 def verdict(figures: list[Figure]) -> str:
-    """Durable steps against LangGraph on SQLite, by its leanest and by its comparable state."""
+    """Durable steps against LangGraph on SQLite, by its leanest state and by a comparable one."""
     lines = []
-    for shape, words in (("last", "keeping only the last result"), ("list", "keeping all results")):
+    for shape, words in (("last", "only the last result"), ("list", "all results")):
         ratios = []
         for runs in (1, 50):
             ours = _rate(figures, "midflight-immediate", "", runs)
             theirs = _rate(figures, "langgraph-sqlite", shape, runs)
             if ours and theirs:
-                ratios.append(f"{ours / theirs:.1f}× with {runs} run{'s' * (runs > 1)}")
+                ratios.append(f"{ours / theirs:.1f} times with {runs} run{'s' * (runs > 1)}")
         if ratios:
-            lines.append(f"against LangGraph on SQLite {words}: {', '.join(ratios)}")
-    if not lines:
-        return ""
-    return (
-        "Durable steps of Midflight, both against raw SQLite in the same minute, "
-        + "; ".join(lines)
-        + ". Wanted: 3× and 15×. A `write` step of ours is two commits, one before it begins and one\n"
-        "after, because what has begun must be known after a crash; LangGraph's superstep is on record\n"
-        "only when it is over."
-    )
+            lines.append(f"* LangGraph on SQLite that keeps {words}: {', '.join(ratios)}")
+    return VERDICT.format(lines="\n".join(lines)) if lines else ""
+
+
+VERDICT = """\
+So many durable steps does Midflight do for one of LangGraph, each against raw SQLite in the same
+minute (wanted: 3 times with one run, 15 times with 50):
+
+{lines}
+
+A `write` step of ours is two commits, one before it begins and one after it: what has begun must be
+known after a crash. LangGraph's superstep is on record only when it is over.
+
+"""
 
 
 def _rate(figures: list[Figure], runtime: str, shape: str, runs: int) -> float:

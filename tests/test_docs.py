@@ -45,6 +45,15 @@ def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None
         assert bench.with_reaction(start, results) == start
 
 
+def test_the_page_of_the_kit_and_its_plot_are_those_of_its_figures() -> None:
+    page = benchmark("interruptibility")
+    results = page.read(page.KEPT)
+
+    assert page.report(results) == page.PAGE_AT.read_text(encoding="utf-8"), "run `make kit`"
+    plotted = page.PLOT_AT.read_text(encoding="utf-8")
+    assert page.kit_report.plot(results) == plotted, "run `make kit KIT=--page`"
+
+
 def benchmark(name: str) -> Any:
     """A module of the benchmarks, which are programs and no package."""
     sys.path.insert(0, str(ROOT / "bench"))

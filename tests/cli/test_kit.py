@@ -29,8 +29,8 @@ def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(
     assert main(["kit", "report", "--results", str(path)]) == 1
     assert "midflight kit run makes it" in capsys.readouterr().err
 
-    row = Row("mine", "crash", "duplicates", trials=200, failures=4, total=4, bound_pct=4.3)
-    write(path, Results(versions={"mine": "1.0"}, rows=[row]))
+    row = Row("bare-asyncio", "crash", "duplicates", trials=200, failures=4, total=4, bound_pct=4.3)
+    write(path, Results(versions={"bare-asyncio": "1.0"}, rows=[row]))
     assert main(["kit", "report", "--results", str(path)]) == 0
     assert "| effects done twice | **2.0 %** (≤ 4.3 %) |" in capsys.readouterr().out
     assert main(["kit", "report", "--results", str(path), "--format", "svg"]) == 0

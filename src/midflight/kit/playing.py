@@ -21,7 +21,7 @@ from midflight.kit.provider import providing
 from midflight.kit.runtimes import kinds, postgres_for, python_of, version_of
 from midflight.kit.scenarios import SCALE, Scenario
 from midflight.kit.score import Row, Trial, not_offered, rows
-from midflight.kit.subject import Kind, Subject, subject
+from midflight.kit.subject import Kind, Subject, SubjectFailed, subject
 
 STOPS: Final = ("stream", "tool", "blocking", "process", "batch", "first")
 POOLED: Final = "stops"
@@ -143,10 +143,18 @@ class Player:
 
     async def play(self, runtimes: Sequence[str], scenarios: Sequence[Scenario]) -> Results:
         """Every scenario on every runtime."""
-        chosen = kinds(list(runtimes))
+        try:
+            return await self._play(kinds(list(runtimes)), scenarios)
+        except BaseExceptionGroup as group:
+            failed = group.subgroup(SubjectFailed)
+            if failed is None:
+                raise
+            raise SubjectFailed(str(_first(failed))) from None  # in words, for a person
+
+    async def _play(self, chosen: Sequence[Kind], scenarios: Sequence[Scenario]) -> Results:
         began, load = self._clock(), machine.Load()
         self.results.machine = machine.described()
-        with postgres_for(chosen) as postgres, TemporaryDirectory(prefix="kit-") as temporary:
+        with postgres_for(list(chosen)) as postgres, TemporaryDirectory(prefix="kit-") as temporary:
             for kind in chosen:
                 self._say(f"{kind.name}: {version_of(kind)}")
                 self.results.versions[kind.name] = version_of(kind)
@@ -206,6 +214,10 @@ class Player:
         took = self._clock() - began
         self._say(f"  {scenario.title}: {len(trials)} in {took:.1f} s; {seen or 'nothing amiss'}")
         return trials
+
+
+def _first(group: BaseException) -> BaseException:
+    return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
 
 
 def _figures(

@@ -8,6 +8,7 @@ from typing import Final
 from midflight.kit.catalogue import BY_NAME, SCENARIOS
 from midflight.kit.durable import Figure
 from midflight.kit.playing import POOLED, POOLED_METRICS, STOPS, Results
+from midflight.kit.runtimes import KINDS
 from midflight.kit.score import METRICS, TIMES, Row
 
 NOT_OFFERED: Final = "·"
@@ -22,9 +23,14 @@ SHAPES: Final = {
 }
 
 
+def columns(results: Results) -> list[str]:
+    """The runtimes, in the order in which the kit knows them."""
+    return [name for name in KINDS if name in results.versions]
+
+
 def tables(results: Results) -> str:
     """Everything, scenario by scenario."""
-    runtimes = list(results.versions)
+    runtimes = columns(results)
     parts = [_scenario(results, runtimes, POOLED, "All stop scenarios together", POOLED_METRICS)]
     parts += [
         _scenario(results, runtimes, s.name, s.title.capitalize(), s.metrics) for s in SCENARIOS
@@ -136,7 +142,7 @@ COLOURS: Final = ("#1a6", "#184", "#c60", "#e90", "#06c", "#a3c", "#777", "#000"
 
 def plot(results: Results) -> str:
     """Time to stop, p50 to p99, on a scale of powers of ten."""
-    runtimes = list(results.versions)
+    runtimes = columns(results)
     names = [name for name in (*STOPS, "scale") if any(r.scenario == name for r in results.rows)]
     height = 40 + len(names) * (len(runtimes) * ROW + BAND) + 20
     parts = [

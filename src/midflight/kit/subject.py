@@ -29,6 +29,9 @@ ANSWER_MAX: Final = 1 << 20
 ADAPTERS: Final = Path(stage.__file__).parent
 
 
+Waiting = dict[int, tuple[anyio.Event, list[Any]]]
+
+
 class SubjectFailed(MidflightError):
     """A runtime under test did not do what its adapter asked of it; says what it printed."""
 
@@ -55,7 +58,7 @@ class Subject:
         self.postgres = ""
         self.offers: frozenset[str] = frozenset()
         self._process: Process | None = None
-        self._waiting: dict[int, tuple[anyio.Event, list[Any]]] = {}
+        self._waiting: Waiting = {}
         self._count = 0
         self._tasks: TaskGroup | None = None
 
@@ -72,8 +75,9 @@ class Subject:
                 stderr=printed,
                 env=self._environment(),
             )
+        self._waiting = {}  # what its predecessor had not answered stays unanswered
         ready = self._expect(0)
-        tasks.start_soon(self._hear, self._process)
+        tasks.start_soon(self._hear, self._process, self._waiting)
         self.offers = frozenset(await self._answered("start", *ready, within_s=START_S))
 
     def _environment(self) -> dict[str, str]:
@@ -146,21 +150,20 @@ class Subject:
         tail = "\n".join(printed.splitlines()[-15:])
         return f"{self.kind.name}: {verb}: {what}. It has printed:\n{tail}"
 
-    async def _hear(self, process: Process) -> None:
+    async def _hear(self, process: Process, waiting: Waiting) -> None:
         assert process.stdout is not None
         lines = BufferedByteReceiveStream(process.stdout)
         try:
             while True:
                 number, how, said = json.loads(await lines.receive_until(b"\n", ANSWER_MAX))
-                if number in self._waiting:
-                    come, answer = self._waiting.pop(number)
+                if number in waiting:
+                    come, answer = waiting.pop(number)
                     answer += [how, said]
                     come.set()
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
-            for come, answer in self._waiting.values():
+            for come, answer in waiting.values():
                 answer += ["gone", "its process has ended"]
                 come.set()
-            self._waiting.clear()
 
 
 @asynccontextmanager
