@@ -39,7 +39,7 @@ adapter through its documented API at its best; the adapter's docstring says whi
 (`src/midflight/kit/adapters/`). All are given the same scripted model and the same tools. Nothing
 is asked of the runtime: a tool tells a ledger in another process what it does and waits for the
 answer; processes are found in `/proc`; the model is an HTTP server that streams as OpenAI does,
-sees who closes a connection, counts what it sends after a stop, and refuses what a provider refuses.
+sees who closes a connection, counts what it sends after a stop, and refuses what providers refuse.
 Only what can be held against that is taken from a runtime's own words: what it lists as in flight,
 its receipt, and in the stale resume that it asks a person.
 
