@@ -23,7 +23,7 @@ export interface App {
   readonly notice: string; // a refusal, in the server's words
   readonly layer: Layer;
   readonly tab: Tab;
-  readonly forkAt: number; // the step that a fork is written for
+  readonly result: string; // the run whose result is open
   readonly older: { next: string; loading: boolean; loaded: boolean };
   readonly search: { words: string; found: readonly string[] | null };
 }
@@ -33,7 +33,7 @@ const path = (): string => `/${location.pathname.slice(new URL(base()).pathname.
 let app: App = {
   world: NOTHING_KNOWN, me: null, entry: "coming in",
   route: typeof location === "undefined" ? { page: "home" } : routeOf(path()),
-  run: "", missing: "", presses: [], asks: [], busy: {}, notice: "", layer: "none", tab: "steps", forkAt: 0,
+  run: "", missing: "", presses: [], asks: [], busy: {}, notice: "", layer: "none", tab: "steps", result: "",
   older: { next: "", loading: false, loaded: false }, search: { words: "", found: null },
 };
 

@@ -31,9 +31,9 @@ export interface Seen { connection: Connection; now: number; thread?: ThreadShee
 
 export const STOP_NOW_AFTER_S = 5;
 
-const NO_OFFER: Offer = { verb: "", label: "", enabled: false, consequence: "Not now" };
+const NO_OFFER: Offer = { verb: "", label: "", enabled: false, consequence: "Not now", confirm: "" };
 const offer = (run: RunSheet, verb: string): Offer => run.preview[verb] ?? NO_OFFER;
-const held = (run: RunSheet, cause: string): boolean => run.holds.includes(cause);
+const held = (run: RunSheet, cause: RunSheet["holds"][number]): boolean => run.holds.includes(cause);
 
 export function barOf(run: RunSheet, seen: Seen): Bar {
   if (ENDED.has(run.phase)) return ended(run, seen);

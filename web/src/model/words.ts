@@ -79,7 +79,6 @@ export function place(run: RunSheet): string {
 }
 
 /** The working time of a run: counts on while it moves. */
-export function worked(run: RunSheet, told: number, now: number): number {
-  const moving = run.phase === "running" || run.phase === "pausing";
-  return run.spent.seconds + (moving ? Math.max(0, now - told) : 0);
+export function worked(run: RunSheet, now: number): number {
+  return run.spent.seconds + (run.moving_since === null ? 0 : Math.max(0, now - run.updated_at));
 }
