@@ -3,7 +3,8 @@ import { link, type Link } from "./net/link";
 import { api, Refused } from "./net/api";
 import type { News } from "./model/world";
 import { rememberedPresses, resend } from "./actions";
-import { addRows, arrive, heard, onChange, runSheet, set, state } from "./store";
+import { pathOf } from "./model/route";
+import { addRows, arrive, go, heard, onChange, runSheet, set, state, threadSheet } from "./store";
 
 let line: Link | null = null;
 
@@ -45,6 +46,7 @@ function listen(): void {
       shown = key;
       void show();
     }
+    goAlong();
     const run = state().run;
     const journals = run ? [run, runSheet(state())?.thread ?? threads.get(run) ?? ""].filter(Boolean) : [];
     const wanted = JSON.stringify(journals);
@@ -55,6 +57,14 @@ function listen(): void {
   onChange(follow);
   line.ask({ ask: "watch", journals: [], tab: line.tab });
   follow();
+}
+
+function goAlong(): void {
+  const { follow } = state();
+  const front = threadSheet(state())?.front;
+  if (follow === null || !front || front === follow) return;
+  set({ follow: null });
+  if (front !== state().run) go(pathOf(front));
 }
 
 const threads = new Map<string, string>();
