@@ -42,7 +42,7 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
       ) : (
         <div className="buttons">
           {ways.buttons.slice(0, 1).map((each) => (
-            <Choice key={String(each.value)} {...each} filled off={late || mayNot !== ""} press={() => void answer(each.value)} />
+            <Choice key={String(each.value)} {...each} filled={each.value === "approve"} off={late || mayNot !== ""} press={() => void answer(each.value)} />
           ))}
           {ways.forms.filter((each) => each.key === "edit").map((each) => (
             <Choice key={each.key} label={each.label} consequence={each.consequence} off={late || mayNot !== ""} press={() => setForm(each)} />
