@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server web-types mutants clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -51,6 +51,9 @@ bench-server: $(INSTALLED)  ## measure how soon a cancel over HTTP is heard, and
 
 bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a message answered for
 	@PYTHONPATH=tests $(BIN)/python bench/talking.py
+
+web-types: $(INSTALLED)  ## write the page's types anew from the structs of the server
+	@$(BIN)/python scripts/web_types.py
 
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py
