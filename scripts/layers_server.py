@@ -189,7 +189,8 @@ SERVER_MUTANTS = (
         "views: when who does the work leaves, the next one does it",
         SERVER + "live.py",
         "        async with self._turn:\n            head",
-        "        if self.version:\n            return\n        async with self._turn:\n            head",
+        "        if self.version:\n            return\n        async with self._turn:\n"
+        "            head",
         VIEWS,
     ),
     Mutant(

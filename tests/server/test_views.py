@@ -228,12 +228,12 @@ async def test_a_slow_reader_costs_nobody_else_and_gets_it_all_when_it_comes_bac
     driving: Open,
 ) -> None:
     stage = Stage("views-slow")
-    works = worker(stage, steps=50)
+    works = worker(stage, steps=30)
     async with (
         driving(works) as control,
         opened(control, [works], pace=Pace(stall_s=0.5), sndbuf=4096) as house,
     ):
-        run = await control.start(works, "work " + "x" * 20_000)
+        run = await control.start(works, "work " + "x" * 400_000)
         slow, quick = viewer(house, run), viewer(house, run)
         with anyio.fail_after(60):
             async with slow.connected():  # first, so the work is its to do; and reads nothing
