@@ -53,6 +53,13 @@ def come_in(browser: Browser, theatre: Theatre) -> Any:
     return kept
 
 
+@pytest.fixture(autouse=True)
+def cleared(theatre: Theatre) -> Iterator[None]:
+    """What a test has left waiting does not wait beside the next one."""
+    yield
+    theatre.clear()
+
+
 @pytest.fixture
 def contexts(browser: Browser, known: Any) -> Iterator[Callable[..., BrowserContext]]:
     """Browsers of people who have come in; each is one of its own."""
@@ -74,8 +81,13 @@ def contexts(browser: Browser, known: Any) -> Iterator[Callable[..., BrowserCont
 def look(contexts: Callable[..., BrowserContext], theatre: Theatre) -> Look:
     """Look at a run in a tab of a browser of one's own. No error may be in its console."""
 
-    def at(stage: Stage | str, **options: Any) -> Glass:
-        page = contexts(**options).new_page()
+    def at(stage: Stage | str, cookie: str = "", **options: Any) -> Glass:
+        context = contexts(**options)
+        if cookie:
+            context.clear_cookies()
+            name = f"midflight_{theatre.port}"
+            context.add_cookies([{"name": name, "value": cookie, "url": theatre.url}])
+        page = context.new_page()
         return Glass(page, theatre.url).look_at(stage if isinstance(stage, str) else stage.run)
 
     return at

@@ -49,6 +49,16 @@ class Glass:
         self.page.wait_for_timeout(450)  # a second tap of a double tap is ignored for so long
         self.slot(number).click()
 
+    @property
+    def changed(self) -> Locator:
+        """The line over the steps that says what a redirect has changed."""
+        return self.page.get_by_role("region", name="Steps").locator(".change-line")
+
+    @property
+    def rewrite(self) -> Locator:
+        """The field of a redirect."""
+        return self.page.get_by_role("textbox", name="Rewrite the brief")
+
     def step(self, name: str) -> Locator:
         return self.page.locator("li.step", has=self.page.locator(".step-name", has_text=name))
 

@@ -16,6 +16,8 @@ from uuid import uuid4
 
 import httpx
 
+from midflight.server.keyring import Keyring
+
 TESTS = Path(__file__).resolve().parent.parent
 SOON_S = 15.0  # for what happens in milliseconds, on a machine that does much else
 T = TypeVar("T")
@@ -86,6 +88,7 @@ class Theatre:
         self._process: subprocess.Popen[str] | None = None
         self._http = httpx.Client(base_url=self.url, timeout=20)
         self.code = ""
+        self.stages: list[Stage] = []
 
     def open(self) -> None:
         """Start the server and wait until it has printed its address."""
@@ -120,6 +123,13 @@ class Theatre:
         found = re.search(r"mf_\S+", done.stdout)
         assert found, done.stdout
         return found.group(0)
+
+    def session(self, name: str, role: str) -> str:
+        """A session of somebody else, as if they had opened a link of their own."""
+        keyring = Keyring(self.folder / "keys.json")
+        session = keyring.exchange(keyring.code(name, role))
+        assert session
+        return session
 
     def come_in(self) -> None:
         """Let the tests themselves press things, too."""
@@ -159,4 +169,11 @@ class Theatre:
         given = {"stage": stage.name, **more.pop("input", {})}
         body = {"agent": agent, "brief": brief.format(stage=stage.name), "input": given, **more}
         stage.run = str(self.post("/v1/runs", body)["run"])
+        self.stages.append(stage)
         return stage
+
+    def clear(self) -> None:
+        """Let everything go on that still waits for a cue."""
+        for stage in self.stages:
+            stage.give("all")
+        self.stages.clear()
