@@ -90,7 +90,8 @@ class Glass:
             what.evaluate(
                 """(element) => {
                     const box = element.getBoundingClientRect();
-                    const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+                    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+                    const top = document.elementFromPoint(x, y);
                     return !(top && (element === top || element.contains(top)));
                 }"""
             )

@@ -161,9 +161,7 @@ class Theatre:
         assert answer.is_success, answer.text
         return answer.json()
 
-    def begin(
-        self, agent: str = "report", brief: str = "Churn of June", **more: Any
-    ) -> Stage:
+    def begin(self, agent: str = "report", brief: str = "Churn of June", **more: Any) -> Stage:
         """Start a run whose steps wait for their cues."""
         stage = Stage(self, uuid4().hex[:8])
         given = {"stage": stage.name, **more.pop("input", {})}
