@@ -203,9 +203,7 @@ def test_a_run_to_its_end_and_what_was_done_undone_afterwards(theatre: Theatre, 
     expect(tab.page.get_by_role("dialog")).to_contain_text("The report is done")
 
 
-def test_a_failed_run_says_where_and_is_tried_again_from_there(
-    theatre: Theatre, look: Look
-) -> None:
+def test_a_failed_run_is_tried_again_from_where_it_failed(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin("failing")
     stage.give("fetch", "again")
     tab = look(stage)

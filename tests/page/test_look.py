@@ -1,4 +1,4 @@
-"""How it looks: every width and state, nothing covered, nothing that jumps, nothing axe objects to."""
+"""How it looks: at every width and in every state, nothing covered, nothing that jumps."""
 
 from __future__ import annotations
 

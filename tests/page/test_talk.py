@@ -99,9 +99,7 @@ def test_a_stop_word_pauses_at_once(theatre: Theatre, look: Look) -> None:
     assert stage.view["phase"] == "paused"
 
 
-def test_nothing_that_was_typed_is_lost_by_a_press_or_a_reload(
-    theatre: Theatre, look: Look
-) -> None:
+def test_nothing_typed_is_lost_by_a_press_or_a_reload(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
     tab = look(stage)
     tab.says("Running")
@@ -115,9 +113,7 @@ def test_nothing_that_was_typed_is_lost_by_a_press_or_a_reload(
     expect(field).to_have_value("half a thought", timeout=WAIT_MS)
 
 
-def test_a_message_is_sent_once_however_often_enter_is_pressed(
-    theatre: Theatre, look: Look
-) -> None:
+def test_a_message_is_sent_once_however_often_one_presses(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
     tab = look(stage)
     tab.says("Running")

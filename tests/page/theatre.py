@@ -89,15 +89,15 @@ class Theatre:
         self._http = httpx.Client(base_url=self.url, timeout=20)
         self.code = ""
         self.stages: list[Stage] = []
+        self._keys = ["--keys", str(folder / "keys.json")]
 
     def open(self) -> None:
         """Start the server and wait until it has printed its address."""
         command = ["serve", "page.troupe", "--port", str(self.port)]
         options = ["--store", str(self.folder / "journals.db"), "--workdir", str(self.folder / "w")]
-        keys = ["--keys", str(self.folder / "keys.json")]
         with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "midflight", *command, *options, *keys],
+                [sys.executable, "-m", "midflight", *command, *options, *self._keys],
                 cwd=TESTS,
                 env={**os.environ, "MIDFLIGHT_CUES": str(self.folder / "cues")},
                 stdout=subprocess.PIPE,
@@ -113,8 +113,7 @@ class Theatre:
     def token(self, name: str, role: str) -> str:
         """A token, made by the command that people use."""
         done = subprocess.run(
-            [sys.executable, "-m", "midflight", "token", name, "--role", role]
-            + ["--keys", str(self.folder / "keys.json")],
+            [sys.executable, "-m", "midflight", "token", name, "--role", role, *self._keys],
             capture_output=True,
             text=True,
             check=True,

@@ -30,8 +30,8 @@ PLAN = (
 
 async def cue(stage: str, name: str) -> None:
     """Wait until a test says so."""
-    while not any((CUES / stage / given).exists() for given in (name, "all")):
-        await anyio.sleep(0.01)
+    while not any((CUES / stage / given).exists() for given in (name, "all")):  # noqa: ASYNC110
+        await anyio.sleep(0.02)
 
 
 @tool(effect="read", name="page.fetch")

@@ -1,5 +1,5 @@
 /** Where one writes to the agent. It never locks, and what is typed stays until the server has it. */
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { attempt } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import { pathOf } from "../model/route";
@@ -10,6 +10,7 @@ import { api } from "../net/api";
 import { followFront, go, useApp, useThread } from "../store";
 import { Icon } from "./Icon";
 
+const HINT_MS = 6_000;
 const coarse = (): boolean => matchMedia("(pointer: coarse)").matches;
 
 export function Composer({ run }: { run: RunSheet }) {
@@ -18,6 +19,11 @@ export function Composer({ run }: { run: RunSheet }) {
   const place = `thread:${run.thread}`;
   const [text, setText] = useState(() => draft(place));
   const [hint, setHint] = useState({ words: "", wrong: false });
+  useEffect(() => {
+    if (!hint.words || hint.wrong) return;
+    const timer = setTimeout(() => setHint({ words: "", wrong: false }), HINT_MS);
+    return () => clearTimeout(timer);
+  }, [hint]);
   const write = (words: string) => {
     setText(words);
     keepDraft(place, words);

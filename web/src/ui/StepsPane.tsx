@@ -27,7 +27,7 @@ export function StepsPane({ phone, openRail }: { phone: boolean; openRail: () =>
               </button>
             )}
             {!phone && <Heading run={run} />}
-            {phone && <div />}
+            {phone && <div className="heading" />}
             <ViewSwitch view={view} setView={setView} />
           </div>
           <div className="pane-body">
@@ -52,7 +52,7 @@ export function StepsPane({ phone, openRail }: { phone: boolean; openRail: () =>
 function Heading({ run }: { run: RunSheet }) {
   const title = run.title || run.brief;
   return (
-    <div>
+    <div className="heading">
       <h1 tabIndex={-1}>{title}</h1>
       {run.brief !== title && (
         <p className="sub long" title={run.brief}>
