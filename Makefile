@@ -17,15 +17,18 @@ define install
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Midflight needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing the pinned versions into .venv (once) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(1)]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 endef
 
+$(INSTALLED): EXTRAS = dev
 $(INSTALLED): pyproject.toml constraints.txt
-	$(call install,dev)
+	$(install)
 	@touch $@ $(DEMO_READY)
 
-$(DEMO_READY): pyproject.toml constraints.txt  # a tenth of what the tests need
-	$(call install,server)
+# far less than the tests need; the models are there in case that there is a key
+$(DEMO_READY): EXTRAS = anthropic,openai,server
+$(DEMO_READY): pyproject.toml constraints.txt
+	$(install)
 	@touch $@
 
 demo: $(DEMO_READY)  ## an agent at work, to be interrupted: ARGS="--fresh", or --help for the rest

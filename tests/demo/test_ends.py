@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import stat
 import subprocess
+import time
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_killed_in_the_middle_of_its_tasks_it_goes_on_and_does_nothing_twice(
 ) -> None:
     playing = theatre.play("--pace", "0.5")
     playing.until(lambda state: state["in_flight"])
-    assert playing.state()["in_flight"][0]["name"] == "Create follow-up tasks"
+    assert "Create follow-up tasks, step 4 of 6" in playing.state()["status"]
     playing.leave(signal.SIGKILL)
 
     again = theatre.play()
@@ -114,6 +115,21 @@ def test_killed_in_the_middle_of_its_tasks_it_goes_on_and_does_nothing_twice(
     records = again.get(f"/v1/runs/{again.run}/records")["records"]
     read = [r["event"]["name"] for r in records if r["event"]["event"] == "step.settled"]
     assert read == ["Fetch customer list", "Join against MRR", "Score churn risk"]
+
+
+def test_paused_in_a_step_nothing_moves_until_it_goes_on_where_it_was(theatre: Theatre) -> None:
+    playing = theatre.play("--pace", "0.4")
+    playing.until(lambda state: state["spent"]["steps"] == 2)
+    playing.verb("pause")
+    playing.until(lambda state: state["phase"] == "paused")
+    head = playing.state()["head"]
+    time.sleep(2.5)  # twice what the step would have taken
+    assert playing.state()["head"] == head
+    playing.verb("resume")
+    playing.until(lambda state: "Write memo with chart, step 5 of 6" in state["status"])
+    playing.asked(WHO)
+
+    is_about(playing, at_risk(playing), "paying customers")
 
 
 def test_killed_while_it_waits_it_asks_the_same_question_again(theatre: Theatre) -> None:
@@ -134,7 +150,7 @@ def test_told_to_leave_it_holds_the_run_and_says_how_to_go_on(
     code, said = playing.leave(how)
 
     assert code == 0
-    assert "Run `midflight demo` to go on" in said
+    assert "The same command goes on" in said
     assert "Traceback" not in said
     again = theatre.play()
     assert again.run == playing.run
