@@ -231,3 +231,33 @@ def test_a_server_without_a_model_a_key_that_is_missing_and_a_bad_pace_are_said_
     assert "ANTHROPIC_API_KEY" in refused(theatre, "--model", "anthropic:claude-x")
     assert "is no address of a model" in refused(theatre, "--model", "nobody")
     assert "--pace" in refused(theatre, "--pace", "-1")
+
+
+def test_cancelled_in_the_middle_of_an_effect_it_is_proven_that_nothing_was_done(
+    theatre: Theatre,
+) -> None:
+    playing = theatre.play("--pace", "0.7")
+    playing.until(lambda state: state["in_flight"])
+    playing.verb("cancel")
+    playing.ended("cancelled")
+
+    ((noun, word),) = playing.receipt()
+    assert (noun, word) == (f"{len(at_risk(playing))} tasks", "aborted")
+    assert playing.ask("SELECT count(*) FROM tasks") == [(0,)]
+
+
+def test_redirected_while_the_memo_is_being_written_there_is_one_memo_and_it_is_the_new_one(
+    theatre: Theatre,
+) -> None:
+    playing = theatre.play("--pace", "0.5")
+    playing.until(lambda state: "Write memo with chart" in state["status"] and state["in_flight"])
+    playing.verb("redirect", text="only EU, top 5")
+    playing.asked(WHO)
+
+    where = "NOT trial AND region = 'EU'"
+    is_about(playing, at_risk(playing, where=where, top=5), "the top 5 paying customers in the EU")
+    playing.verb("cancel")
+    playing.ended("cancelled")
+    assert {word for _, word in playing.receipt()} == {"undone"}
+    assert playing.files("memos") == []
+    assert playing.ask("SELECT count(*) FROM tasks") == [(0,)]
