@@ -25,6 +25,7 @@ def test_a_cancel_undoes_tasks_and_memo_and_the_receipt_says_so(theatre: Theatre
     playing.ended("cancelled")
 
     assert playing.receipt() == [("memo", "undone"), (f"{tasks} tasks", "undone")]
+    assert f"\nScore churn risk: {tasks} at risk, $" in playing.heard("Cancelled. Kept: ")
     assert playing.open_tasks() == set()
     assert playing.files("memos") == playing.files("outbox") == []
 
