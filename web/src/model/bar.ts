@@ -178,7 +178,7 @@ function last(run: RunSheet, seen: Seen): Slot {
   });
   if (!now || !made.enabled) return made;
   const since = run.marks.findLast((mark) => mark.kind === "cancel" || mark.kind === "cancelling")?.at ?? run.updated_at;
-  const wait = Math.ceil(since + STOP_NOW_AFTER_S - seen.now);
+  const wait = Math.min(STOP_NOW_AFTER_S, Math.ceil(since + STOP_NOW_AFTER_S - seen.now));
   return wait > 0 ? { ...made, enabled: false, consequence: `Undoing first, offered in ${wait} s` } : made;
 }
 

@@ -7,21 +7,22 @@ import { barOf, type Act, type Bar, type Slot } from "../model/bar";
 import { waiting } from "../model/presses";
 import type { RunSheet } from "../model/types";
 import { barClock, meter, place, worked } from "../model/words";
-import { go, set, state, useApp, useRun, useThread } from "../store";
+import { connection, go, set, state, useApp, useRun, useThread } from "../store";
 import { BarLayer } from "./BarLayer";
 import { Composer } from "./Composer";
 import { Icon } from "./Icon";
 
-const SETTLE_MS = 400; // a second tap of a double tap must not undo the first
+const AGAIN_MS = 400; // the second tap of a double tap must not undo the first
+const TURNED_MS = 250; // who aimed at Pause when somebody else paused must not resume it
 
 export function ControlBar({ phone }: { phone: boolean }) {
   const run = useRun()!;
   const thread = useThread();
-  const connection = useApp((app) => app.world.connection);
+  const line = useApp(connection);
   const operator = useApp((app) => app.me?.role === "operator");
   const layer = useApp((app) => app.layer);
   const now = useNow();
-  const bar = barOf(run, { connection, now, thread, operator });
+  const bar = barOf(run, { connection: line, now, thread, operator });
   const box = useRef<HTMLDivElement>(null);
   useMeasuredHeight(box);
   useFocusReturn(layer);
@@ -124,11 +125,15 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
   const verb = slot.act.do === "verb" ? slot.act.verb : "";
   const busy = useApp((app) => verb !== "" && app.busy[`${run.run}:${verb}`] === true);
   const viewer = useApp((app) => app.me?.role === "viewer") && slot.act.do !== "review" && slot.act.do !== "result";
-  const changed = useRef({ label: slot.label, at: 0 });
-  if (changed.current.label !== slot.label) changed.current = { label: slot.label, at: performance.now() };
+  const turned = useRef({ verb, at: 0 });
+  const pressed = useRef(-AGAIN_MS);
+  if (turned.current.verb !== verb) turned.current = { verb, at: performance.now() };
   const off = !slot.enabled || viewer;
   const act = () => {
-    if (off || performance.now() - changed.current.at < SETTLE_MS) return;
+    const now = performance.now();
+    const late = verb === "resume" && now - turned.current.at < TURNED_MS;
+    if (off || late || now - pressed.current < AGAIN_MS) return;
+    pressed.current = now;
     perform(slot, run);
   };
   const key = slot.keys === "Esc" ? "pause" : slot.keys === "Ctrl E" ? "redirect" : slot.keys === "Ctrl ." ? "cancel" : undefined;
