@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -251,6 +252,23 @@ async def test_no_words_of_people_or_tools_are_in_a_span(tmp_path: Path) -> None
 
     assert told.spans
     assert SECRET not in "".join(span.to_json() for span in told.spans).lower()
+
+
+class Broken(TracerProvider):
+    def get_tracer(self, *_: Any, **__: Any) -> Any:  # type: ignore[explicit-override]
+        return self  # which has no spans
+
+
+async def test_a_run_goes_on_although_it_cannot_be_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        local("memory:", works, child, workdir=tmp_path) as control,
+        tracing(control, provider=Broken()),
+    ):
+        assert await control.result(await control.start(works, "work")) == SECRET
+
+    assert "Not told" in caplog.messages
 
 
 def test_without_the_package_the_extra_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from midflight.stores.hub import owned_tasks
 from midflight.stores.movements import Movements
 from midflight.telemetry.spans import RunSpans, Told
 
+log: Final = logging.getLogger(__name__)
 SETTLE_S: Final = 2.0  # what the last look may take
 AGAIN_S: Final = 1.0  # before a store that is out of reach is asked again
 
@@ -85,6 +87,9 @@ class Follower:
                 moved.pop()  # purged meanwhile
             except StoreError:
                 await anyio.sleep(AGAIN_S)
+            except Exception:  # no run may end because it cannot be told
+                run = moved.pop()
+                log.warning("Not told", exc_info=True, extra={"action": "not_told", "run": run})
             finally:
                 for name in moved:  # is looked at again
                     movements.note(name)
