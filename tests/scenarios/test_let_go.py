@@ -103,6 +103,7 @@ async def test_a_refused_request_leaves_no_state_of_a_resting_run_in_memory(
         await stage.until_begun("slow")
         await control.pause(run)
         await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
+        refused = False
         try:
             await control.answer(run, 1, "nobody has asked")
         except Refused:  # dropped at once: its traceback knows the state that has refused
