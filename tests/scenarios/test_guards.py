@@ -56,6 +56,43 @@ async def test_what_has_changed_while_the_run_rested_is_asked_about_and_go_on_ac
         assert stage.done == ["slow", "offer"]
 
 
+async def test_what_others_change_once_a_run_is_paused_is_never_taken_for_its_own(
+    driving: Open,
+) -> None:
+    stage, world = Stage("guard-late"), ["as it was"]
+    make, looks, seen = stage.writer(), stage.gate("look"), [anyio.Event() for _ in range(3)]
+
+    async def look() -> str:
+        number = sum(event.is_set() for event in seen)
+        if number < len(seen):
+            seen[number].set()
+        if number == 2:  # noted, before the effect, and now after it: did the effect change it?
+            await looks.wait()
+        return world[0]
+
+    @agent(name="guard-late")
+    async def clerk(run: Run) -> object:
+        await run.guard(Fingerprint("prices", look))
+        await run.step("Make", make, "offer")
+        return await run.step("Make", make, "another")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await seen[2].wait()
+        await control.pause(run)
+        await anyio.sleep(0.05)
+        assert (await control.state(run)).phase is Phase.PAUSING
+        looks.set()
+        await control.until(run, lambda state: state.phase is Phase.PAUSED)
+        world[0] = "as others have made it"
+        await control.resume(run)
+
+        assert "prices has changed" in (await asked(control, run)).message
+        assert stage.done == ["offer"]
+        await control.cancel(run)
+        await control.ended(run)
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_is_as_it_was_is_not_asked_about(
     driving: Open, crashing: Open, prices: Path, way: str

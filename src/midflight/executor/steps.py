@@ -270,9 +270,12 @@ class Step:
             if outcome is not Outcome.DONE:
                 await self.speech.keep()
             left = await fingerprint(self, position, result) if outcome is Outcome.DONE else ""
-            await self._settle(position, outcome, result, error, again, left=left)
-            if outcome is Outcome.DONE:
+            done = outcome is Outcome.DONE
+            await self._settle(position, outcome, result, error, again, left=left, rests=not done)
+            if done:
+                # Before the run is said to be paused: what others change from then on is theirs.
                 await self.driver.guards.refresh(self._intact)
+                self.resting = True
                 return await self._recorded(result)
             if over:
                 return await self.record(NULL, error)
@@ -365,6 +368,7 @@ class Step:
         then: Choose | None = None,
         *,
         left: str = "",
+        rests: bool = True,
     ) -> None:
         settled = e.AttemptSettled(
             epoch=self.driver.epoch,
@@ -376,7 +380,7 @@ class Step:
             left=left,
         )
         await self.driver.log.settle(settled, then)
-        self.resting = True
+        self.resting = rests
 
     async def _recorded(self, result: Raw) -> Raw:
         """Give what is on record, so that this time is like every later one."""
