@@ -14,9 +14,8 @@ from figures import RESULTS, ROOT
 from msgspec.structs import replace
 
 from midflight.kit import report as kit_report
-from midflight.kit.catalogue import SCENARIOS
 from midflight.kit.durable import Figure
-from midflight.kit.playing import PROFILES, Player, Results, read, write
+from midflight.kit.playing import PROFILES, Player, Results, chosen_scenarios, read, write
 from midflight.kit.runtimes import ALL
 
 KEPT = RESULTS / "kit.json"
@@ -146,15 +145,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--n", type=int, default=0)
     parser.add_argument("--runtime", action="append", default=[])
+    parser.add_argument("--scenario", action="append", default=[])
     parser.add_argument("--page", action="store_true")
     chosen = parser.parse_args()
     if not chosen.page:
         profile = PROFILES["full"]
         if chosen.n:
             profile = replace(profile, stops=chosen.n, others=chosen.n, ours=0)
-        earlier = read(KEPT) if KEPT.exists() and chosen.runtime else None
+        profile = replace(profile, steps=not chosen.scenario)
+        some = chosen.runtime or chosen.scenario
+        earlier = read(KEPT) if KEPT.exists() and some else None
         player = Player(profile, results=earlier, say=say, keep=keep)
-        anyio.run(player.play, chosen.runtime or list(ALL), SCENARIOS)
+        anyio.run(player.play, chosen.runtime or list(ALL), chosen_scenarios(chosen.scenario))
     write_pages(read(KEPT))
 
 

@@ -72,6 +72,12 @@ class Results(Struct):
         self.rows = [r for r in self.rows if (r.runtime, r.scenario) != (runtime, scenario)]
         self.rows += found
 
+    def took(self, seconds: float, load_pct: float) -> None:
+        """Figures may come from several sittings: their time adds up, their load is averaged."""
+        before, self.seconds = self.seconds, round(self.seconds + seconds, 1)
+        shared = self.load_of_others_pct * before + load_pct * seconds
+        self.load_of_others_pct = round(shared / max(self.seconds, 0.1), 1)
+
     def of(self, runtime: str, scenario: str, metric: str) -> Row | None:
         """One figure."""
         key = (runtime, scenario, metric)
@@ -162,8 +168,7 @@ class Player:
                 place = Place(kind, Path(temporary) / kind.name, python, postgres)
                 await self._runtime(place, scenarios)
             self._keep(self.results)
-        self.results.seconds = round(self._clock() - began, 1)
-        self.results.load_of_others_pct = round(load.of_others_pct(), 1)
+        self.results.took(self._clock() - began, load.of_others_pct())
         self._keep(self.results)
         return self.results
 
