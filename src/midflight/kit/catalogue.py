@@ -20,7 +20,7 @@ from midflight.kit.scenarios import (
 
 STOP: Final = ("unlisted", "listed", "after_stopped", "untrue", "hung", "stop_ms", "ack_ms")
 TALK: Final = tuple(Answer((Call("act", f"a{n}", ms=40),)) for n in range(3))
-LONG: Final = 2_000  # ms: much longer than any stop should take
+LONG: Final = 3_000  # ms: at half of it a tool acts, long after any stop on a busy machine
 
 
 def act(*names: str, tool: str = "act", ms: int = 20) -> Answer:
@@ -42,18 +42,20 @@ SCENARIOS: Final = (
         "stop during an async tool",
         stopping,
         STOP,
-        answers=(act("a1", ms=1_000), act("a2")),
+        answers=(act("a1", ms=LONG), act("a2")),
         moment=happened("begin"),
         spread_ms=600,
+        late_s=2.0,
     ),
     Scenario(
         "blocking",
         "stop during a blocking tool",
         stopping,
         STOP,
-        answers=(act("a1", tool="hold", ms=1_000), act("a2", tool="hold")),
+        answers=(act("a1", tool="hold", ms=LONG), act("a2", tool="hold")),
         moment=happened("begin"),
         spread_ms=600,
+        late_s=2.0,
     ),
     Scenario(
         "process",

@@ -24,7 +24,7 @@ from midflight.kit.subject import Subject, SubjectFailed
 
 END_S: Final = 45.0  # a machine that is busy with other things may stall for long
 BACK_S: Final = 8.0
-HELD_S: Final = 0.3
+HELD_S: Final = 0.6
 SEEN_S: Final = 5.0
 LATE_S: Final = 1.5  # longer than what is in flight takes: what comes late has come by then
 LANES: Final = 4

@@ -106,6 +106,7 @@ async def spawn(item: str, ms: int) -> str:
     tell("spawned", item)
     try:
         await process.wait()
+        tell("acted", item)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -119,6 +120,7 @@ def spawn_and_wait(item: str, ms: int) -> str:
     with subprocess.Popen(["sh", "-c", _children(ms)], env=_marked(item)) as process:
         tell("spawned", item)
         process.wait(60)
+    tell("acted", item)
     return f"{item} is done"
 
 
