@@ -146,6 +146,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=0)
     parser.add_argument("--runtime", action="append", default=[])
     parser.add_argument("--scenario", action="append", default=[])
+    parser.add_argument("--steps", action="store_true", help="only durable steps and growth")
     parser.add_argument("--page", action="store_true")
     chosen = parser.parse_args()
     if not chosen.page:
@@ -153,10 +154,11 @@ def main() -> None:
         if chosen.n:
             profile = replace(profile, stops=chosen.n, others=chosen.n, ours=0)
         profile = replace(profile, steps=not chosen.scenario)
-        some = chosen.runtime or chosen.scenario
+        some = chosen.runtime or chosen.scenario or chosen.steps
+        scenarios = [] if chosen.steps else chosen_scenarios(chosen.scenario)
         earlier = read(KEPT) if KEPT.exists() and some else None
         player = Player(profile, results=earlier, say=say, keep=keep)
-        anyio.run(player.play, chosen.runtime or list(ALL), chosen_scenarios(chosen.scenario))
+        anyio.run(player.play, chosen.runtime or list(ALL), scenarios)
     write_pages(read(KEPT))
 
 

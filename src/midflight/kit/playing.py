@@ -195,9 +195,10 @@ class Player:
             self.results.replace(
                 name, POOLED, _figures(name, POOLED, POOLED_METRICS, pooled, offers)
             )
-        if self._profile.steps and "steps" in offers:
+        if self._profile.steps:
             async with place.opened("durable") as tested:
-                figures = await durable.measure(tested, self._say)
+                offered = "steps" in tested.offers
+                figures = await durable.measure(tested, self._say) if offered else []
             others = [f for f in self.results.durable if f.runtime != place.kind.name]
             self.results.durable = others + figures
         self._keep(self.results)
