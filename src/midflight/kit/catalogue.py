@@ -19,6 +19,7 @@ from midflight.kit.scenarios import (
 )
 
 STOP: Final = ("unlisted", "listed", "after_stopped", "untrue", "hung", "stop_ms", "ack_ms")
+LATE: Final = ("after_stopped", *(metric for metric in STOP if metric != "after_stopped"))
 TALK: Final = tuple(Answer((Call("act", f"a{n}", ms=40),)) for n in range(3))
 LONG: Final = 3_000  # ms: at half of it a tool acts, long after any stop on a busy machine
 
@@ -41,7 +42,7 @@ SCENARIOS: Final = (
         "tool",
         "stop during an async tool",
         stopping,
-        STOP,
+        LATE,
         answers=(act("a1", ms=LONG), act("a2")),
         moment=happened("begin"),
         spread_ms=600,
@@ -51,7 +52,7 @@ SCENARIOS: Final = (
         "blocking",
         "stop during a blocking tool",
         stopping,
-        STOP,
+        LATE,
         answers=(act("a1", tool="hold", ms=LONG), act("a2", tool="hold")),
         moment=happened("begin"),
         spread_ms=600,
@@ -86,7 +87,7 @@ SCENARIOS: Final = (
         "scale",
         "stop 200 runs at once",
         stopping_at_once,
-        ("unlisted", "listed", "after_stopped", "hung", "stop_ms", "ack_ms"),
+        ("after_stopped", "unlisted", "listed", "hung", "stop_ms", "ack_ms"),
         answers=(act("a1", ms=8_000),),
         moment=happened("begin"),
         late_s=4.5,

@@ -28,10 +28,24 @@ def columns(results: Results) -> list[str]:
     return [name for name in KINDS if name in results.versions]
 
 
+def summary(results: Results) -> str:
+    """For each scenario the one figure that it is about."""
+    runtimes = columns(results)
+    lines = []
+    for scenario in SCENARIOS:
+        found = [results.of(runtime, scenario.name, scenario.metrics[0]) for runtime in runtimes]
+        what = METRICS[scenario.metrics[0]][0]
+        cells = " | ".join(cell(row) for row in found)
+        lines.append(f"| {scenario.title}: {what} | {cells} |")
+    head = f"| | {' | '.join(runtimes)} |\n|---|{'---|' * len(runtimes)}"
+    return f"### At a glance\n\n{head}\n" + "\n".join(lines) + "\n"
+
+
 def tables(results: Results) -> str:
     """Everything, scenario by scenario."""
     runtimes = columns(results)
-    parts = [_scenario(results, runtimes, POOLED, "All stop scenarios together", POOLED_METRICS)]
+    parts = [summary(results)]
+    parts += [_scenario(results, runtimes, POOLED, "All stop scenarios together", POOLED_METRICS)]
     parts += [
         _scenario(results, runtimes, s.name, s.title.capitalize(), s.metrics) for s in SCENARIOS
     ]

@@ -37,7 +37,7 @@ Play = Callable[["Scenario", Subject, int], Awaitable[list[Trial]]]
 
 
 class Scenario(Struct, frozen=True):
-    """What is played, what it needs of a runtime, and what is counted."""
+    """What is played, what it needs of a runtime, and what is counted: first what it is about."""
 
     name: str
     title: str
