@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from midflight.cli.main import main
+from midflight.kit import runtimes
 from midflight.kit.playing import Results, write
 from midflight.kit.score import Row
+from midflight.kit.subject import Kind
 
 
 def test_a_runtime_or_scenario_that_is_not_there_is_named_with_those_that_are(
@@ -35,3 +37,17 @@ def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(
     assert "| effects done twice | **2.0 %** (≤ 4.3 %) |" in capsys.readouterr().out
     assert main(["kit", "report", "--results", str(path), "--format", "svg"]) == 0
     assert capsys.readouterr().out.startswith("<svg")
+
+
+def test_a_runtime_that_cannot_be_started_is_told_in_words_with_what_it_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(runtimes.KINDS, "nothing", Kind("nothing", "on_nothing"))
+
+    path = tmp_path / "kit.json"
+    assert main(["kit", "run", "--runtime", "nothing", "--results", str(path)]) == 1
+
+    said = capsys.readouterr().err
+    assert said.startswith("midflight: nothing: start: gone: its process has ended.")
+    assert "No module named midflight.kit.adapters.on_nothing" in said
+    assert "Traceback" not in said
