@@ -46,6 +46,8 @@ class Figure(Struct, omit_defaults=True):
     runs: int = 1
     per_s: float = 0.0
     against_raw: float = 0.0
+    cpu_ms: float = 0.0
+    """Processor time of a step: what a busy machine does not change."""
     disk_bytes: int = 0
     resume_ms: float = 0.0
 
@@ -56,7 +58,8 @@ async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
     for shape in SHAPES.get(subject.kind.adapter, ("",)):
         for runs, count in ((1, STEPS_ALONE), (TOGETHER, STEPS_TOGETHER)):
             figure = await _speed(subject, shape, runs, count)
-            say(f"  {shape} {runs} runs: {figure.per_s:.0f} steps/s, {figure.against_raw:.2f} raw")
+            speed = f"{figure.per_s:.0f} steps/s, {figure.against_raw:.2f} of raw"
+            say(f"  {shape} {runs} at once: {speed}, {figure.cpu_ms:.2f} ms of CPU a step")
             found.append(figure)
         for count in GROWTH:
             if (shape, count) not in HEAVY:
@@ -68,7 +71,7 @@ async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
 
 async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
     await subject.ask("steps", runs, count, shape, within_s=LONG_S)  # until its log has too
-    rates, ratios = [], []
+    rates, ratios, used = [], [], subject.cpu_s()
     for _ in range(ROUNDS):
         before = await anyio.to_thread.run_sync(raw_per_s, subject.folder)
         began = time.monotonic()
@@ -77,6 +80,7 @@ async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
         after = await anyio.to_thread.run_sync(raw_per_s, subject.folder)
         rates.append(rate)
         ratios.append(rate / ((before + after) / 2))
+    cpu_ms = (subject.cpu_s() - used) * 1000 / (ROUNDS * runs * count)
     return Figure(
         subject.kind.name,
         shape,
@@ -85,6 +89,7 @@ async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
         runs,
         per_s=round(statistics.median(rates), 1),
         against_raw=round(statistics.median(ratios), 4),
+        cpu_ms=round(cpu_ms, 3),
     )
 
 

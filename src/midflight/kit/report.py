@@ -103,10 +103,11 @@ def steps(figures: Sequence[Figure]) -> str:
     lines = []
     for name, shape in dict.fromkeys((f.runtime, f.shape) for f in speed):
         found = {f.runs: f for f in speed if (f.runtime, f.shape) == (name, shape)}
-        cells = [f"{f.per_s:,.0f} | {f.against_raw:.2f}" for f in found.values()]
+        cells = [f"{f.per_s:,.0f} | {f.against_raw:.2f} | {f.cpu_ms:.2f}" for f in found.values()]
         lines.append(f"| {name} | {SHAPES[shape]} | {' | '.join(cells)} |")
-    head = "| runtime | | 1 run, steps/s | against raw | 50 runs, steps/s | against raw |"
-    return f"### Durable steps\n\n{head}\n|---|---|---|---|---|---|\n" + "\n".join(lines) + "\n"
+    each = "steps/s | against raw SQLite | CPU, ms a step"
+    head = f"| runtime | | 1 run, {each} | 50 runs, {each} |"
+    return f"### Durable steps\n\n{head}\n|{'---|' * 8}\n" + "\n".join(lines) + "\n"
 
 
 def growth(figures: Sequence[Figure]) -> str:

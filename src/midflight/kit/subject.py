@@ -97,6 +97,13 @@ class Subject:
             env["PYTHONPATH"] = str(alone)
         return env
 
+    def cpu_s(self) -> float:
+        """Seconds of processor time that its process has used, all threads of it."""
+        assert self._process is not None
+        line = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8")
+        used = line.rpartition(")")[2].split()[11:13]
+        return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
     async def kill(self) -> None:
         """As a power cut does, for this process."""
         assert self._process is not None
