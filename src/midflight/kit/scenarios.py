@@ -170,7 +170,7 @@ async def continuing(scenario: Scenario, subject: Subject, n: int) -> list[Trial
         except SubjectFailed as failed:
             trial.refused = str(failed)
         trial.refused = "; ".join(subject.provider.complaints[again]) or trial.refused
-        if not happened("answered")(subject.ledger.of(again)):
+        if not await subject.ledger.until(again, happened("asked"), SEEN_S):
             trial.refused = trial.refused or "the model was never asked"
         return trial
 
