@@ -73,8 +73,9 @@ its receipt, and in the stale resume that it asks a person.
 
 One machine with two cores, loopback, a scripted model, Linux. A cancelled asyncio task is how
 LangGraph is stopped outside its platform; the platform was not tried, nor were engines that the
-OpenAI Agents SDK and Pydantic AI can be run on. The bare loop is what one writes in an afternoon:
-it does not mend its conversation. Whether a model does the right thing with a message that reaches
+OpenAI Agents SDK and Pydantic AI can be run on, nor add-ons such as the middleware of `deepagents`
+that mends conversations for LangGraph. The bare loop is what one writes in an afternoon: it does
+not mend its conversation. Whether a model does the right thing with a message that reaches
 it is not measured here. A rate of zero is no proof: that is in how the journal is made
 (`ARCHITECTURE.md`), and this is its test.
 """

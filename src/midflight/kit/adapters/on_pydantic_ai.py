@@ -3,8 +3,9 @@
 By the pages "Agents" (cancelling a run, adding messages to a running run) and "Messages and chat
 history" of its documentation: stop is a ``CancellationToken``, which works before the run has begun
 too; a message is ``AgentRun.enqueue(priority="asap")``; the conversation goes on with
-``RunCancelled.all_messages()`` as history. It has no verb for pause, and keeps no run over a crash
-without an engine beside it.
+``RunCancelled.all_messages()`` as history, through ``repair_messages``: without it a new prompt was
+refused where tools had ended at the moment of the stop. It has no verb for pause, and keeps no run
+over a crash without an engine beside it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from pydantic_ai import Agent, CancellationToken
 from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai.messages import repair_messages
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from typing_extensions import override
@@ -56,7 +58,7 @@ class OnPydanticAi(Runtime):
                                 pass
                 self._history[run] = working.all_messages()
         except RunCancelled as cancelled:
-            self._history[run] = cancelled.all_messages()
+            self._history[run] = repair_messages(cancelled.all_messages())
 
     @override
     async def start(self, run: str, brief: str) -> None:
