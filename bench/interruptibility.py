@@ -31,8 +31,9 @@ PAGE = """\
 # How well can it be interrupted?
 
 Made by `make kit`; the figures are in `bench/results/kit.json`, a row for each runtime, scenario
-and metric. `midflight kit run` measures on your machine. {machine}; {seconds:.0f} s; other programs
-used {load:.0f} % of the machine meanwhile{busy}.
+and metric. `midflight kit run` measures on your machine.
+
+{machine}; {seconds:.0f} s; other programs used {load:.0f} % of the machine meanwhile{busy}.
 
 {versions}
 

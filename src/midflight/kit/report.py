@@ -152,7 +152,9 @@ verb. {results.machine}, {results.seconds:.0f} s; other programs used
 # ── the plot ─────────────────────────────────────────────────────────────────────────────────────
 
 LEFT, ROW, BAND, WIDTH = 210, 16, 22, 560
-COLOURS: Final = ("#1a6", "#184", "#c60", "#e90", "#06c", "#a3c", "#777", "#000")
+COLOURS: Final = dict(
+    zip(KINDS, ("#1a6", "#184", "#c60", "#e90", "#06c", "#a3c", "#777", "#000"), strict=True)
+)
 
 
 def plot(results: Results) -> str:
@@ -174,10 +176,10 @@ def plot(results: Results) -> str:
     for name in names:
         y += BAND
         parts.append(f'<text x="8" y="{y - 5}" font-weight="bold">{BY_NAME[name].title}</text>')
-        for runtime, colour in zip(runtimes, COLOURS, strict=False):
+        for runtime in runtimes:
             row = results.of(runtime, name, "stop_ms")
             parts.append(f'<text x="{LEFT - 8}" y="{y + 9}" text-anchor="end">{runtime}</text>')
-            parts += _bar(row, y, colour)
+            parts += _bar(row, y, COLOURS[runtime])
             y += ROW
     return "\n".join([*parts, "</svg>"]) + "\n"
 
