@@ -7,7 +7,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants clean
+.PHONY: help demo test check fix docs constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -33,6 +33,9 @@ check: $(INSTALLED)  ## the fast inner loop: format, lint, types, imports, fast 
 fix: $(INSTALLED)  ## format, and mend what the linter can mend
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
+docs: $(INSTALLED)  ## build the site into site/, with no warning
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "Open site/index.html"
+
 constraints: $(INSTALLED)  ## choose the pinned versions anew
 	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-header --no-annotate --no-emit-index-url \
 		--no-emit-find-links --extra dev --output-file constraints.txt pyproject.toml
@@ -56,4 +59,4 @@ mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go
 	@$(BIN)/python scripts/mutants.py
 
 clean:  ## remove what make has made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
