@@ -26,6 +26,7 @@ PARTS = {
     "strace": (("strace", "-o", "/dev/null", "true"), "strace"),
     "namespaces": (("unshare", "-rm", "true"), "util-linux"),
     "node": (("npm", "--version"), "npm"),
+    "curl": (("curl", "--version"), "curl"),
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 

@@ -21,7 +21,7 @@ from midflight.server.quotas import Meter, Quotas
 from midflight.stores.memory import MemoryStore
 
 BIN = Path(sys.executable).parent
-PLAYED = [page for page in pages() if any(block.kind == "python" for block in blocks(page))]
+
 NEEDED = {"docs/tools.md": ("reports",), "docs/assistant.md": ("reports",)}
 """Folders that a page takes for granted."""
 
@@ -30,8 +30,17 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+def played() -> Iterator[Any]:
+    """The pages that have code, and what of outside each of them needs."""
+    for page in pages():
+        if any(block.kind == "python" for block in blocks(page)):
+            lines = [line for block in blocks(page) for line in commands(block)]
+            calls = any(line.startswith("curl ") for line in lines)
+            yield pytest.param(page, marks=[pytest.mark.curl] if calls else [])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PLAYED, ids=name_of)
+@pytest.mark.parametrize("page", played(), ids=name_of)
 def test_the_code_of_a_page_runs_from_top_to_end_and_prints_what_it_says(
     page: Path, tmp_path: Path
 ) -> None:
