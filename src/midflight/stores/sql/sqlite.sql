@@ -80,7 +80,7 @@ SELECT journal, head FROM journals WHERE journal IN (SELECT value FROM json_each
 SELECT journal FROM journals
 WHERE kind = 'run'
     AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
-    AND (:kind = 'all' OR (:kind = 'agent' AND agent = :name)
+    AND (:kind = 'all' OR (:kind = 'agent' AND agent IN (:name, :name || '.aside'))
         OR (:kind = 'thread' AND thread = :name))
 ORDER BY journal
 
