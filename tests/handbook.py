@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PLAYED: Final = ("python", "curl", "midflight")
-COMMAND_S: Final = 30.0
+COMMAND_S: Final = 60.0
 PORT: Final = "8321"
 
 _FENCE: Final = re.compile(

@@ -40,7 +40,8 @@ def played() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", played(), ids=name_of)
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("page", list(played()), ids=name_of)
 def test_the_code_of_a_page_runs_from_top_to_end_and_prints_what_it_says(
     page: Path, tmp_path: Path
 ) -> None:
@@ -53,7 +54,7 @@ def test_the_code_of_a_page_runs_from_top_to_end_and_prints_what_it_says(
         capture_output=True,
         text=True,
         check=False,
-        timeout=55,
+        timeout=170,
     )
 
     assert done.returncode == 0, done.stderr
@@ -80,6 +81,7 @@ def told_of() -> Iterator[tuple[str, str]]:
                 yield name_of(page), found[1]
 
 
+@pytest.mark.slow
 def test_every_command_of_ours_is_there_with_its_options() -> None:
     shown = list(told_of())
 
