@@ -34,7 +34,7 @@ fix: $(INSTALLED)  ## format, and mend what the linter can mend
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 docs: $(INSTALLED)  ## build the site into site/, with no warning
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "Open site/index.html; to search it too: python3 -m http.server -d site"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "Open site/index.html; to search it too: python3 -m http.server -d site"
 
 constraints: $(INSTALLED)  ## choose the pinned versions anew
 	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-header --no-annotate --no-emit-index-url \

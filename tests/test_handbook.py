@@ -169,7 +169,7 @@ def test_the_reference_has_every_route() -> None:
 @pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     built = subprocess.run(
-        [str(BIN / "mkdocs"), "build", "--quiet", "--strict", "--site-dir", str(tmp_path)],
+        [str(BIN / "mkdocs"), "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
