@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from midflight import Control
+from midflight.server import problems
 from midflight.server.app import create_app
 from midflight.stores.memory import MemoryStore
 
@@ -36,10 +38,21 @@ def page(found: dict[str, Any]) -> str:
         lines += [f"## {HEADINGS.get(tag, tag)}", ""]
         for method, path, route in routes:
             lines += [*_route(method, path, route), ""]
-    lines += ["## Shapes", ""]
+    lines += ["## When it is refused", "", *_refusals(), "", "## Shapes", ""]
     for name, schema in sorted(found["components"]["schemas"].items(), key=lambda x: _short(x[0])):
         lines += [*_shape(name, schema), ""]
     return "\n".join(lines)
+
+
+def _refusals() -> Iterator[str]:
+    yield "Every error is a [ProblemView](#shape-problemview). Beside what the door refuses (400,"
+    yield "401, 403, 413, 415, 421, 422, 429), the run or the store may say no:"
+    yield ""
+    yield "| status | `error` | when |"
+    yield "|---|---|---|"
+    for kind, (status, name) in problems.STATUS.items():
+        yield f"| {status} | `{name}` | {_words(inspect.getdoc(kind) or '')} |"
+    yield "| 500 | `failed` | Anything else; `changed` is `null`: nobody knows whether it was. |"
 
 
 def _by_tag(found: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
@@ -89,7 +102,7 @@ def _shape(name: str, schema: dict[str, Any]) -> Iterator[str]:
         yield "|---|---|---|"
         for field, about in fields.items():
             say = _words(about.get("description", ""))
-            may = "" if field in needed else "may be left out"
+            may = "" if field in needed else "may be missing"
             yield f"| `{field}` | {_kind(about)} | {'; '.join(filter(None, [may, say]))} |"
     for example in schema.get("examples", ())[:2]:
         yield ""

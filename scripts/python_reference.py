@@ -130,7 +130,9 @@ def _signature(value: Any) -> str:
         if given.kind == given.KEYWORD_ONLY and before < given.VAR_POSITIONAL:
             shown.append("*")
         before = given.kind
-        if name not in {"self", "cls"}:
+        if str(given.annotation).startswith("Unpack["):
+            shown += ["*", *_options(value, str(given.annotation))]
+        elif name not in {"self", "cls"}:
             shown.append(_parameter(given))
     returned = "" if inspect.isclass(value) else _type(found.return_annotation)
     arrow = f" -> {returned}" if returned else ""
@@ -138,6 +140,13 @@ def _signature(value: Any) -> str:
     if len(line) <= WIDTH:
         return line
     return "(\n" + "".join(f"    {each},\n" for each in shown) + f"){arrow}"
+
+
+def _options(function: Any, annotation: str) -> list[str]:
+    """Keywords that are listed apart from the function; each may be left out."""
+    listed = function.__globals__[annotation.removeprefix("Unpack[").rstrip("]")]
+    kinds = ((name, kind.__forward_arg__) for name, kind in listed.__annotations__.items())
+    return [f"{name}: {_type(kind)} = …" for name, kind in kinds]
 
 
 def _awaited(function: Any) -> str:
