@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.control import Accepted, Control
+from midflight.control import Accepted, Control, Turn
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Cause, Effect, Mode, Phase
-from midflight.kernel.preview import Offer, preview
+from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import NULL, Limits, Recorded
 from midflight.kernel.state import Attempt, Delivery, RunState, Spent
@@ -19,6 +19,7 @@ from midflight.kernel.thread import ThreadState, Todo
 from midflight.stores.base import Delta, Killing, Row
 from midflight.talks import TodoOffer
 from midflight.transcript import Line
+from midflight.verbs import offers
 
 
 class Page(Struct, frozen=True):
@@ -186,18 +187,23 @@ class Health(Struct, frozen=True):
 
 
 class ProblemView(Struct, frozen=True):
-    """Any error. ``changed`` is null where nobody can know; ``state`` comes with a 409."""
+    """Any error. ``changed`` is null where nobody can know; ``state`` comes with a 409.
+
+    ``about`` has what the sentence is made of, for programs.
+    """
 
     error: str
     message: str
     changed: bool | None
     state: Any = None
+    about: Any = None
     details: Any = None
     limit: int | None = None
 
 
 SHOWN: Final = (
     Accepted,
+    Turn,
     Page,
     Records,
     RunView,
@@ -247,7 +253,7 @@ async def view_of(control: Control, run: str) -> RunView:
         children=state.children,
         notices=state.notices,
         error=state.error,
-        preview=preview(state),
+        preview=offers(state),
         receipt=receipt(state),
     )
 
