@@ -55,7 +55,7 @@ from midflight.stores.opening import open_store
 from midflight.talks import Talks
 from midflight.verbs import Accepted, cover, offers
 
-__all__ = ["LIBRARY", "Accepted", "Control", "local"]
+__all__ = ["LIBRARY", "Accepted", "Control", "local", "offers"]
 
 LIBRARY: Final = Who(by="library")
 _ID: Final = re.compile(r"[0-9a-f]{28}")  # as ``new_id`` makes them

@@ -98,7 +98,7 @@ class Answer(Verb):
 
 
 class Decline(Verb):
-    """A question that nobody will answer: the function goes on without."""
+    """A question that nobody will answer: the run goes on without."""
 
     question: Position
 

@@ -51,10 +51,13 @@ async def come_in(request: Request, body: b.Code) -> Response:
     return answer
 
 
-@router.get("/v1/me", tags=["access"], responses=answers("Session"))
-async def me(who: Caller) -> Response:
-    """Who you are here."""
-    return as_json(views.Session(who.by, who.role))
+@router.get("/v1/me", tags=["access"], responses=answers("Me"))
+async def me(request: Request, control: Controlled, who: Caller) -> Response:
+    """Who you are here, and what there is to be started."""
+    agents = [views.agent_view(agent) for agent in request.app.state.agents.values()]
+    kind = type(control.store).__name__.removesuffix("Store").lower()
+    server = views.ServerView(version=request.app.version, store=kind)
+    return as_json(views.Me(who.by, who.role, agents, server))
 
 
 @router.post("/v1/leave", tags=["access"], responses=answers("Session"))

@@ -35,8 +35,7 @@ router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)
 async def agents(request: Request, who: Caller) -> Response:
     """The agents that can be started here."""
     known = request.app.state.agents.values()
-    found = [views.AgentView(agent.name, agent.mode, agent.limits) for agent in known]
-    return as_json(views.Agents(found))
+    return as_json(views.Agents([views.agent_view(agent) for agent in known]))
 
 
 @router.post("/runs", responses=answers("Accepted", status=201), status_code=201)
