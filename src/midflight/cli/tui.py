@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 import typer
@@ -19,6 +19,9 @@ from midflight.cli.desk import (
     where_of,
 )
 from midflight.cli.watch import watch
+
+if TYPE_CHECKING:
+    from midflight.tui.app import MidflightApp
 
 app = typer.Typer()
 AWAY_S = 24 * 3600.0  # somebody who looks on waits as long as they like
