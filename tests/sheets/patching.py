@@ -29,6 +29,6 @@ def _do(there: Any, last: str, operation: dict[str, Any]) -> None:
             del there[place]
         case "add" if isinstance(there, list):
             there.insert(place, deepcopy(operation["value"]))
-        case "replace" | "add":
+        case _:
             assert operation["op"] == "add" or isinstance(there, list) or place in there
             there[place] = deepcopy(operation["value"])

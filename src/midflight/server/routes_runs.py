@@ -63,12 +63,22 @@ async def runs(
     thread: b.Name = "",
     agent: b.Name = "",
     parent: b.Name = "",
+    search: b.Name = "",
     before: b.Name = "",
     limit: b.PageSize = 50,
 ) -> Response:
-    """Runs, newest first; every condition must hold."""
+    """Runs, newest first; every condition must hold.
+
+    ``search`` looks for each of its words in title and brief.
+    """
     query = Wanted(
-        phases=tuple(phase), thread=thread, agent=agent, parent=parent, before=before, limit=limit
+        phases=tuple(phase),
+        thread=thread,
+        agent=agent,
+        parent=parent,
+        before=before,
+        limit=limit,
+        search=search,
     )
     rows = await control.runs(query)
     return as_json(views.Page(rows, rows[-1].journal if len(rows) == limit else ""))

@@ -247,12 +247,13 @@ def _sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
 
 def _stand(entry: Entry, attempt: Attempt | None, state: RunState, question: int) -> Stand:
     """Where it is now: what is going on first, then how its last try has ended."""
-    if entry.attempt in state.open:
+    if entry.attempt in state.open and state.alive:
         return _retry(entry) if entry.retries else _worded("running")
     if question:
         return _worded("waiting")
     if not state.alive and entry.outcome is None:
-        return _worded("cancelled")
+        touched = entry.attempt in state.open and entry.effect.touches_world
+        return ("failed", "Not known") if touched else _worded("cancelled")
     if f"{RETRY}{entry.id}" in state.timers:
         return _retry(entry)
     if entry.id in state.windows:
