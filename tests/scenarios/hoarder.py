@@ -27,6 +27,7 @@ from midflight.stores.base import Query
 from midflight.tools.base import tool
 
 FOLDER = Path(sys.argv[1])
+FOLDER.mkdir(parents=True, exist_ok=True)
 AT_ONCE = 500
 ALL = 1_000_000
 gc.set_threshold(100_000, 20, 100)  # or half the time goes into looking at what is still in use

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from midflight.control import local
+from midflight.errors import Refused
 from midflight.executor.drive import Driver
 from midflight.kernel.phases import Phase
+from midflight.kernel.state import RunState
 from midflight.run import Agent, Run
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -58,3 +63,54 @@ async def test_a_run_that_is_let_go_leaves_nothing_to_the_collector(
         with anyio.fail_after(5):
             while drivers(others):  # noqa: ASYNC110 - nobody tells of an object that is no more
                 await anyio.sleep(0.01)
+
+
+async def test_a_driver_that_leaves_begins_nothing_more(driving: Open) -> None:
+    """A task begun while its group ends would have no owner that waits for it."""
+    stage = Stage("leaving")
+    look, cue = stage.reader(), stage.gate("slow")
+
+    async def read(run: Run) -> object:
+        return await run.step("Read", look, "slow")
+
+    clerk = Agent("clerk", read)
+    others = tuple(drivers())
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        (driver,) = drivers(others)
+        cue.set()
+        await control.until(run, lambda s: s.phase is Phase.DONE)
+        with anyio.fail_after(5):
+            while hasattr(driver, "function"):  # at every turn of the loop until it is let go
+                driver._fell_behind()
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_a_refused_request_leaves_no_state_of_a_resting_run_in_memory(
+    tmp_path: Path,
+) -> None:
+    stage = Stage("refused")
+    look = stage.reader()
+    stage.gate("slow")
+
+    async def read(run: Run) -> object:
+        return await run.step("Read", look, "slow")
+
+    clerk = Agent("clerk", read, evict_after=0.01)
+    async with local(tmp_path / "journals.db", clerk, workdir=tmp_path) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        await control.pause(run)
+        await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
+        refused = False
+        try:
+            await control.answer(run, 1, "nobody has asked")
+        except Refused:  # dropped at once: its traceback knows the state that has refused
+            refused = True
+
+        await anyio.sleep(0.05)  # what woke us up knows it too
+        gc.collect()
+        assert refused
+        states = [each for each in gc.get_objects() if type(each) is RunState]
+        assert not [state for state in states if state.journal == run]

@@ -34,17 +34,29 @@ def told(folder: Path, *words: str, **environment: str) -> dict[str, Any]:
     return answer
 
 
+def evicted(folder: Path, **environment: str) -> dict[str, Any]:
+    return told(folder, "evict", str(RUNS), **environment)
+
+
+def left(answer: dict[str, Any]) -> float:
+    return float(answer["after"] - answer["before"])
+
+
 def test_ten_thousand_live_runs_are_paused_and_let_go_and_any_of_them_goes_on(
     tmp_path: Path,
 ) -> None:
-    evicted = told(tmp_path, "evict", str(RUNS))
+    let_go = evicted(tmp_path / "once")
+    if left(let_go) > 60 * MB:  # an arena is kept by one object in it, and which are is chance
+        let_go = evicted(tmp_path / "again")
 
-    assert 100 * MB < evicted["live"] - evicted["before"] < 380 * MB, "live: not at all, or too big"
-    assert evicted["after"] - evicted["before"] <= 95 * MB, "as Python's own allocator gives back"
-    assert len(evicted["results"]) >= 4
-    assert all(0 < result <= RUNS for result in evicted["results"])
+    assert 100 * MB < let_go["live"] - let_go["before"] < 380 * MB, "live: not at all, or too big"
+    assert left(let_go) <= 60 * MB
+    assert len(let_go["results"]) >= 4
+    assert all(0 < result <= RUNS for result in let_go["results"])
 
-    opened = told(tmp_path, "open")  # the same store, in a process that has never driven them
+    opened = told(
+        tmp_path / "once", "open"
+    )  # the same store, in a process that has never driven them
 
     assert opened["paused"] >= RUNS - 10
     assert opened["after"] - opened["before"] <= 20 * MB
@@ -53,6 +65,4 @@ def test_ten_thousand_live_runs_are_paused_and_let_go_and_any_of_them_goes_on(
 
 
 def test_what_keeps_memory_after_that_is_the_allocator_and_no_run(tmp_path: Path) -> None:
-    evicted = told(tmp_path, "evict", str(RUNS), PYTHONMALLOC="malloc")
-
-    assert evicted["after"] - evicted["before"] <= 40 * MB
+    assert left(evicted(tmp_path, PYTHONMALLOC="malloc")) <= 40 * MB

@@ -168,7 +168,7 @@ async def test_a_step_that_is_not_on_record_waits_until_all_that_is_was_asked_fo
 async def test_a_function_that_takes_its_time_between_steps_has_not_changed(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.executor.drive.REPLAY_S", 0.05)
+    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.05)
     stage = Stage("slow-code")
     look = stage.reader()
     stage.gate("end")

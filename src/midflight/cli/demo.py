@@ -39,14 +39,14 @@ GREETING: Final = """
   Open  {url}
         It works once, within ten minutes, for you alone.
 
-  1  Pause it, think, resume: it goes on exactly where it was. Even kill this process, and run
-     `midflight demo` again.
+  1  Pause it, think, resume: it goes on exactly where it was. Even kill this process and run
+     the same command again.
   2  Redirect it: only EU. Or write to it while it works: top 20, also include trials,
      first tell me how many customers churned in March, later: draft a slide.
   3  When it asks to send the memo, approve, edit or reject; or cancel: tasks and memo are
      undone, and a receipt accounts for everything.
 
-Data, memos and the outbox are in {folder}. Ctrl-C leaves; `midflight demo` goes on.
+Data, memos and the outbox are in {folder}. Ctrl-C leaves; the same command goes on.
 """
 
 
@@ -113,7 +113,7 @@ def run_demo(options: DemoOptions) -> int:
         )
         with _listener(options.port) as listener:
             anyio.run(serving, chosen, cast.agents, listener, partial(_greet, options, cast))
-    print("\nHeld where it is. Run `midflight demo` to go on, or with --fresh to begin anew.")
+    print("\nHeld where it is. The same command goes on; with --fresh it begins anew.")
     return 0
 
 

@@ -189,7 +189,7 @@ class Analysis:
         except StepFailed as failed:
             self._not_sent(failed, memo)
         else:
-            self._end(f"The memo went out: {sent.summary}. It is about {self._wishes.words()}.")
+            self._end(f"The memo went out: {sent.text}. It is about {self._wishes.words()}.")
 
     def _not_sent(self, failed: StepFailed, memo: str) -> None:
         """Who has answered in words is listened to; who has said no is not asked again."""
@@ -226,7 +226,7 @@ class Analysis:
         else:
             points = [self._desk.books.answer(Question(kind)) for kind in ("customers", "churned")]
             found: Scored = await self._run.step(SCORE, self._desk.score_churn_risk)
-            points.append(f"{found.summary[0].upper()}{found.summary[1:]}.")
+            points.append(f"{found.text[0].upper()}{found.text[1:]}.")
             drafted = await self._run.step(name, self._desk.draft_slide, TITLE, points)
             words = f"The slide is drafted: {drafted.path}."
         self._errands.pop(0)

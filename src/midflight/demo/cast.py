@@ -75,8 +75,8 @@ def cast_at(folder: Path, *, pace: float, hold: float | None, model: str) -> Cas
         return Cast([analyst(desk)], NAME, RULES)
     opened = open_model(address)
     desk = Desk(folder, pace=pace, hold=held, free=False)
-    cap = f"${MODEL_LIMITS.usd:.2f} a run"
-    words = f"Midflight demo, with {opened.name}: it may cost money, and stops to ask at {cap}."
+    cap = f"${MODEL_LIMITS.usd:.2f} or {MODEL_LIMITS.tokens:,} tokens"
+    words = f"Midflight demo, with {opened.name}: it may cost money, and asks you at {cap}."
     return Cast([modelled(desk, opened), analyst(desk)], MODELLED, words)
 
 

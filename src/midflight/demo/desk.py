@@ -43,14 +43,14 @@ Recipients = Literal["Sales leads", "Customer success", "The board"]
 class Tasks(Struct, frozen=True):
     """The follow-up tasks of a run after a change."""
 
-    summary: str
+    text: str
     open: int
 
 
 class Written(Struct, frozen=True):
     """A file of the demo's folder."""
 
-    summary: str
+    text: str
     path: str
 
 
@@ -136,14 +136,14 @@ class Desk:
         """Fetch the customer list: how many there are, where, on trial, and how many have left."""
         await self._say("Fetching the customer list from the CRM …\n", 0.6)
         found = self.books.overview()
-        await self._say(f"{found.summary}.\n", 0.4)
+        await self._say(f"{found.text}.\n", 0.4)
         return found
 
     async def _join_mrr(self) -> Revenue:
         """Join the customer list against monthly revenue: what all of them pay now."""
         await self._say("Joining every customer with 18 months of revenue …\n", 0.6)
         found = self.books.revenue()
-        await self._say(f"{found.summary}.\n", 0.4)
+        await self._say(f"{found.text}.\n", 0.4)
         return found
 
     async def _score_churn_risk(
@@ -153,7 +153,7 @@ class Desk:
         scope = Scope(region, plan, trials, top)
         await self._say(f"Scoring {scope.words()} by revenue lost, silence and tickets …\n", 0.5)
         found = self.books.scored(scope)
-        await self._say(f"{found.summary}.\n", 0.3)
+        await self._say(f"{found.text}.\n", 0.3)
         for account in found.accounts[:3]:
             await self._say(f"{account.risk} {account.name}: {account.why}\n", 0.2)
         return found

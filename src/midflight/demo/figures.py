@@ -47,7 +47,7 @@ WHERE status != 'churned' AND :region IN ('', region) AND :plan IN ('', plan)
 class Overview(Struct, frozen=True):
     """The customer list in figures."""
 
-    summary: str
+    text: str
     customers: int
     trials: int
     churned: int
@@ -57,7 +57,7 @@ class Overview(Struct, frozen=True):
 class Revenue(Struct, frozen=True):
     """The customer list joined with what each of them pays."""
 
-    summary: str
+    text: str
     customers: int
     mrr: int
     months: int
@@ -78,7 +78,7 @@ class Account(Struct, frozen=True):
 class Scored(Struct, frozen=True):
     """Who may leave, the likeliest first."""
 
-    summary: str
+    text: str
     customers: int
     mrr: int
     at_risk: int

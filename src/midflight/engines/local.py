@@ -18,6 +18,7 @@ from typing import Final, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from midflight.engines.giving_back import GivingBack
 from midflight.engines.leaving import leaving_on
 from midflight.errors import JournalNotFound, Refused, StoreError
 from midflight.executor.alarms import Alarms
@@ -70,6 +71,7 @@ class LocalEngine:
         self._threads: dict[str, tuple[int, float, float]] = {}  # head, next look, patience
         self._closing = False
         self._alarms = Alarms()
+        self._memory = GivingBack()
         self._lease: Lease
         self._tasks: TaskGroup
 
@@ -132,6 +134,7 @@ class LocalEngine:
         while True:
             await self._sweep()
             self._ask_again()
+            self._memory.look()
             await anyio.sleep(self._sweep_s)
 
     def _ask_again(self) -> None:
@@ -201,6 +204,7 @@ class LocalEngine:
             log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
         finally:
             del self._driving[run]
+            self._memory.let_go()
             if run in self._again:
                 self._again.discard(run)
                 await self.ensure(run)

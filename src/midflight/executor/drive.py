@@ -10,39 +10,34 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
-from midflight.executor import children, moves, stale, values
+from midflight.executor import children, moves, values
 from midflight.executor.alarms import Alarms
 from midflight.executor.asking import Questions
-from midflight.executor.cancel import cancel
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.heard import Record
 from midflight.executor.logbook import Logbook
+from midflight.executor.pilot import next_move, until_something_happens
 from midflight.executor.replay import Replay, Waiting
 from midflight.executor.steps import Step
 from midflight.executor.triage import Attention
-from midflight.executor.undo import next_undo
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.fold import BULK
-from midflight.kernel.phases import ENDS, Effect, Phase
+from midflight.kernel.phases import Effect, Phase
 from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Redirected, Signal, Stopped
 from midflight.stores.base import PAGE, Draft, Lease, Store, Submit, View, Watch
 
-REPLAY_S: Final = 1.0  # a function that waits for so long without asking for more has changed
-
-
-Move = Callable[["Driver"], Awaitable[None]]
 Ensure = Callable[[str], Awaitable[None]]
 
 
@@ -54,11 +49,11 @@ class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     __slots__ = (
-        "_catching_up", "_context_type", "_expecting", "_rested", "_watch", "agent", "alarms",
-        "begun_for", "brief", "clock", "course", "delivering", "draining", "ensure", "epoch",
-        "function", "gated", "guards", "heard", "ids", "input", "lease", "log", "looked_up",
-        "over", "profile", "questions", "replay", "restored", "steps", "store", "tasks",
-        "thread_read", "told", "triage", "under_way", "waiting", "workdir",
+        "_catching_up", "_context_type", "_expecting", "_leaving", "_rested", "_watch", "agent",
+        "alarms", "begun_for", "brief", "clock", "course", "delivering", "draining", "ensure",
+        "epoch", "function", "gated", "guards", "heard", "ids", "input", "lease", "log",
+        "looked_up", "over", "profile", "questions", "replay", "restored", "steps", "store",
+        "tasks", "thread_read", "told", "triage", "under_way", "waiting", "workdir",
     )  # fmt: skip
 
     def __init__(
@@ -112,7 +107,7 @@ class Driver:
         self._rested = False
         self.draining = False
         self._watch: Watch
-        self._catching_up = False
+        self._catching_up = self._leaving = False
         self._context_type = RunContext
         self.log.heard.append(self._hear)
 
@@ -289,13 +284,16 @@ class Driver:
             await children.look_after(self)
             if self.agent.converses:
                 tasks.start_soon(self.triage.pay_attention)
-            while not self.over:
-                move = self._next_move()
-                if move is not None:
-                    await move(self)
-                else:
-                    await self._until_something_happens()
-            self.function.abandon()
+            try:
+                while not self.over:
+                    move = next_move(self)
+                    if move is not None:
+                        await move(self)
+                    else:
+                        await until_something_happens(self)
+                self.function.abandon()
+            finally:
+                self._leaving = True
             tasks.cancel_scope.cancel()
 
     def _let_go(self) -> None:
@@ -370,66 +368,11 @@ class Driver:
         state = self.log.state
         return not state.open and not state.undos and all(step.resting for step in self.steps)
 
-    def _next_move(self) -> Move | None:
-        state, function = self.log.state, self.function
-        if self.lost:
-            return moves.leave
-        if state.phase in ENDS:
-            return moves.undo_on_request if next_undo(state) else moves.release
-        if state.phase is Phase.CANCELLING:
-            return cancel
-        if self.draining and (drain := self._drained()) is not None:
-            return drain
-        if stale.is_answered(self):
-            return stale.resolve
-        if "redirect" in state.pending.values() and state.phase is not Phase.WAITING:
-            return moves.deliver if self._hushed("redirected") else None
-        if state.phase is Phase.PAUSING:
-            return moves.pause if self._hushed("paused") else None
-        if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
-            return self._after_function()
-        return self._while_running() if state.phase is Phase.RUNNING else self._while_resting()
-
-    def _after_function(self) -> Move | None:
-        """It is not being called: it has still to be, or has ended."""
-        ended = self.function.ended
-        if ended is None:
-            return moves.enter
-        if self.replay.redirect_due(()):
-            return moves.tell_redirect
-        by_itself = not isinstance(ended, Signal)
-        return stale.hold_for_end if by_itself and self.replay.unfinished else moves.finish
-
-    def _while_running(self) -> Move | None:
-        if self.replay.tells and self.replay.redirect_due(self.calls):
-            return moves.tell_redirect
-        if self._must_look:
-            return Driver._check_guards
-        return moves.wait if self.only_asks else None
-
-    def _while_resting(self) -> Move | None:
-        if self.log.state.phase is Phase.WAITING and self._must_look:
-            return Driver._check_guards
-        return moves.wake if self.wakes else None
-
-    @property
-    def _must_look(self) -> bool:
-        """Whether something would begin now, if only the world were known to be as it was."""
-        return self.gated > 0 and self.guards.due and not self.replay.unfinished
-
-    async def _check_guards(self) -> None:
-        self.guards.start_check()
-
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self.draining = True
         self.triage.abort("its process is ending")
         self.log.stir()
-
-    def _drained(self) -> Move | None:
-        if self.log.state.phase in {Phase.RUNNING, Phase.QUEUED}:
-            return moves.hold_for_drain
-        return moves.evict if self.rests else None
 
     @property
     def wakes(self) -> bool:
@@ -447,7 +390,7 @@ class Driver:
         asks = self.questions.any and not self._expecting and bool(self.log.state.questions)
         return asks and not working and self.quiet
 
-    def _hushed(self, why: str) -> bool:
+    def hushed(self, why: str) -> bool:
         """Abort reads and model calls, unless in boundary mode; true when all is quiet."""
         if self.agent.mode == "immediate":
             self.abort(why, effects=False)
@@ -463,88 +406,11 @@ class Driver:
             if effects or harmless:
                 call.abort(why)
 
-    async def _until_something_happens(self) -> None:
-        """Wait for any change, or for the next moment at which time alone makes one."""
-        if self._patience() is None:
-            await self.log.until(self._calls_for_a_move)
-            return
-        with anyio.move_on_after(self._patience()) as waited:
-            await self.log.next_change()
-        if waited.cancelled_caught:
-            await self._time_has_passed()
-
-    def _calls_for_a_move(self) -> bool:
-        """Asked at every change, where it happens: most are a step's own affair."""
-        if self._just_works:
-            return False
-        return self._next_move() is not None or self._patience() is not None
-
-    @property
-    def _just_works(self) -> bool:
-        """Nobody wants anything, nothing is asked, and the function goes on: no move is to make."""
-        state, replay = self.log.state, self.replay
-        plain = state.phase is Phase.RUNNING and self.function.running and not self.lost
-        heard = not (state.pending or state.holds or state.questions or state.timers)
-        there = not (replay.unfinished or replay.left or self.draining) and self.guards.fresh
-        return plain and heard and there
-
-    def _patience(self) -> float | None:
-        now = self.clock()
-        moments = [max(0.0, until - now) for until in self._deadlines()]
-        if self.rests and self.agent.evict_after is not None:
-            moments.append(self.agent.evict_after)
-        if self._astray:
-            left = [self.replay.left[step].waited for step in self._left_again]
-            moments.append(REPLAY_S + max(left, default=0.0))
-        return min(moments, default=None)
-
-    @property
-    def _astray(self) -> bool:
-        """The function waits for what was not on its way, and not for what was.
-
-        As long as it is busy with something of its own it may still come to it.
-        """
-        waits = self.replay.unfinished and bool(self.steps or self.waiting)
-        still = self.log.state.phase is Phase.RUNNING and self.quiet
-        return still and (waits or bool(self._left_again))
-
-    @property
-    def _left_again(self) -> list[str]:
-        """Calls that it gave up at that time, and not yet now."""
-        return [call for call in self.waiting if call in self.replay.left]
-
-    def _deadlines(self) -> list[float]:
-        """When this task has to do something. Windows and back-offs are their steps' own."""
-        state = self.log.state
-        if state.phase not in {Phase.RUNNING, Phase.WAITING}:
-            return []
-        found = [q.expires_at for q in state.questions.values() if q.expires_at is not None]
-        return found if self.function.running else [*found, *state.timers.values()]
-
     @property
     def rests(self) -> bool:
         """Nothing happens until somebody outside does something."""
         at_rest = self.log.state.phase in {Phase.PAUSED, Phase.WAITING}
         return at_rest and self.quiet and not self.triage.busy
-
-    async def _time_has_passed(self) -> None:
-        if self.wakes:
-            return
-        if any(until <= self.clock() for until in self._deadlines()):
-            await moves.close_expired(self)
-        elif self._astray:
-            if self.replay.give_in_any_order():
-                self.log.stir()
-            elif await self._is_still():
-                await stale.hold_for_code(self, self._left_again)
-        elif self.rests and self.agent.evict_after is not None:
-            await moves.evict(self)
-
-    async def _is_still(self) -> bool:
-        """Look again: a loop that was busy gets round to the function only after its timers."""
-        with anyio.move_on_after(REPLAY_S / 5) as waited:
-            await self.log.next_change()
-        return waited.cancelled_caught
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""
@@ -562,7 +428,12 @@ class Driver:
         await self.log.catch_up()
 
     def begin(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Begin a task of this driver, also where none runs: in a callback of the loop."""
+        """Begin a task of this driver, also where none runs: in a callback of the loop.
+
+        Once it leaves nothing begins: a group at its end does not wait for newcomers.
+        """
+        if self._leaving:
+            return
 
         def start() -> None:
             self.tasks.start_soon(work, *args)

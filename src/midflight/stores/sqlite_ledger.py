@@ -79,6 +79,7 @@ class Ledger:
         self._due: dict[str, float | None] = {}  # as last written by us
         self._reshaped: set[str] = set()  # rows of which more than the counters has changed
         self._touched: set[str] = set()
+        self._folded: set[str] = set()  # read in this transaction, perhaps only to be refused
         self._unflushed: set[str] = set()
         self._staged: set[str] = set()  # ids of appends that are not in the tables yet
         self._events: list[tuple[Any, ...]] = []
@@ -98,8 +99,9 @@ class Ledger:
         """Write what is staged. When this returns it is on the disk."""
         self._flush()
         self._db.execute("COMMIT")
-        self._forget({journal for journal in self._touched if self._rests(journal)})
+        self._forget({journal for journal in self._touched | self._folded if self._rests(journal)})
         self._touched.clear()
+        self._folded.clear()
         while len(self._states) > STATES_KEPT:
             journal, _ = self._states.popitem(last=False)
             self._due.pop(journal, None)
@@ -114,8 +116,9 @@ class Ledger:
         """Forget everything since ``begin``."""
         if self._db.connection.in_transaction:
             self._db.execute("ROLLBACK")
-        self._forget(self._touched)
+        self._forget(self._touched | self._folded)
         self._touched.clear()
+        self._folded.clear()
         self._clear_staged()
 
     def _forget(self, journals: set[str]) -> None:
@@ -139,6 +142,7 @@ class Ledger:
         for record in read_events(self._db, state.journal, state.head, -1):
             advance(state, record)
         self._states[state.journal] = (state, self._version)
+        self._folded.add(state.journal)
         return state
 
     def has_folded(self, journal: str) -> bool:
