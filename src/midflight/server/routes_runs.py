@@ -21,8 +21,9 @@ from midflight.server.asking import (
     accepted,
     add_verb,
     answers,
+    named,
 )
-from midflight.server.problems import Problem, as_json
+from midflight.server.problems import as_json
 from midflight.stores.base import Query as Wanted
 
 WAIT_MAX_S: Final = 30.0
@@ -34,19 +35,14 @@ router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)
 async def agents(request: Request, who: Caller) -> Response:
     """The agents that can be started here."""
     known = request.app.state.agents.values()
-    found = [views.AgentView(agent.name, agent.mode, agent.limits) for agent in known]
-    return as_json(views.Agents(found))
+    return as_json(views.Agents([views.agent_view(agent) for agent in known]))
 
 
 @router.post("/runs", responses=answers("Accepted", status=201), status_code=201)
 async def start(request: Request, body: b.Start, control: Controlled, by: By) -> Response:
     """Start a run. Under the same Idempotency-Key it is the same run."""
-    agent = request.app.state.agents.get(body.agent)
-    if agent is None:
-        known = ", ".join(sorted(request.app.state.agents)) or "none"
-        raise Problem(422, "invalid", f"there is no agent {body.agent!r} here; known: {known}.")
     run = await control.start(
-        agent,
+        named(request, body.agent),
         body.brief,
         thread=body.thread,
         input=body.input,
@@ -67,12 +63,22 @@ async def runs(
     thread: b.Name = "",
     agent: b.Name = "",
     parent: b.Name = "",
+    search: b.Name = "",
     before: b.Name = "",
     limit: b.PageSize = 50,
 ) -> Response:
-    """Runs, newest first; every condition must hold."""
+    """Runs, newest first; every condition must hold.
+
+    ``search`` looks for each of its words in title and brief.
+    """
     query = Wanted(
-        phases=tuple(phase), thread=thread, agent=agent, parent=parent, before=before, limit=limit
+        phases=tuple(phase),
+        thread=thread,
+        agent=agent,
+        parent=parent,
+        before=before,
+        limit=limit,
+        search=search,
     )
     rows = await control.runs(query)
     return as_json(views.Page(rows, rows[-1].journal if len(rows) == limit else ""))
@@ -137,6 +143,7 @@ VERBS: Final[dict[str, type[b.Asked]]] = {
     "redirect": b.Redirect,
     "cancel": b.Cancel,
     "answer": b.Answer,
+    "decline": b.Decline,
     "raise_limits": b.RaiseLimits,
     "stop_effect": b.StopEffect,
     "take_over": b.Verb,
@@ -149,3 +156,4 @@ VERBS: Final[dict[str, type[b.Asked]]] = {
 
 for _name, _kind in VERBS.items():
     add_verb(router, f"/runs/{{run}}/{_name}", _name, _kind, b.RunId)
+add_verb(router, "/runs/{run}/messages", "send", b.Say, b.RunId)
