@@ -11,7 +11,7 @@ import pytest
 
 from demo.arithmetic import at_risk
 from demo.test_memo import MAY, WHO, is_about
-from demo.theatre import Theatre, command, plain_environment
+from demo.theatre import Playing, Theatre, command, plain_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -20,11 +20,12 @@ def test_a_cancel_undoes_tasks_and_memo_and_the_receipt_says_so(theatre: Theatre
     playing = theatre.play()
     playing.asked(WHO)
     tasks = len(at_risk(playing))
-    assert f"{tasks} tasks and memo" in playing.state()["preview"]["cancel"]["consequence"]
+    assert f"Undoes {tasks} tasks, memo and" in playing.state()["preview"]["cancel"]["consequence"]
     playing.verb("cancel")
     playing.ended("cancelled")
 
     assert playing.receipt() == [("memo", "undone"), (f"{tasks} tasks", "undone")]
+    assert f"\nScore churn risk: {tasks} at risk, $" in playing.heard("Cancelled. Kept: ")
     assert playing.open_tasks() == set()
     assert playing.files("memos") == playing.files("outbox") == []
 
@@ -33,7 +34,7 @@ def test_a_cancel_after_a_change_of_course_undoes_both_versions(theatre: Theatre
     playing = theatre.play()
     first = playing.asked(WHO)
     playing.verb("redirect", text="only EU")
-    playing.until(lambda state: any(q["question"] > first for q in state["questions"]))
+    playing.asked(WHO, after=first)
     playing.verb("cancel")
     playing.ended("cancelled")
 
@@ -71,12 +72,18 @@ def test_what_is_rejected_is_not_sent_and_all_else_stays(theatre: Theatre) -> No
     is_about(playing, at_risk(playing), "paying customers")
 
 
+def memo_of(playing: Playing) -> str:
+    (page,) = playing.files("memos")
+    return f"memos/{page.name}"
+
+
 def test_whoever_answers_in_words_is_listened_to_before_it_is_sent(theatre: Theatre) -> None:
     playing = theatre.play()
     playing.answer(WHO, "Sales leads")
+    first = playing.asked(MAY)
     playing.answer(MAY, {"respond": "only EU"})
-    playing.answer(WHO, "Customer success")
-    playing.answer(MAY, "approve")
+    playing.asked(MAY, after=first)
+    playing.answer(MAY, {"edit": {"kwargs": {"memo": memo_of(playing), "to": "Customer success"}}})
     playing.ended("done")
 
     where = "NOT trial AND region = 'EU'"
