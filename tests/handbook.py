@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PLAYED: Final = ("python", "curl", "midflight")
+PLAYED: Final = ("python", "curl", "midflight", "sleep")
 COMMAND_S: Final = 60.0
 PORT: Final = "8321"
 
