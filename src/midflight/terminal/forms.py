@@ -97,10 +97,16 @@ def wanted(schema: Any) -> list[str]:
             lines.append(f"or {{{', '.join(_pair(name) for name in names)}}}")
     if not lines and schema.get("type") == "object":
         lines = [f"{name}: {_kind(part)}" for name, part in schema.get("properties", {}).items()]
-    details = schema.get("x-details")
-    if details is not None:
-        lines.insert(0, f"about: {msgspec.json.encode(details).decode()}")
-    return lines or [_kind(schema)]
+    return [*facts(schema.get("x-details")), *(lines or [_kind(schema)])]
+
+
+def facts(details: Any) -> list[str]:
+    """What a question is about, one fact a line; arguments of a call by their names."""
+    if isinstance(details, dict) and set(details) == {"args", "kwargs"}:
+        return [*map(_word, details["args"]), *facts(details["kwargs"])]
+    if isinstance(details, dict):
+        return [f"{name}: {_word(value)}" for name, value in details.items()]
+    return [] if details is None else [_word(details)]
 
 
 def _word(value: Any) -> str:

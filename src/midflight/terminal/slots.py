@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.preview import Offer
-from midflight.sheets import RunSheet
+from midflight.sheets import RunSheet, StepSheet
 
 STOP_NOW_AFTER_S: Final = 5.0
 AWAY: Final = {
@@ -99,12 +99,13 @@ def _after(sheet: RunSheet) -> tuple[Slot, Slot, Slot]:
 
 def _again(sheet: RunSheet) -> Slot:
     step = fork_step(sheet)
-    if not step:
+    if step is None:
         return Slot("fork", "Try again", "It had not begun", enabled=False)
-    return Slot("fork", "Try again", f"A fork from {step}, context kept")
+    return Slot("fork", "Try again", f"A fork from {step.name}, context kept")
 
 
-def fork_step(sheet: RunSheet) -> str:
+def fork_step(sheet: RunSheet) -> StepSheet | None:
     """From which step it would be tried again: the one that failed, or the last that began."""
-    begun = [step.name for step in sheet.steps if step.position]
-    return sheet.failed_step or (begun[-1] if begun else "")
+    begun = [step for step in sheet.steps if step.position]
+    failed = [step for step in begun if step.name == sheet.failed_step]
+    return next(reversed(failed or begun), None)
