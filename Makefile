@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix docs constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants clean
+.PHONY: help demo test check fix docs constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants web clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -68,5 +68,11 @@ bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a 
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py
 
+web/node_modules/.package-lock.json: web/package-lock.json
+	@npm ci --silent --no-audit --no-fund --prefix web
+
+web: web/node_modules/.package-lock.json  ## build the page anew from web/, into the package
+	@npm run --silent --prefix web build
+
 clean:  ## remove what make has made
-	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules

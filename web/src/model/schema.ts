@@ -34,8 +34,8 @@ export interface Ways { buttons: Button[]; forms: Form[]; facts: [string, string
 
 const BUTTONS_MAX = 6; // more choices than that are a list to choose from
 const FORM_WORDS: Record<string, [string, string]> = {
-  edit: ["Edit", "Change it, then approve"],
-  respond: ["Respond", "Not done; your words instead"],
+  edit: ["Edit", "Change, then do it"],
+  respond: ["Respond", "Say what instead"],
 };
 
 export function waysOf(given: unknown): Ways {

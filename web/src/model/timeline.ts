@@ -1,10 +1,11 @@
 /** A run over time: its steps, when it rested, who interfered and what it spent. Long rests are folded. */
 import type { Mark, RunSheet, StepSheet } from "./types";
-import { clock } from "./words";
+import { capital, clock, isCurrent } from "./words";
 
 export interface Rest { from: number; to: number; word: string }
 export interface Fold { from: number; to: number }
-export interface Span { step: StepSheet; number: number; from: number; to: number; lane: number }
+/** `from` is null for a read: only its end is on record, and it began at `after` at the earliest. */
+export interface Span { step: StepSheet; number: number; from: number | null; after: number; to: number; lane: number }
 
 export interface Axis {
   from: number;
@@ -71,14 +72,16 @@ export function axisOf(run: RunSheet, until: number, rests: Rest[]): Axis {
 /** Steps that took time, each in the first lane that is free. */
 export function spansOf(run: RunSheet, until: number): Span[] {
   const free: number[] = [];
+  let before = run.created_at;
   return run.steps.flatMap((step, index) => {
-    if (step.position === 0) return [];
-    const end = step.ended_at ?? until;
-    const from = step.started_at ?? end - (step.seconds ?? 0);
-    let lane = free.findIndex((busy) => busy <= from + 0.001);
+    if (step.position === 0 && !isCurrent(step)) return [];
+    const to = step.ended_at ?? until;
+    const from = step.started_at ?? (step.seconds === null ? null : to - step.seconds);
+    const after = Math.min(before, to);
+    let lane = free.findIndex((busy) => busy <= (from ?? after) + 0.001);
     if (lane < 0) lane = free.length < LANES_MAX ? free.length : LANES_MAX - 1;
-    free[lane] = end;
-    return [{ step, number: index + 1, from, to: Math.max(end, from), lane }];
+    free[lane] = before = to;
+    return [{ step, number: index + 1, from, after, to, lane }];
   });
 }
 
@@ -98,7 +101,15 @@ export function ticks(axis: Axis, room: number): { at: number; text: string }[] 
   return found;
 }
 
+const WORDS: Record<string, string> = {
+  redirect: "Redirect", redirected: "Now works on", question: "Asked", cap: "Cap", parked: "Parked", notice: "Notice", changed: "Held", closed: "Closed",
+};
+
 /** What happened, in words, for the list under the picture and for who cannot see it. */
 export function happened(run: RunSheet): { at: number; text: string }[] {
-  return run.marks.map((mark) => ({ at: mark.at, text: [mark.text, mark.by ? `by ${mark.by}` : ""].filter(Boolean).join(", ") }));
+  return run.marks.map((mark) => {
+    const word = WORDS[mark.kind];
+    const text = word ? `${word}: ${mark.text}` : capital(mark.text);
+    return { at: mark.at, text: mark.by ? `${text} (${mark.by})` : text };
+  });
 }

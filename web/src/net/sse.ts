@@ -7,11 +7,11 @@ export class SseParser {
   private data: string[] = [];
 
   push(piece: string): Sent[] {
-    const lines = (this.rest + piece).split(/\r\n|\n|\r/);
+    const lines = (this.rest + piece).split("\n");
     this.rest = lines.pop() ?? "";
     const sent: Sent[] = [];
     for (const line of lines) {
-      const done = this.line(line);
+      const done = this.line(line.endsWith("\r") ? line.slice(0, -1) : line);
       if (done) sent.push(done);
     }
     return sent;

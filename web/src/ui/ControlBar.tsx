@@ -31,7 +31,7 @@ export function ControlBar({ phone }: { phone: boolean }) {
       <PressAsks run={run} />
       <div className="bar-main">
         <Status bar={bar} run={run} />
-        <Toolbar.Root className="slots" aria-label="Run controls" id="controls" tabIndex={-1}>
+        <Toolbar.Root className="slots" aria-label="Run controls" id="controls" tabIndex={-1} style={{ "--slots": bar.slots.length } as React.CSSProperties}>
           {bar.slots.map((slot, at) => (
             <SlotButton key={at} slot={slot} at={at} run={run} />
           ))}

@@ -1,5 +1,5 @@
 /** A question of the run, in the step that it blocks: what it is about, and one button for each answer. */
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { expecting, press } from "../actions";
 import { useNow } from "../clock";
 import { misfit, waysOf, type Form } from "../model/schema";
@@ -116,13 +116,19 @@ interface FormProps {
 
 function AnswerForm({ form, close, send, wrong, setWrong }: FormProps) {
   const [value, setValue] = useState<unknown>(form.start);
+  const box = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (!close) return; // asked for by a press: it takes the focus and is shown whole
+    box.current?.querySelector<HTMLElement>("textarea, input, select")?.focus();
+    box.current?.scrollIntoView({ block: "nearest" });
+  }, []);
   const submit = () => {
     const problem = misfit(value, form.schema, form.wrap === "respond" ? "A response" : "The answer");
     setWrong(problem ?? "");
     if (!problem) void send(form.wrap ? { [form.wrap]: value } : value);
   };
   return (
-    <form noValidate onSubmit={(event) => { event.preventDefault(); submit(); }}>
+    <form ref={box} noValidate onSubmit={(event) => { event.preventDefault(); submit(); }}>
       <SchemaField name={form.wrap === "respond" ? "What to do instead" : "Your answer"} schema={form.schema} value={value} change={setValue} top />
       {wrong && (
         <p className="wrong" role="alert">

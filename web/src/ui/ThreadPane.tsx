@@ -60,11 +60,15 @@ function useStayAtEnd(box: React.RefObject<HTMLDivElement | null>, items: Item[]
   useEffect(() => {
     const lines = box.current;
     if (!lines) return;
+    let size = "";
     const scrolled = () => {
+      const now = `${lines.scrollHeight}/${lines.clientHeight}`;
+      if (now !== size) return void (size = now); // not the person: what is shown has changed its size
       atEnd.current = lines.scrollHeight - lines.scrollTop - lines.clientHeight < NEAR_PX;
     };
     const follow = () => {
       if (atEnd.current) lines.scrollTop = lines.scrollHeight;
+      size = `${lines.scrollHeight}/${lines.clientHeight}`;
     };
     lines.addEventListener("scroll", scrolled, { passive: true });
     const sized = new ResizeObserver(follow);

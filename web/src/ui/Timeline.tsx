@@ -51,7 +51,8 @@ function Picture({ run, width, axis, rests, spans }: Drawn) {
   const row = named ? (narrow ? ROW + 14 : ROW) : LANE;
   const rows = named ? spans.length : Math.max(1, ...spans.map((span) => span.lane + 1));
   const bottom = TOP + rows * row + 8;
-  const height = bottom + SPEND + 22;
+  const spent = run.spend.some(([, usd, tokens]) => usd > 0 || tokens > 0);
+  const height = bottom + (spent ? SPEND : 0) + 22;
   const x = (time: number) => left + axis.at(time) * (width - left);
   return (
     <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={summary(run, axis, rests)}>
@@ -69,7 +70,7 @@ function Picture({ run, width, axis, rests, spans }: Drawn) {
       {spans.map((span, at) => (
         <StepBar key={span.step.id} span={span} x={x} y={TOP + (named ? at : span.lane) * row} row={row} left={left} named={named} narrow={narrow} width={width} />
       ))}
-      <Spend run={run} x={x} y={bottom} left={left} width={width} until={axis.to} />
+      {spent && <Spend run={run} x={x} y={bottom} left={left} width={width} until={axis.to} />}
       <Marks run={run} x={x} bottom={height - 18} />
     </svg>
   );
@@ -83,7 +84,7 @@ function Resting({ rest, x, top, bottom }: { rest: Rest; x: (time: number) => nu
         <title>{`${rest.word}, ${clock(rest.to - rest.from)}`}</title>
       </rect>
       {to - from > 34 && (
-        <text x={(from + to) / 2} y={top - 3} textAnchor="middle">
+        <text x={(from + to) / 2} y={top + 12} textAnchor="middle">
           {clock(rest.to - rest.from)}
         </text>
       )}
@@ -96,7 +97,7 @@ interface BarProps { span: Span; x: (time: number) => number; y: number; row: nu
 function StepBar({ span, x, y, row, left, named, narrow, width }: BarProps) {
   const { step } = span;
   const tone = TONES[step.status] ?? "calm";
-  const from = x(span.from);
+  const from = x(span.from ?? span.after);
   const long = Math.max(3, x(span.to) - from);
   const high = named ? 10 : LANE - 4;
   const top = narrow && named ? y + 18 : y + (row - high) / 2;
@@ -110,7 +111,14 @@ function StepBar({ span, x, y, row, left, named, narrow, width }: BarProps) {
           {name.length > room ? `${name.slice(0, room - 1)}…` : name}
         </text>
       )}
-      <rect className={`bar-${tone}`} x={from} y={top} width={long} height={high} rx={Math.min(5, long / 2)} />
+      {span.from === null ? (
+        <>
+          <rect className={`bar-${tone} soft`} x={from} y={top + high / 2 - 1} width={long} height={2} rx={1} />
+          <rect className={`bar-${tone}`} x={from + long - 3} y={top} width={3} height={high} rx={1.5} />
+        </>
+      ) : (
+        <rect className={`bar-${tone}`} x={from} y={top} width={long} height={high} rx={Math.min(5, long / 2)} />
+      )}
     </g>
   );
 }

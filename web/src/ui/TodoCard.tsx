@@ -5,8 +5,9 @@ import { ENDED, type RunSheet, type ThreadSheet, type TodoOffer } from "../model
 import { isCurrent, oneLine } from "../model/words";
 import { api } from "../net/api";
 import { followFront, useApp } from "../store";
-import { Icon } from "./Icon";
+import { Icon, type IconName } from "./Icon";
 
+const ICONS: Record<string, IconName> = { running: "run", retrying: "run", paused: "pause", waiting: "ask" };
 const STEPS_SHOWN = 4;
 const NEW_S = 300;
 
@@ -20,7 +21,7 @@ export function TodoCard({ run, thread }: { run: RunSheet; thread: ThreadSheet }
         {left.slice(0, STEPS_SHOWN).map((step) => (
           <li key={step.id}>
             <span className={isCurrent(step) ? (step.status === "running" ? "tone-run" : "tone-warn") : "tone-calm"}>
-              <Icon name={step.status === "running" ? "run" : isCurrent(step) ? "pause" : "queued"} size={16} />
+              <Icon name={ICONS[step.status] ?? "queued"} size={16} />
             </span>
             <span>{oneLine(step.name)}</span>
           </li>
