@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -63,7 +64,11 @@ def test_the_code_of_a_page_runs_from_top_to_end_and_prints_what_it_says(
 @cache
 def help_of(*command: str) -> str:
     done = subprocess.run(
-        [str(BIN / "midflight"), *command, "--help"], capture_output=True, text=True, check=False
+        [str(BIN / "midflight"), *command, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
     )
     return done.stdout if done.returncode == 0 else ""
 
@@ -131,6 +136,15 @@ def test_british_spelling_also_in_the_handbook() -> None:
     american = re.compile(r"\b(cancel(ed|ing)|color|behavior|honor(s|ed)?|center)\b", re.IGNORECASE)
     for page in pages():
         assert not american.search(page.read_text("utf-8")), page
+
+
+def test_the_keys_of_the_page_are_those_that_it_has() -> None:
+    source = (ROOT / "web/src/ui/keys.ts").read_text("utf-8")
+    keys = re.findall(r'^  \["(.+)", "(.+)"\],$', source, re.MULTILINE)
+    page = (ROOT / "docs/page.md").read_text("utf-8")
+
+    assert len(keys) > 4
+    assert re.findall(r"^\| (.+) \| `(.+)` \|$", page, re.MULTILINE) == keys
 
 
 @pytest.mark.anyio
