@@ -180,6 +180,16 @@ def test_the_reference_has_every_route() -> None:
             assert f"`{method.upper()} {path}`" in page
 
 
+def test_every_address_of_the_api_is_one() -> None:
+    known = set(reference("http_reference").document()["paths"])
+    for page in pages():
+        text = re.sub(r"/r-[\w…-]+", "/{run}", page.read_text("utf-8")).replace("/{verb}", "/")
+        for found in re.findall(r"/v1/[a-z_{}/]+", text):
+            shown = found.rstrip("/")
+            there = shown in known or any(path.startswith(f"{shown}/") for path in known)
+            assert there, f"{name_of(page)}: {found}"
+
+
 @pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     built = subprocess.run(
