@@ -9,7 +9,6 @@ from __future__ import annotations
 import getpass
 import inspect
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -39,17 +38,12 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, its begi
 StoreOption = Annotated[
     str,
     typer.Option(
-        envvar="MIDFLIGHT_STORE",
-        metavar="ADDRESS",
-        help="A file, or postgresql://…",
-        show_default=STORE,
+        metavar="ADDRESS", help=f"A file, or postgresql://… (MIDFLIGHT_STORE, else {STORE})."
     ),
 ]
 ServerOption = Annotated[
     str,
-    typer.Option(
-        envvar="MIDFLIGHT_SERVER", metavar="URL", help="A server, such as http://127.0.0.1:8321"
-    ),
+    typer.Option(metavar="URL", help="A server, as http://127.0.0.1:8321 (MIDFLIGHT_SERVER)."),
 ]
 TokenOption = Annotated[
     str,
@@ -191,12 +185,16 @@ def person() -> str:
 
 def where_of(store: str, server: str, token_file: str = "") -> Where:
     """What was said counts before what stands in the environment."""
-    said = {word.partition("=")[0] for word in sys.argv[1:]}
-    if {"--store", "--server"} <= said:
+    if store and server:
         raise InvalidRequest("--store or --server: runs are in one place. Nothing was done.")
-    if "--store" in said:
-        server = ""
-    return Where("" if server else store or STORE, server, token_file)
+    if not (store or server):
+        server = os.environ.get("MIDFLIGHT_SERVER", "")
+    return Where("" if server else store_of(store), server, token_file)
+
+
+def store_of(said: str) -> str:
+    """The store that is meant."""
+    return said or os.environ.get("MIDFLIGHT_STORE") or STORE
 
 
 Work = Callable[..., Awaitable[int | None]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -16,6 +17,7 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3  # the store or the server
 NOT_FOUND: Final = 4
 EXTRA: Final = 5
+BUG: Final = 70
 ENDS: Final = {Phase.DONE: DONE, Phase.FAILED: 10, Phase.CANCELLED: 11, Phase.KILLED: 12}
 DETACHED: Final = 130
 
@@ -47,7 +49,7 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(told)
             return USAGE
-        return tell("usage", f"{told} See midflight --help.", USAGE, as_json)
+        return tell("usage", f"{told.rstrip('.')}. See midflight --help.", USAGE, as_json)
     except (Abort, KeyboardInterrupt):
         print("midflight: stopped.", file=sys.stderr)
         return DETACHED
@@ -61,6 +63,12 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
         return tell(_named(error), _words(error), status, as_json)
     except BaseExceptionGroup as group:
         return _first_of(group, as_json)
+    except Exception as error:  # a bug of ours; nobody reads a traceback by choice
+        if os.environ.get("MIDFLIGHT_TRACEBACK"):
+            raise
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        told = f"something went wrong here: {what}. MIDFLIGHT_TRACEBACK=1 shows where."
+        return tell("bug", told, BUG, as_json)
 
 
 def _first_of(group: BaseExceptionGroup[BaseException], as_json: bool) -> int:

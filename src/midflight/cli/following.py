@@ -19,6 +19,7 @@ from midflight.terminal import looks
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.live import Live
 
 SETTLED: Final = frozenset(looks.SIGNS) - {"queued", "running", "retrying", "waiting", "paused"}
 TICK_S: Final = 0.2
@@ -190,14 +191,10 @@ class Picture(Lines):
 
     def __init__(self) -> None:
         super().__init__()
-        from rich.live import Live
-
         self._texts: dict[str, str] = {}
         self._offset = 0.0  # of the store's clock from ours
         self._there = True
-        self._live = Live(
-            console=self._out, auto_refresh=False, transient=True, get_renderable=self._picture
-        )
+        self._live: Live | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -208,12 +205,21 @@ class Picture(Lines):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._live.stop()
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
 
     def begin(self, book: RunBook, now: float) -> None:
         """What there is already."""
         self._offset = now - anyio.current_time()
         super().begin(book, now)
+        from rich.live import Live
+
+        self._live = Live(
+            console=self._out, auto_refresh=False, transient=True, get_renderable=self._picture
+        )
         self._live.start(refresh=True)
 
     def take(self, item: Recorded | Delta) -> None:
@@ -232,12 +238,13 @@ class Picture(Lines):
         while True:
             self._offset = await store.now() - anyio.current_time()
             for _ in range(int(SYNC_S / TICK_S)):
-                self._live.refresh()
+                if self._live is not None:
+                    self._live.refresh()
                 await anyio.sleep(TICK_S)
 
     def end(self, result: Any) -> None:
         """How it has ended."""
-        self._live.stop()
+        self._stop()
         super().end(result)
 
     def _picture(self) -> RenderableType:

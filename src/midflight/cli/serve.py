@@ -20,7 +20,7 @@ import typer
 from msgspec import Struct
 
 from midflight.cli.agents import all_at
-from midflight.cli.desk import STORE, StoreOption, person
+from midflight.cli.desk import StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
 from midflight.cli.token import KEYS, KeysOption
 from midflight.control import Control, local
@@ -83,7 +83,7 @@ def serve(
             "and put something in front of it that speaks TLS. Nothing was started."
         )
     options = ServeOptions(
-        store=store or STORE,
+        store=store_of(store),
         workdir=workdir,
         keys=keys,
         drain=drain,

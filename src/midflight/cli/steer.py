@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Literal
 
+import anyio
 import typer
 
 from midflight.cli.delivered import NOBODY, WAIT_S, deliver
@@ -102,7 +103,10 @@ async def fork(
 
 
 async def begun(desk: Desk, run: str) -> int:
-    """Say which run it is now, and how to see it."""
+    """Say which run it is now, and how to see it; whoever drives may need a moment to find it."""
+    if not desk.remote:
+        with anyio.move_on_after(WAIT_S):
+            await desk.control.until(run, lambda state: bool(state.driver) or not state.alive)
     driven = desk.remote or await desk.driven(run)
     if desk.as_json:
         print_json({"run": run, "driven": driven})

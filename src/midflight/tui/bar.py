@@ -41,7 +41,7 @@ class Slotted(Static, can_focus=True):
         self.slot = Slot("", "", "", enabled=False)
 
     def put(self, slot: Slot, tones: Tones, *, by_key: bool) -> None:
-        """Show what it is now. After the end no key presses it: one that comes late costs nothing."""
+        """Show what it is now. After the end no key presses it: a late one costs nothing."""
         self.slot = slot
         self.tooltip = slot.consequence
         width = max(12, self.size.width)
