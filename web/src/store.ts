@@ -23,6 +23,7 @@ export interface App {
   readonly notice: string; // a refusal, in the server's words
   readonly layer: Layer;
   readonly tab: Tab;
+  readonly view: "steps" | "timeline";
   readonly result: string; // the run whose result is open
   readonly follow: string | null; // the run that was in front when this tab asked for another one
   readonly older: { next: string; loading: boolean; loaded: boolean };
@@ -34,7 +35,7 @@ const path = (): string => `/${location.pathname.slice(new URL(base()).pathname.
 let app: App = {
   world: NOTHING_KNOWN, me: null, entry: "coming in",
   route: typeof location === "undefined" ? { page: "home" } : routeOf(path()),
-  run: "", missing: "", presses: [], asks: [], busy: {}, notice: "", layer: "none", tab: "steps", result: "", follow: null,
+  run: "", missing: "", presses: [], asks: [], busy: {}, notice: "", layer: "none", tab: "steps", view: "steps", result: "", follow: null,
   older: { next: "", loading: false, loaded: false }, search: { words: "", found: null },
 };
 
@@ -107,7 +108,7 @@ export function go(to: string): void {
 }
 
 export function arrive(): void {
-  set({ route: routeOf(path()), notice: "", layer: "none", tab: "steps", missing: "" });
+  set({ route: routeOf(path()), notice: "", layer: "none", tab: "steps", view: "steps", missing: "" });
 }
 
 /** This tab has asked for something else to be done now: it goes along when that comes to the front. */

@@ -14,9 +14,17 @@ export type Ask =
   | { ask: "retry"; evenIfLive: boolean }
   | { ask: "bye" };
 
+/** A view of a long run is megabytes: as text it crosses to a tab in no time, and the tab reads it itself. */
+export interface Whole { kind: "whole"; text: string }
+export type Posted = News | Whole;
+
+export function opened(posted: Posted): News {
+  return posted.kind === "whole" ? ({ kind: "view", ...(JSON.parse(posted.text) as object) } as News) : posted;
+}
+
 /** The part of a MessagePort that is used here. */
 export interface Port {
-  postMessage(news: News): void;
+  postMessage(news: Posted): void;
   onmessage: ((message: MessageEvent<Ask>) => void) | null;
 }
 
@@ -31,7 +39,7 @@ export class Hub {
   private gathering: ReturnType<typeof setTimeout> | undefined;
 
   constructor(base: string, private readonly now: () => number) {
-    this.stream = new Stream(base, (news) => this.heard(news));
+    this.stream = new Stream(base, (news, raw) => this.heard(news, raw));
   }
 
   join(port: Port): void {
@@ -75,7 +83,7 @@ export class Hub {
     this.stream.watch(wanted);
   }
 
-  private heard(news: News): void {
+  private heard(news: News, raw?: string): void {
     try {
       this.world = hear(this.world, news, this.now());
     } catch (error) {
@@ -84,13 +92,14 @@ export class Hub {
       return;
     }
     const journal = "journal" in news ? news.journal : "";
-    for (const [port, journals] of this.ports) if (!journal || journals.includes(journal)) port.postMessage(news);
+    const posted: Posted = raw === undefined ? news : { kind: "whole", text: raw };
+    for (const [port, journals] of this.ports) if (!journal || journals.includes(journal)) port.postMessage(posted);
   }
 
   private tellAll(port: Port, journal: string): void {
     const view = this.world.sheets[journal];
     if (!view) return;
-    port.postMessage({ kind: "view", journal, at: this.world.told, view });
+    port.postMessage({ kind: "whole", text: JSON.stringify({ journal, at: this.world.told, view }) });
     port.postMessage({ kind: "texts", journal, texts: { ...this.world.texts[journal] } });
   }
 

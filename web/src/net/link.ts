@@ -1,6 +1,6 @@
 /** A tab's line to the hub: through a SharedWorker, or to one of its own. */
 import type { News } from "../model/world";
-import { Hub, type Ask, type Port } from "./hub";
+import { Hub, opened, type Ask, type Port, type Posted } from "./hub";
 import { base, newKey } from "./api";
 
 export interface Link { ask(ask: Ask): void; tab: string }
@@ -8,7 +8,7 @@ export interface Link { ask(ask: Ask): void; tab: string }
 export function link(tell: (news: News) => void): Link {
   const tab = `midflight-tab-${newKey()}`;
   const port = shared() ?? own();
-  port.onmessage = (message: MessageEvent<News>) => tell(message.data);
+  port.onmessage = (message: MessageEvent<Posted>) => tell(opened(message.data));
   const ask = (wanted: Ask) => port.postMessage(wanted);
   // Held as long as this tab lives; the hub waits for it.
   void navigator.locks?.request(tab, () => new Promise(() => {}));

@@ -5,7 +5,8 @@ import { SseParser } from "./sse";
 const SILENCE_MS = 35_000; // the server says ": alive" every 15 s
 const BACKOFF_MS = [0, 250, 500, 1000, 2000];
 
-export type Told = (news: News) => void;
+/** `raw` is the news as it came, where that is cheaper to hand on than the object. */
+export type Told = (news: News, raw?: string) => void;
 
 export class Stream {
   private watched: string[] = [];
@@ -86,7 +87,7 @@ export class Stream {
 
   private heard(event: string, data: string): void {
     if (!["view", "patch", "delta", "row", "switches"].includes(event)) return;
-    this.tell({ kind: event, ...(JSON.parse(data) as object) } as News);
+    this.tell({ kind: event, ...(JSON.parse(data) as object) } as News, event === "view" ? data : undefined);
   }
 
   private async refused(answer: Response): Promise<void> {

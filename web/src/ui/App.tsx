@@ -60,13 +60,12 @@ function House() {
   const [drawer, setDrawer] = useState(false);
   const path = useApp((app) => app.route);
   const result = useApp((app) => app.result);
+  const shown = useApp((app) => app.run !== "" && app.world.sheets[app.run] !== undefined);
   useKeys();
   useEffect(() => setDrawer(false), [path]);
   return (
     <div className="shell">
-      <a className="skip" href="#controls" onClick={(event) => { event.preventDefault(); document.getElementById("controls")?.focus(); }}>
-        To the run controls
-      </a>
+      {shown && <SkipLink />}
       <Banners />
       {!narrow && <Rail />}
       <Work phone={phone} openRail={() => setDrawer(true)} />
@@ -82,6 +81,20 @@ function House() {
       )}
       <Announcer />
     </div>
+  );
+}
+
+function SkipLink() {
+  const skip = (event: React.MouseEvent) => {
+    event.preventDefault();
+    document.querySelector<HTMLElement>("#controls button")?.focus();
+  };
+  return (
+    <nav aria-label="Skip">
+      <a className="skip" href="#controls" onClick={skip}>
+        To the run controls
+      </a>
+    </nav>
   );
 }
 

@@ -6,7 +6,7 @@ const line = { fill: "none", stroke: "currentColor", strokeLinecap: "round", str
 const SHAPES = {
   done: <path {...line} strokeWidth={1.8} d="M5 10.4 8.4 13.8 15 6.8" />,
   run: (
-    <g {...line} strokeWidth={2} className="turning">
+    <g {...line} strokeWidth={2}>
       <circle cx={10} cy={10} r={6.5} opacity={0.22} />
       <path d="M10 3.5A6.5 6.5 0 0 1 16.5 10" />
     </g>

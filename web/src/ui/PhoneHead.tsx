@@ -14,6 +14,7 @@ export function PhoneHead({ openRail }: { openRail: () => void }) {
           <Icon name="menu" size={22} />
         </button>
         <h1 tabIndex={-1}>{run?.title || run?.brief || "Run"}</h1>
+        <ViewToggle />
       </header>
       <Tabs.Root value={tab} onValueChange={(value) => set({ tab: value as Tab })} className="tabs-root">
         <Tabs.List className="tabs" aria-label="Steps or thread">
@@ -26,5 +27,20 @@ export function PhoneHead({ openRail }: { openRail: () => void }) {
         </Tabs.List>
       </Tabs.Root>
     </>
+  );
+}
+
+function ViewToggle() {
+  const timeline = useApp((app) => app.view === "timeline");
+  return (
+    <button
+      type="button"
+      className="menu-button view-toggle"
+      aria-label="Timeline"
+      aria-pressed={timeline}
+      onClick={() => set({ view: timeline ? "steps" : "timeline", tab: "steps" })}
+    >
+      <Icon name="timeline" />
+    </button>
   );
 }

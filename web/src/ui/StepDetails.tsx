@@ -27,9 +27,11 @@ function Facts({ step }: { step: StepSheet }) {
     ["Try", step.attempt > 1 ? String(step.attempt) : ""],
     ["Effect", step.irreversible ? "cannot be undone" : step.effect === "write" || step.effect === "once" ? "changes something" : ""],
   ];
+  const known = facts.filter(([, value]) => value);
+  if (known.length === 0) return null;
   return (
     <dl className="facts">
-      {facts.filter(([, value]) => value).map(([name, value]) => (
+      {known.map(([name, value]) => (
         <div key={name} className="fact">
           <dt>{name}</dt>
           <dd>{value}</dd>
@@ -42,7 +44,7 @@ function Facts({ step }: { step: StepSheet }) {
 function Part({ title, text }: { title: string; text: string }) {
   return (
     <div>
-      <h3>{title}</h3>
+      <p className="label">{title}</p>
       <pre className="raw" tabIndex={0} aria-label={title}>{text}</pre>
     </div>
   );

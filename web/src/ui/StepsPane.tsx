@@ -1,8 +1,8 @@
 /** The run: what it is for, its steps or its timeline, what it left in the background, and its receipt. */
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense } from "react";
 import { pathOf } from "../model/route";
 import { ENDED, type RunSheet } from "../model/types";
-import { go, useApp, useRun, useThread } from "../store";
+import { go, set, useApp, useRun, useThread } from "../store";
 import { BackgroundRuns } from "./BackgroundRuns";
 import { ChangeLine } from "./ChangeLine";
 import { Icon } from "./Icon";
@@ -14,22 +14,21 @@ const Timeline = lazy(() => import("./Timeline"));
 
 export function StepsPane({ phone, openRail }: { phone: boolean; openRail: () => void }) {
   const run = useRun();
-  const [view, setView] = useState<"steps" | "timeline">("steps");
+  const view = useApp((app) => app.view);
   return (
     <section className="steps-pane" id="steps" aria-label="Steps" tabIndex={-1}>
       {!run && <Skeleton />}
       {run && (
         <>
-          <div className="pane-head">
-            {!phone && (
+          {!phone && (
+            <div className="pane-head">
               <button type="button" className="menu-button" aria-label="Runs" onClick={openRail}>
                 <Icon name="menu" size={22} />
               </button>
-            )}
-            {!phone && <Heading run={run} />}
-            {phone && <div className="heading" />}
-            <ViewSwitch view={view} setView={setView} />
-          </div>
+              <Heading run={run} />
+              <ViewSwitch />
+            </div>
+          )}
           <div className="pane-body">
             <Notes run={run} />
             {view === "steps" ? (
@@ -63,16 +62,17 @@ function Heading({ run }: { run: RunSheet }) {
   );
 }
 
-function ViewSwitch({ view, setView }: { view: string; setView: (view: "steps" | "timeline") => void }) {
+export function ViewSwitch() {
+  const view = useApp((app) => app.view);
   return (
     <div className="view-switch" role="group" aria-label="View">
-      <button type="button" aria-pressed={view === "steps"} onClick={() => setView("steps")}>
+      <button type="button" aria-pressed={view === "steps"} onClick={() => set({ view: "steps", tab: "steps" })}>
         <Icon name="list" size={16} />
-        Steps
+        <span>Steps</span>
       </button>
-      <button type="button" aria-pressed={view === "timeline"} onClick={() => setView("timeline")}>
+      <button type="button" aria-pressed={view === "timeline"} onClick={() => set({ view: "timeline", tab: "steps" })}>
         <Icon name="timeline" size={16} />
-        Timeline
+        <span>Timeline</span>
       </button>
     </div>
   );

@@ -12,6 +12,7 @@ import { TodoCard } from "./TodoCard";
 
 const SHOWN = 150;
 const NEAR_PX = 60;
+const TAIL = 3000; // characters of what is being said; the whole is shown when it is finished
 
 export function ThreadPane({ phone }: { phone: boolean }) {
   const run = useRun();
@@ -109,7 +110,7 @@ function Saying({ run }: { run: RunSheet }) {
   const text = useApp((app) => (step ? sayingOf(app.world.texts[run.run], step.id) : ""));
   return text ? (
     <li>
-      <p className="said saying">{text}</p>
+      <p className="said saying">{text.length > TAIL ? `… ${text.slice(-TAIL)}` : text}</p>
     </li>
   ) : null;
 }
