@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
 import stat
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -268,3 +270,22 @@ def test_redirected_while_the_memo_is_being_written_there_is_one_memo_and_it_is_
     assert {word for _, word in playing.receipt()} == {"undone"}
     assert playing.files("memos") == []
     assert playing.ask("SELECT count(*) FROM tasks") == [(0,)]
+
+
+def test_a_port_that_is_taken_is_left_alone_and_a_browser_is_shown_the_run(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}\n', encoding="utf-8")
+    browser.chmod(0o700)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        playing = theatre.play("--port", str(port), "--open", BROWSER=f"{browser} %s", DISPLAY=":0")
+        assert f":{port}/" not in playing.said
+
+    def shown() -> bool:
+        return seen.exists() and seen.read_text(encoding="utf-8").endswith("\n")
+
+    playing.until(lambda _: shown())
+    assert seen.read_text(encoding="utf-8").strip() in playing.said
+    assert f"/runs/{playing.run}#code=" in seen.read_text(encoding="utf-8")

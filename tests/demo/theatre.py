@@ -31,7 +31,8 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 def command(folder: Path, *more: str) -> list[str]:
     demo = [sys.executable, "-m", "midflight", "demo", "--folder", str(folder)]
-    return [*demo, "--no-open", "--port", "0", *more]
+    quiet = [] if "--open" in more else ["--no-open"]
+    return [*demo, *quiet, "--port", "0", *(option for option in more if option != "--open")]
 
 
 class Playing:
