@@ -29,26 +29,55 @@ KEPT: Final = {
 }
 """Pages that live elsewhere in the repository -> where they are on the site."""
 
-SHOWN: Final = (
-    "src/midflight/assistant/loop.py",
-    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").glob("*.py")),
-)
-"""Programs that are shown whole, each on a page of its own."""
-
 FOLDERS: Final = {"docs/decisions": "decisions/index.md", "examples": "examples.md"}
-LINK: Final = re.compile(r"(?<!!)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)")
+LINK: Final = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Give a page that nobody has placed a place, so that a new one needs no second edit."""
+    nav: list[Any] = config.nav or []
+    placed = str(nav)
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        if f"'{path.name}'" not in placed:
+            measured = path.name.startswith("benchmarks-")
+            _below(nav, "Measured" if measured else "Parts").append(path.name)
+    return config
+
+
+def _below(nav: list[Any], heading: str) -> list[Any]:
+    """The pages under a heading, however deep it is."""
+    sections = [(name, pages) for entry in nav for name, pages in entry.items()]
+    inner = [pages for _, pages in sections if isinstance(pages, list)]
+    mine = [pages for name, pages in sections if name == heading]
+    return next(filter(None, [*mine, *(_below(pages, heading) for pages in inner)]), [])
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here."""
     made = {KEPT[name]: (ROOT / name).read_text(encoding="utf-8") for name in KEPT}
-    made |= {_page_of(name): _source(name) for name in SHOWN}
+    made |= {_page_of(name): _source(name) for name in _shown(files)}
     made["decisions/index.md"] = _decisions()
     made["reference/http.md"] = http_reference.page(http_reference.document())
     made["reference/python.md"] = python_reference.page()
     for where, content in made.items():
         files.append(File.generated(config, where, content=content))
     return files
+
+
+def _shown(files: Files) -> set[str]:
+    """Programs that a page links to: each is shown whole, on a page of its own."""
+    homes = {*KEPT, *(f"docs/{file.src_uri}" for file in files.documentation_pages())}
+    links = {
+        _target(home, link[1])
+        for home in homes
+        for link in LINK.finditer((ROOT / home).read_text(encoding="utf-8"))
+    }
+    return {link for link in links if link.endswith(".py") and (ROOT / link).is_file()}
+
+
+def _target(home: str, link: str) -> str:
+    """The file of the repository that a link on a page leads to."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(home), link))
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
@@ -60,9 +89,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def _turned(link: re.Match[str], home: str, where: str) -> str:
-    target = posixpath.normpath(posixpath.join(posixpath.dirname(home), link[1]))
+    target = _target(home, link[1])
     there = KEPT.get(target) or FOLDERS.get(target)
-    there = there or (_page_of(target) if target in SHOWN else "")
+    there = there or (_page_of(target) if target.endswith(".py") else "")
     there = there or (target.removeprefix("docs/") if target.startswith("docs/") else "")
     if not there:
         return link[0]
@@ -70,7 +99,7 @@ def _turned(link: re.Match[str], home: str, where: str) -> str:
 
 
 def _page_of(program: str) -> str:
-    return f"source/{Path(program).stem}.md"
+    return f"source/{program.removesuffix('.py').replace('/', '-')}.md"
 
 
 def _source(program: str) -> str:
