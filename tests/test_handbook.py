@@ -190,6 +190,12 @@ def test_every_address_of_the_api_is_one() -> None:
             assert there, f"{name_of(page)}: {found}"
 
 
+def test_every_verb_that_a_page_names_is_one_of_control() -> None:
+    for page in pages():
+        for name in re.findall(r"\bcontrol\.([a-z_]+)", page.read_text("utf-8")):
+            assert hasattr(midflight.Control(MemoryStore()), name), f"{name_of(page)}: {name}"
+
+
 @pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     built = subprocess.run(
