@@ -4,23 +4,18 @@ import { read, write } from "./model/drafts";
 import { pathOf } from "./model/route";
 import { ENDED, type Accepted, type RunSheet } from "./model/types";
 import { api, newKey, Refused, Unreachable } from "./net/api";
-import { go, runSheet, set, state } from "./store";
+import { connection, go, runSheet, set, state } from "./store";
 
 const KEPT = "midflight-presses";
 const NOTICE_MS = 8_000;
+const PROBE_MS = 1_000;
 const AGAIN_MS = [300, 1000, 2000];
 
 /** Press a verb of a run. Gives what the server said, or null when it was refused or waits for the line. */
 export async function press(run: RunSheet, verb: string, body: Record<string, unknown>, label: string): Promise<Accepted | null> {
   const one: Press = { run: run.run, verb, body, key: newKey(), at: Date.now(), label };
-  const { connection } = state().world;
-  if (connection === "lost" && !navigator.onLine) return wait(one);
+  if (connection(state()) === "lost") remember(keep(state().presses, one)); // shown at once; it may still get through
   return send(one);
-}
-
-function wait(one: Press): null {
-  remember(keep(state().presses, one));
-  return null;
 }
 
 function remember(presses: readonly Press[]): void {
@@ -28,7 +23,11 @@ function remember(presses: readonly Press[]): void {
   write(KEPT, presses.length ? JSON.stringify(presses) : "");
 }
 
+const underWay = new Set<string>();
+
 async function send(one: Press): Promise<Accepted | null> {
+  if (underWay.has(one.key)) return null;
+  underWay.add(one.key);
   const mark = `${one.run}:${one.verb}`;
   set({ busy: { ...state().busy, [mark]: true }, notice: "" });
   try {
@@ -36,14 +35,40 @@ async function send(one: Press): Promise<Accepted | null> {
     remember(drop(state().presses, one.key));
     return accepted;
   } catch (error) {
-    if (error instanceof Unreachable) return wait(one);
+    if (error instanceof Unreachable) {
+      remember(keep(state().presses, one));
+      void probe();
+      return null;
+    }
     remember(drop(state().presses, one.key));
     say(refusal(error, one.run));
     return null;
   } finally {
+    underWay.delete(one.key);
     const { [mark]: _, ...busy } = state().busy;
     set({ busy });
   }
+}
+
+let probing = false;
+
+/** Asks every second whether the server answers, from when it did not until it does; then presses go out. */
+export async function probe(): Promise<void> {
+  if (probing) return;
+  probing = true;
+  for (;;) {
+    try {
+      await api.me();
+      break;
+    } catch (error) {
+      if (!(error instanceof Unreachable)) break;
+      set({ cut: true });
+    }
+    await new Promise((done) => setTimeout(done, PROBE_MS));
+  }
+  probing = false;
+  set({ cut: false });
+  resend();
 }
 
 /** The line is back: costless presses go now, old costly ones ask for one confirming press. */

@@ -2,7 +2,7 @@
 import { link, type Link } from "./net/link";
 import { api, Refused } from "./net/api";
 import type { News } from "./model/world";
-import { rememberedPresses, resend } from "./actions";
+import { probe, rememberedPresses, resend } from "./actions";
 import { pathOf } from "./model/route";
 import { addRows, arrive, go, heard, onChange, runSheet, set, state, threadSheet } from "./store";
 
@@ -10,6 +10,7 @@ let line: Link | null = null;
 
 export async function boot(): Promise<void> {
   addEventListener("popstate", arrive);
+  addEventListener("offline", () => void probe());
   rememberedPresses();
   await comeIn();
 }

@@ -19,6 +19,7 @@ export interface App {
   readonly missing: string; // why it cannot be
   readonly presses: Presses; // wait for the line
   readonly asks: readonly Press[]; // waited too long, and ask again
+  readonly cut: boolean; // this tab cannot reach the server, whatever the stream that it shares says
   readonly busy: Readonly<Record<string, true>>;
   readonly notice: string; // a refusal, in the server's words
   readonly layer: Layer;
@@ -35,7 +36,7 @@ const path = (): string => `/${location.pathname.slice(new URL(base()).pathname.
 let app: App = {
   world: NOTHING_KNOWN, me: null, entry: "coming in",
   route: typeof location === "undefined" ? { page: "home" } : routeOf(path()),
-  run: "", missing: "", presses: [], asks: [], busy: {}, notice: "", layer: "none", tab: "steps", view: "steps", result: "", follow: null,
+  run: "", missing: "", presses: [], asks: [], cut: false, busy: {}, notice: "", layer: "none", tab: "steps", view: "steps", result: "", follow: null,
   older: { next: "", loading: false, loaded: false }, search: { words: "", found: null },
 };
 
@@ -95,6 +96,9 @@ export function threadSheet(of: App): ThreadSheet | undefined {
   const thread = runSheet(of)?.thread;
   return thread ? (of.world.sheets[thread] as ThreadSheet | undefined) : undefined;
 }
+
+/** The line as the bar shows it. */
+export const connection = (of: App): World["connection"] => (of.cut && of.world.connection === "live" ? "lost" : of.world.connection);
 
 export const useRun = (): RunSheet | undefined => useApp(runSheet);
 export const useThread = (): ThreadSheet | undefined => useApp(threadSheet);

@@ -1,14 +1,14 @@
 /** What a screen reader is told without being asked: the run's state, that it waits, and finished messages. */
 import { useEffect, useRef, useState } from "react";
 import { barOf } from "../model/bar";
-import { useRun, useThread, useApp, serverNow } from "../store";
+import { connection, serverNow, useApp, useRun, useThread } from "../store";
 
 export function Announcer() {
   const run = useRun();
   const thread = useThread();
-  const connection = useApp((app) => app.world.connection);
+  const line = useApp(connection);
   const notice = useApp((app) => app.notice);
-  const bar = run && barOf(run, { connection, now: serverNow(), thread, operator: false });
+  const bar = run && barOf(run, { connection: line, now: serverNow(), thread, operator: false });
   const waits = run?.phase === "waiting";
   const state = bar ? sentence(bar.word, waits || run?.phase === "running" ? "" : bar.detail) : "";
   const said = useFinishedMessage(run?.run, thread?.lines.filter((line) => line.kind.startsWith("said")));

@@ -4,7 +4,7 @@ import { attempt } from "../actions";
 import { retry } from "../boot";
 import { hour } from "../model/words";
 import { api } from "../net/api";
-import { useApp } from "../store";
+import { connection, useApp } from "../store";
 
 const GONE_AFTER_MS = 5_000;
 
@@ -32,7 +32,7 @@ export function Banners() {
 }
 
 function ServerGone() {
-  const lostAt = useApp((app) => (app.world.connection === "lost" ? app.world.lostAt : null));
+  const lostAt = useApp((app) => (connection(app) === "lost" ? (app.world.lostAt ?? 0) : null));
   const why = useApp((app) => app.world.why);
   const [long, setLong] = useState(false);
   useEffect(() => {

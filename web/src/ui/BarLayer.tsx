@@ -5,7 +5,7 @@ import { capReached, forkPlace, type Slot } from "../model/bar";
 import { draft, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
 import type { Limits, RunSheet } from "../model/types";
-import { ago } from "../model/words";
+import { capital, clock } from "../model/words";
 import { set, type Layer } from "../store";
 import { act } from "./ControlBar";
 
@@ -181,7 +181,7 @@ function Confirm({ run, slots }: { run: RunSheet; slots: Slot[] }) {
   useEffect(() => { if (!slot) close(); }, [slot === undefined]);
   if (!slot) return null;
   return (
-    <Question words={slot.confirm!} about={slot.consequence}>
+    <Question words={capital(slot.confirm!)} about={slot.consequence}>
       <button type="button" ref={keep} className="button" onClick={close}>
         Keep going
       </button>
@@ -194,7 +194,7 @@ function Confirm({ run, slots }: { run: RunSheet; slots: Slot[] }) {
 
 function AskAgain({ asked }: { asked: Press }) {
   return (
-    <Question words={`${asked.label} was pressed ${ago((Date.now() - asked.at) / 1000)}, while offline. Still?`} about="It was not sent.">
+    <Question words={`${asked.label} was pressed ${clock((Date.now() - asked.at) / 1000)} ago, while offline. Still?`} about="It was not sent.">
       <button type="button" className="button" onClick={() => dropAsk(asked)}>
         Keep going
       </button>

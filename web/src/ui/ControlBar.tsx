@@ -7,21 +7,22 @@ import { barOf, type Act, type Bar, type Slot } from "../model/bar";
 import { waiting } from "../model/presses";
 import type { RunSheet } from "../model/types";
 import { barClock, meter, place, worked } from "../model/words";
-import { go, set, state, useApp, useRun, useThread } from "../store";
+import { connection, go, set, state, useApp, useRun, useThread } from "../store";
 import { BarLayer } from "./BarLayer";
 import { Composer } from "./Composer";
 import { Icon } from "./Icon";
 
-const SETTLE_MS = 400; // a second tap of a double tap must not undo the first
+const AGAIN_MS = 400; // the second tap of a double tap must not undo the first
+const TURNED_MS = 250; // who aimed at Pause when somebody else paused must not resume it
 
 export function ControlBar({ phone }: { phone: boolean }) {
   const run = useRun()!;
   const thread = useThread();
-  const connection = useApp((app) => app.world.connection);
+  const line = useApp(connection);
   const operator = useApp((app) => app.me?.role === "operator");
   const layer = useApp((app) => app.layer);
   const now = useNow();
-  const bar = barOf(run, { connection, now, thread, operator });
+  const bar = barOf(run, { connection: line, now, thread, operator });
   const box = useRef<HTMLDivElement>(null);
   useMeasuredHeight(box);
   useFocusReturn(layer);
@@ -75,15 +76,11 @@ function Status({ bar, run }: { bar: Bar; run: RunSheet }) {
       <Icon name={bar.glyph} />
       <p className="what" title={notice || bar.detail}>
         <b>{bar.word}</b>
-        {press ? (
-          <span>
-            {waiting(press)}{" "}
-            <button type="button" className="link" onClick={() => takeBackPress(press.key)}>
-              Take back
-            </button>
-          </span>
-        ) : (
-          <span className={notice ? "notice" : ""}>{notice || bar.detail}</span>
+        <span className={notice ? "notice" : ""}>{press ? waiting(press) : notice || bar.detail}</span>
+        {press && (
+          <button type="button" className="link" onClick={() => takeBackPress(press.key)}>
+            Take back
+          </button>
         )}
       </p>
       <SpendMeter run={run} />
@@ -124,11 +121,15 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
   const verb = slot.act.do === "verb" ? slot.act.verb : "";
   const busy = useApp((app) => verb !== "" && app.busy[`${run.run}:${verb}`] === true);
   const viewer = useApp((app) => app.me?.role === "viewer") && slot.act.do !== "review" && slot.act.do !== "result";
-  const changed = useRef({ label: slot.label, at: 0 });
-  if (changed.current.label !== slot.label) changed.current = { label: slot.label, at: performance.now() };
+  const turned = useRef({ verb, at: 0 });
+  const pressed = useRef(-AGAIN_MS);
+  if (turned.current.verb !== verb) turned.current = { verb, at: performance.now() };
   const off = !slot.enabled || viewer;
   const act = () => {
-    if (off || performance.now() - changed.current.at < SETTLE_MS) return;
+    const now = performance.now();
+    const late = verb === "resume" && now - turned.current.at < TURNED_MS;
+    if (off || late || now - pressed.current < AGAIN_MS) return;
+    pressed.current = now;
     perform(slot, run);
   };
   const key = slot.keys === "Esc" ? "pause" : slot.keys === "Ctrl E" ? "redirect" : slot.keys === "Ctrl ." ? "cancel" : undefined;
@@ -140,6 +141,7 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
       data-key={key}
       data-opens={slot.act.do === "layer" ? slot.act.layer : slot.confirm ? "confirm" : undefined}
       disabled={off}
+      aria-label={`${slot.label}, ${consequence}`}
       aria-busy={busy}
       aria-keyshortcuts={slot.keys && SHORTCUTS[slot.keys]}
       title={consequence}
@@ -148,7 +150,6 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
       <Icon name={slot.glyph} />
       <span className="label">
         {slot.label}
-        <span className="hidden-words">, </span>
         {slot.keys && <kbd aria-hidden="true">{slot.keys}</kbd>}
       </span>
       <span className="cost">{consequence}</span>

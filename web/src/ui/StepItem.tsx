@@ -72,6 +72,7 @@ function Row({ step, number }: { step: StepSheet; number: number }) {
           {oneLine(step.name)}
         </span>
         <Note step={step} />
+        {step.status === "undo_failed" && <span className="step-tag what-to-do">What to do</span>}
         {step.rewritten && <span className="step-tag">Rewritten by you</span>}
       </span>
       <span className="step-side">

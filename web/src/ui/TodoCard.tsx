@@ -57,7 +57,7 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
       </span>
       <span>
         {todo.text}
-        {todo.kind === "parked" && <span className="todo-note">Parked {todo.note}</span>}
+        {todo.kind === "parked" && <span className="todo-note" title={todo.note}>Parked. {oneLine(todo.note)}</span>}
       </span>
       {fresh ? <em>new</em> : <span />}
       <span className="todo-acts">
