@@ -26,10 +26,11 @@ PARTS = {
     "strace": (("strace", "-o", "/dev/null", "true"), "strace"),
     "namespaces": (("unshare", "-rm", "true"), "util-linux"),
     "node": (("npm", "--version"), "npm"),
+    "tmux": (("tmux", "-V"), "tmux"),
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
-DOORS = ("assistant", "cli", "models", "server", "tools")
+DOORS = ("assistant", "cli", "models", "remote", "server", "tools", "tui")
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
 HURRY = ("-n", "4", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
