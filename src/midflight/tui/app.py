@@ -260,7 +260,15 @@ class MidflightApp(App[None]):
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it beside the drawing: a server that is away must not hold the screen up."""
-        self.run_worker(work, exclusive=False)
+        self.run_worker(self._guarded(work), exclusive=False)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """What goes wrong in one press is said, and the screen stays."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - an edge: a press is a request
+            told = f"something went wrong here: {type(error).__name__}: {error}"
+            self.bar.notice(told, self.tones["bad"])
 
     def on_slotted_pressed(self, event: Slotted.Pressed) -> None:
         """By Tab and Enter, or by the mouse."""
