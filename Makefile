@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page mutants web web-types clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -62,8 +62,20 @@ bench-server: $(INSTALLED)  ## measure how soon a cancel over HTTP is heard, and
 bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a message answered for
 	@PYTHONPATH=tests $(BIN)/python bench/talking.py
 
+bench-page: $(INSTALLED)  ## measure the page in a real browser: load, long runs, presses
+	@PYTHONPATH=tests $(BIN)/python bench/browser.py
+
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py
 
+web-types: $(INSTALLED)  ## write the page's types anew from the structs of the server
+	@$(BIN)/python scripts/web_types.py
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	@npm ci --silent --no-audit --no-fund --prefix web
+
+web: web/node_modules/.package-lock.json  ## build the page anew from web/, into the package
+	@npm run --silent --prefix web build
+
 clean:  ## remove what make has made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules

@@ -18,11 +18,11 @@ from msgspec import Struct
 from midflight.conversation import TRIAGE_AFTER_S, Message, Spoken, Triage
 from midflight.errors import InvalidRequest
 from midflight.guards import Guard
+from midflight.kernel.decide import ASIDE
 from midflight.kernel.record import Limits
 
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
 TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
-ASIDE: Final = ".aside"
 
 
 class Signal(BaseException):

@@ -1,4 +1,4 @@
-"""JSON Schemas of questions: checked when something is asked, applied when it is answered."""
+"""JSON Schemas of questions and tools: checked when asked, applied when answered."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from midflight.errors import InvalidRequest
 
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 SIZE_MAX: Final = 64 * 1024
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as the model is told of it; ``schema`` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
 
 
 def check_schema(schema: Any) -> None:

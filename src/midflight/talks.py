@@ -22,7 +22,7 @@ from midflight.inputs import Ids
 from midflight.kernel import events as e
 from midflight.kernel import front
 from midflight.kernel import thread as t
-from midflight.kernel.decide import Known, decide, refuse_if_stopped
+from midflight.kernel.decide import ASIDE, Known, decide, refuse_if_stopped
 from midflight.kernel.machine import TRANSITIONS
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.preview import preview
@@ -30,7 +30,6 @@ from midflight.kernel.record import Request, Who
 from midflight.kernel.state import RunState
 from midflight.kernel.status import answer, status
 from midflight.overruling import Overruling
-from midflight.run import ASIDE
 from midflight.stores.base import (
     RUN_PREFIX,
     THREAD_PREFIX,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import signal
+import socket
 import stat
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from demo.arithmetic import at_risk
 from demo.test_memo import MAY, WHO, is_about
-from demo.theatre import Theatre, command, plain_environment
+from demo.theatre import Playing, Theatre, command, plain_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -20,11 +22,12 @@ def test_a_cancel_undoes_tasks_and_memo_and_the_receipt_says_so(theatre: Theatre
     playing = theatre.play()
     playing.asked(WHO)
     tasks = len(at_risk(playing))
-    assert f"{tasks} tasks and memo" in playing.state()["preview"]["cancel"]["consequence"]
+    assert f"Undoes {tasks} tasks, memo and" in playing.state()["preview"]["cancel"]["consequence"]
     playing.verb("cancel")
     playing.ended("cancelled")
 
     assert playing.receipt() == [("memo", "undone"), (f"{tasks} tasks", "undone")]
+    assert f"\nScore churn risk: {tasks} at risk, $" in playing.heard("Cancelled. Kept: ")
     assert playing.open_tasks() == set()
     assert playing.files("memos") == playing.files("outbox") == []
 
@@ -33,7 +36,7 @@ def test_a_cancel_after_a_change_of_course_undoes_both_versions(theatre: Theatre
     playing = theatre.play()
     first = playing.asked(WHO)
     playing.verb("redirect", text="only EU")
-    playing.until(lambda state: any(q["question"] > first for q in state["questions"]))
+    playing.asked(WHO, after=first)
     playing.verb("cancel")
     playing.ended("cancelled")
 
@@ -71,12 +74,18 @@ def test_what_is_rejected_is_not_sent_and_all_else_stays(theatre: Theatre) -> No
     is_about(playing, at_risk(playing), "paying customers")
 
 
+def memo_of(playing: Playing) -> str:
+    (page,) = playing.files("memos")
+    return f"memos/{page.name}"
+
+
 def test_whoever_answers_in_words_is_listened_to_before_it_is_sent(theatre: Theatre) -> None:
     playing = theatre.play()
     playing.answer(WHO, "Sales leads")
+    first = playing.asked(MAY)
     playing.answer(MAY, {"respond": "only EU"})
-    playing.answer(WHO, "Customer success")
-    playing.answer(MAY, "approve")
+    playing.asked(MAY, after=first)
+    playing.answer(MAY, {"edit": {"kwargs": {"memo": memo_of(playing), "to": "Customer success"}}})
     playing.ended("done")
 
     where = "NOT trial AND region = 'EU'"
@@ -261,3 +270,22 @@ def test_redirected_while_the_memo_is_being_written_there_is_one_memo_and_it_is_
     assert {word for _, word in playing.receipt()} == {"undone"}
     assert playing.files("memos") == []
     assert playing.ask("SELECT count(*) FROM tasks") == [(0,)]
+
+
+def test_a_port_that_is_taken_is_left_alone_and_a_browser_is_shown_the_run(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}\n', encoding="utf-8")
+    browser.chmod(0o700)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        playing = theatre.play("--port", str(port), "--open", BROWSER=f"{browser} %s", DISPLAY=":0")
+        assert f":{port}/" not in playing.said
+
+    def shown() -> bool:
+        return seen.exists() and seen.read_text(encoding="utf-8").endswith("\n")
+
+    playing.until(lambda _: shown())
+    assert seen.read_text(encoding="utf-8").strip() in playing.said
+    assert f"/runs/{playing.run}#code=" in seen.read_text(encoding="utf-8")

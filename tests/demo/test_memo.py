@@ -77,48 +77,67 @@ def test_the_chart_shows_the_revenue_of_each_month(theatre: Theatre) -> None:
     assert len(bars) == 18
 
 
-@pytest.mark.parametrize(
-    ("wish", "where", "top", "scope"),
-    [
-        ("only EU", "NOT trial AND region = 'EU'", 0, "paying customers in the EU"),
-        ("top 20", "NOT trial", 20, "the top 20 paying customers"),
-        ("also include trials", "TRUE", 0, "customers, trials included"),
-        ("only enterprise", "NOT trial AND plan = 'enterprise'", 0, "paying enterprise customers"),
-    ],
-)
-def test_a_redirect_changes_figures_and_tasks_and_keeps_the_rest(
-    theatre: Theatre, wish: str, where: str, top: int, scope: str
-) -> None:
-    playing = theatre.play()
-    first = playing.asked(WHO)
-    playing.verb("redirect", text=wish)
-    playing.until(lambda state: any(q["question"] > first for q in state["questions"]))
+COURSES = [
+    ("only EU", "NOT trial AND region = 'EU'", 0, "paying customers in the EU"),
+    ("all regions, top 20", "NOT trial", 20, "the top 20 paying customers"),
+    ("everyone, also include trials", "TRUE", 0, "customers, trials included"),
+    (
+        "no trials, only enterprise",
+        "NOT trial AND plan = 'enterprise'",
+        0,
+        "paying enterprise customers",
+    ),
+]
 
-    is_about(playing, at_risk(playing, where=where, top=top), scope)
+
+def test_each_redirect_changes_figures_and_tasks_and_keeps_the_rest(theatre: Theatre) -> None:
+    playing = theatre.play()
+    asked = playing.asked(WHO)
+    for wish, where, top, scope in COURSES:
+        playing.verb("redirect", text=wish)
+        asked = playing.asked(WHO, after=asked)
+
+        is_about(playing, at_risk(playing, where=where, top=top), scope)
+        assert playing.state()["plan"] == [
+            "Score churn risk again",
+            "Adjust follow-up tasks",
+            "Rewrite memo",
+            "Send memo",
+        ]
     records = playing.get(f"/v1/runs/{playing.run}/records")["records"]
     read = [r["event"]["name"] for r in records if r["event"]["event"] == "step.settled"]
-    assert read == [*PLAN[:3], f"{PLAN[2]} again"]
-    assert playing.state()["plan"] == [
-        "Score churn risk again",
-        "Adjust follow-up tasks",
-        "Rewrite memo",
-        "Send memo",
-    ]
+    assert read == [*PLAN[:3], *[f"{PLAN[2]} again"] * len(COURSES)]
 
 
 def test_wishes_add_up_whether_they_come_as_redirects_or_as_messages(theatre: Theatre) -> None:
     playing = theatre.play()
     first = playing.asked(WHO)
     playing.verb("redirect", text="only EU")
-    second = playing.until(lambda s: any(q["question"] > first for q in s["questions"]))
-    playing.write("write it in three sentences")
-    playing.heard("From the next step on")
-    playing.verb("redirect", text="top 5")
-    last = max(q["question"] for q in second["questions"])
-    playing.until(lambda state: any(q["question"] > last for q in state["questions"]))
+    second = playing.asked(WHO, after=first)
+    playing.write("top 5")
+    playing.heard("I read it as soon as you have answered me")
+    playing.verb("redirect", text="write it in three sentences")
+    playing.asked(WHO, after=second)
 
     where = "NOT trial AND region = 'EU'"
     is_about(playing, at_risk(playing, where=where, top=5), "the top 5 paying customers in the EU")
+    text = re.findall("<p>(.*?)</p>", playing.memo(), re.DOTALL)[0]
+    assert len(re.findall(r"[.](?: |$)", text)) == 3
+
+
+def test_what_people_write_while_they_are_asked_is_read_before_anything_is_sent(
+    theatre: Theatre,
+) -> None:
+    playing = theatre.play()
+    playing.asked(WHO)
+    playing.write("only EU")
+    playing.heard("I read it as soon as you have answered me")
+    playing.answer(WHO, "The board")
+    playing.asked(MAY)
+
+    where = "NOT trial AND region = 'EU'"
+    is_about(playing, at_risk(playing, where=where), "paying customers in the EU")
+    assert playing.files("outbox") == []
 
 
 def test_a_message_first_is_done_at_once_and_the_memo_comes_back(theatre: Theatre) -> None:
@@ -160,7 +179,7 @@ def test_what_it_does_not_understand_it_says_and_goes_on(theatre: Theatre) -> No
     assert "only EU" in playing.heard("I do not understand “paint it purple”.")
     playing.verb("redirect", text="in Latin, please")
     playing.heard("I do not understand “in Latin, please”.")
-    playing.until(lambda state: any(q["question"] > first for q in state["questions"]))
+    playing.asked(WHO, after=first)
 
     is_about(playing, at_risk(playing), "paying customers")
 

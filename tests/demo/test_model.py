@@ -15,7 +15,8 @@ from demo.arithmetic import at_risk
 from demo.test_memo import MAY, is_about
 from demo.theatre import Playing, Theatre
 from midflight.demo.cast import ANTHROPIC, DEMO, OPENAI, address_in
-from models.standin import KEY, Answer, Request, StandIn, calls, says
+from models.standin import KEY, Request, StandIn, calls, says
+from models.standin_wire import Answer
 
 WHO = "Who shall get it?"
 STEPS = ["Fetch customer list", "Join against MRR", "Score churn risk"]

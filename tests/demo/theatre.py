@@ -31,7 +31,8 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 def command(folder: Path, *more: str) -> list[str]:
     demo = [sys.executable, "-m", "midflight", "demo", "--folder", str(folder)]
-    return [*demo, "--no-open", "--port", "0", *more]
+    quiet = [] if "--open" in more else ["--no-open"]
+    return [*demo, *quiet, "--port", "0", *(option for option in more if option != "--open")]
 
 
 class Playing:
@@ -90,14 +91,14 @@ class Playing:
             time.sleep(AGAIN_S)
         return state
 
-    def asked(self, message: str) -> int:
-        """Wait for a question with these words in it; which one it is."""
+    def asked(self, message: str, *, after: int = 0) -> int:
+        """Wait for a question with these words in it, a new one; which one it is."""
 
-        def is_asked(state: Any) -> bool:
-            return any(message in asked["message"] for asked in state["questions"])
+        def found(state: Any) -> list[int]:
+            asked = [q["question"] for q in state["questions"] if message in q["message"]]
+            return [question for question in asked if question > after]
 
-        state = self.until(is_asked)
-        return next(q["question"] for q in state["questions"] if message in q["message"])
+        return found(self.until(found))[0]
 
     def answer(self, message: str, payload: Any) -> None:
         self.verb("answer", question=self.asked(message), payload=payload)

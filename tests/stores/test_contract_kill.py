@@ -141,6 +141,19 @@ async def test_a_revoked_driver_cannot_go_on_by_reading_again(store: Store) -> N
         await driver.begins()
 
 
+async def test_a_kill_of_an_agent_stops_who_answers_aside_for_it(store: Store) -> None:
+    await running(store, "r-works", agent="report")
+    await running(store, "r-answers", agent="report.aside")
+    await running(store, "r-other", agent="reports")
+    await start(store, "r-asked", agent="report.aside")
+
+    killing = await store.kill("agent:report", OLGA)
+
+    assert sorted(killing.killed) == ["r-answers", "r-works"]
+    with pytest.raises(ScopeStopped):
+        await claim(store, "r-asked")
+
+
 # ── what it forbids, where, and for how long ─────────────────────────────────────────────────
 
 

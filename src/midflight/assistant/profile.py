@@ -72,8 +72,7 @@ class Profile:
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is told of tools and actions."""
         tools = [*self.tools.values(), *(action.tool for action in self.actions.values())]
-        told = (spec(tool) for tool in tools)
-        return tuple(ToolSpec(each.name, each.description, each.schema) for each in told)
+        return tuple(spec(tool) for tool in tools)
 
 
 class Profiles:

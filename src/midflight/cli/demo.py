@@ -126,7 +126,8 @@ def _listener(port: int) -> socket.socket:
 
 async def _greet(options: DemoOptions, cast: Cast, control: Control, url: str) -> None:
     try:
-        begun = await cast.begin(control)
+        begun_run, begun = await cast.begin(control)
+        url = url.replace("/#", f"/runs/{begun_run}#")
     except MidflightError as error:
         begun = f"No run was begun: {error}"
     print(

@@ -38,6 +38,7 @@ TITLE: Final = "Who may leave us"
 SAYS: Final = " says: "
 """What is behind it in the error of a step is what a person has answered instead of approving."""
 
+ONCE_ANSWERED: Final = "I read it as soon as you have answered me; a redirect I hear at once."
 FETCH, JOIN, SCORE = "Fetch customer list", "Join against MRR", "Score churn risk"
 TASKS, MEMO, SEND = "Create follow-up tasks", "Write memo with chart", "Send memo"
 
@@ -60,7 +61,7 @@ class Analysis:
         self._scored: tuple[Scope, Scored] | None = None
         self._tasks: tuple[Scope, Tasks] | None = None
         self._memo: tuple[Wishes, Written] | None = None
-        self._ending = ""
+        self._to = self._ending = ""
         self._begin(understood(run.brief, self._wishes))
 
     def _begin(self, heard: Heard) -> None:
@@ -179,13 +180,17 @@ class Analysis:
 
     async def _send(self, name: str) -> None:
         """Asks who shall get it, and then whether it may go: that cannot be unsent."""
+        if not self._to:
+            schema = {"type": "string", "title": "Recipients", "enum": list(TO)}
+            self._to = (await self._run.ask("Who shall get the memo?", schema=schema)).payload
+            self._hear(await self._run.inbox())  # people write while they are waited for
+            if self._left()[0][0] != name:
+                return
         assert self._memo is not None
         memo = self._memo[1].path
-        schema = {"type": "string", "title": "Recipients", "enum": list(TO)}
-        to = (await self._run.ask("Who shall get the memo?", schema=schema)).payload
-        sending = replace(self._desk.send_memo, noun=f"email to {to}")
+        sending = replace(self._desk.send_memo, noun=f"email to {self._to}")
         try:
-            sent = await self._run.step(name, sending, memo=memo, to=to)
+            sent = await self._run.step(name, sending, memo=memo, to=self._to)
         except StepFailed as failed:
             self._not_sent(failed, memo)
         else:
@@ -202,7 +207,7 @@ class Analysis:
 
     def _end(self, words: str) -> None:
         self._unsaid.append(words)
-        self._ending, self._wants_memo = words, False
+        self._ending, self._wants_memo, self._to = words, False, ""
 
     def _scores(self) -> tuple[Scope, Scored]:
         assert self._scored is not None
@@ -294,7 +299,9 @@ def _choice(message: Message, action: str, view: TriageView) -> Choice:
         case Unknown(), _:
             return Choice(message.id, "incorporate", say=f"{heard.words()} I go on as before.")
         case Wishes(), "incorporate" | "switch":
-            return Choice(message.id, "incorporate", say="From the next step on, yes.")
+            waits = view.status.startswith("waiting")
+            say = ONCE_ANSWERED if waits else "From the next step on, yes."
+            return Choice(message.id, "incorporate", say=say)
         case Status(), _:
             return Choice(message.id, "incorporate", say=f"I am {view.status}.")
         case ((Question() | Slide()), "switch"):

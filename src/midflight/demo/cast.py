@@ -49,17 +49,18 @@ class Cast(Struct, frozen=True):
     leading: str
     model_words: str
 
-    async def begin(self, control: Control) -> str:
-        """Go on with the run that lives, or begin one; what was done, in words."""
+    async def begin(self, control: Control) -> tuple[str, str]:
+        """Go on with the run that lives, or begin one: its id, and what was done in words."""
         rows = await control.runs(Query(limit=500))
         living = [row for row in rows if row.phase not in ENDS and not row.parent]
         driven = {agent.name for agent in self.agents}
         ours = [row for row in living if row.agent in driven]
         if ours:
-            return f"It goes on with run {ours[0].journal}, which is {_how(ours[0])}."
+            run = ours[0].journal
+            return run, f"It goes on with run {run}, which is {_how(ours[0])}."
         run = await control.start(self.leading, BRIEF, title=TITLE, who=Who(by=DEMO))
         others = f" {len(living)} of another model wait for it." if living else ""
-        return f"Run {run} has begun: customers, MRR, churn risk, tasks, memo, email.{others}"
+        return run, f"Run {run} has begun: customers, MRR, churn risk, tasks, memo, email.{others}"
 
 
 def _how(row: Row) -> str:

@@ -25,6 +25,8 @@ from midflight.tools.progress import emit, spend
 
 STEP_S: Final = 3.0  # what a step takes at pace 1: long enough to interrupt it
 HOLD_S: Final = 8.0
+TOLD: Final = 8  # tasks that are named while they are made
+NAMED: Final = 8  # characters of a run's id in the names of its files
 WORD: Final = re.compile(r"\S+\s*")
 CHARACTERS_A_TOKEN: Final = 4
 CANNOT_BE_UNSENT: Final = "It cannot be unsent."
@@ -191,8 +193,8 @@ class Desk:
 
     async def _set_tasks(self, customers: list[int], idempotency_key: str) -> Tasks:
         """Have a follow-up task for each of these customers (ids) and for nobody else."""
-        wanted, run = set(customers), idempotency_key.partition(":")[0]
-        await self._say(f"Preparing {counted(len(wanted), 'follow-up task')} …\n", 0.8)
+        wanted, run = set(customers), _run(idempotency_key)
+        await self._say(self._preparing(wanted), 1.0)
         with self.books.open() as db:
             db.execute("BEGIN IMMEDIATE")
             done = "SELECT 1 FROM task_changes WHERE key = ?"
@@ -212,6 +214,14 @@ class Desk:
                 kept = len(there & wanted)
                 db.execute(note, [idempotency_key, added, len(there - wanted), kept])
         return self._tasks(idempotency_key)
+
+    def _preparing(self, customers: set[int]) -> str:
+        with self.books.open() as db:
+            names = dict(db.execute("SELECT id, name FROM customers").fetchall())
+        calls = [f"Call {names[c]}" for c in sorted(customers & names.keys())]
+        more = [f"and {len(calls) - TOLD} more"] if len(calls) > TOLD else []
+        listed = "\n".join([*calls[:TOLD], *more])
+        return f"Preparing {counted(len(calls), 'follow-up task')}:\n{listed}\n"
 
     def _tasks(self, key: str) -> Tasks:
         with self.books.open() as db:
@@ -258,7 +268,7 @@ class Desk:
         scope = Scope(region, plan, trials, top)
         rows = self.books.scored(scope).accounts
         whole = memo.page(title, text, self.books.by_month(scope), rows)
-        path = f"memos/{idempotency_key.partition(':')[0]}.html"
+        path = f"memos/churn-{_run(idempotency_key)[-NAMED:]}.html"
         self._put(idempotency_key, path, whole.encode())
         return Written(f"{path}, {counted(len(text.split()), 'word')}, with a chart", path)
 
@@ -266,7 +276,7 @@ class Desk:
         """Draft one slide, as Markdown."""
         text = f"# {title}\n\n" + "".join(f"* {point}\n" for point in points)
         await self._say(text)
-        path = f"slides/{idempotency_key.partition(':')[0]}.md"
+        path = f"slides/churn-{_run(idempotency_key)[-NAMED:]}.md"
         self._put(idempotency_key, path, text.encode())
         return Written(f"{path}, {counted(len(points), 'point')}", path)
 
@@ -336,6 +346,11 @@ class Desk:
 
 def _reads(function: Any) -> Tool:
     return tool(effect="read", name=f"demo.{function.__name__.lstrip('_')}")(function)
+
+
+def _run(key: str) -> str:
+    """The run that an attempt's key belongs to: it begins with its id."""
+    return key.partition(":")[0]
 
 
 def _digest(data: bytes) -> str:

@@ -14,7 +14,8 @@ ROWS_MAX: Final = 50
 STYLE: Final = """
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem;
        color: #1d1c1a; background: #fffefc }
-h1 { font-size: 1.5rem } table { border-collapse: collapse; width: 100%; font-size: 0.9rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
+table { border-collapse: collapse; width: 100%; font-size: 0.9rem }
 th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; border-bottom: 1px solid #e4e1da }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 svg { width: 100%; height: auto }
@@ -69,7 +70,7 @@ def chart(months: Sequence[tuple[str, int]]) -> str:
             at = WIDTH if last else 0
             bars.append(
                 f'<text x="{at}" y="{HEIGHT - 6}" text-anchor="{anchor}">{month}</text>'
-                f'<text x="{at}" y="{max(y - 6, 12):.1f}" text-anchor="{anchor}">${usd:,}</text>'
+                f'<text x="{at}" y="12" text-anchor="{anchor}">${usd:,}</text>'
             )
     ends = f"{spelled(months[0][0])} to {spelled(months[-1][0])}" if months else "nothing"
     return (

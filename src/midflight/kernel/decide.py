@@ -65,12 +65,16 @@ ASKED: Final = "ask"
 
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
+ASIDE: Final = ".aside"
+"""Ends the name of whoever answers questions aside for an agent."""
+
 _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
 
 
 def scopes(agent: str, thread: str) -> tuple[str, ...]:
-    """The kill switches that cover a run."""
-    return ("all", f"agent:{agent}", f"thread:{thread}")
+    """The kill switches that cover a run; who answers for an agent aside is stopped with it."""
+    aside = (f"agent:{agent.removesuffix(ASIDE)}",) if agent.endswith(ASIDE) else ()
+    return ("all", f"agent:{agent}", *aside, f"thread:{thread}")
 
 
 def decide(

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from midflight.errors import ModelBroken, UnpairedCall
+from midflight.schemas import ToolSpec as ToolSpec
 
 Role: TypeAlias = Literal["user", "assistant", "tool"]
 Stop: TypeAlias = Literal["end", "tools", "length", "refusal"]
@@ -50,14 +51,6 @@ class Turn(Struct, frozen=True):
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     raw: str = ""
-
-
-class ToolSpec(Struct, frozen=True):
-    """A tool as the model is told of it; ``schema`` is the JSON Schema of its arguments."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
 
 
 class Prompt(Struct, frozen=True):

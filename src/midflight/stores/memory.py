@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.decide import Switch, check_driver_name, kill, require_operator
+from midflight.kernel.decide import Switch, check_driver_name, kill, require_operator, scopes
 from midflight.kernel.events import Killed
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
@@ -278,12 +278,10 @@ class MemoryStore:
             raise
 
     def _in_scope(self, scope: str) -> list[RunState]:
-        kind, _, name = scope.partition(":")
         return [
             state
             for state in map(self._state, sorted(self._journals))
-            if isinstance(state, RunState)
-            and (kind == "all" or name == (state.agent if kind == "agent" else state.thread))
+            if isinstance(state, RunState) and scope in scopes(state.agent, state.thread)
         ]
 
     def _drop(self, journal: str) -> None:

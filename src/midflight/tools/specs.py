@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest, InvalidTool
-from midflight.schemas import misfit
+from midflight.schemas import ToolSpec, misfit
 from midflight.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -28,14 +28,6 @@ UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 SHOWN_MAX: Final = 80  # characters of a value that an error repeats
 NAMED_PARTS: Final = ("properties", "$defs", "definitions", "dependentSchemas")
 """Keywords whose keys are names: a property may be called ``pattern``."""
-
-
-class ToolSpec(Struct, frozen=True):
-    """A tool as a model sees it."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
 
 
 def spec(declared: Tool) -> ToolSpec:

@@ -86,7 +86,9 @@ SELECT at, known, stopped, journals_found, heads FROM lock_for_kill($1, $2, $3, 
 SELECT journal, head FROM journals
 WHERE kind = 'run'
     AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
-    AND $1 IN ('all', 'agent:' || agent, 'thread:' || thread)
+    AND $1 IN (
+        'all', 'agent:' || agent, 'agent:' || regexp_replace(agent, '\.aside$', ''), 'thread:' || thread
+    )
 ORDER BY journal
 
 -- name: row

@@ -239,7 +239,12 @@ BEGIN
         SELECT journal, head FROM journals
         WHERE kind = 'run'
             AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
-            AND wanted_scope IN ('all', 'agent:' || agent, 'thread:' || thread)
+            AND wanted_scope IN (
+                'all',
+                'agent:' || agent,
+                'agent:' || regexp_replace(agent, '\.aside$', ''),
+                'thread:' || thread
+            )
         ORDER BY journal
         FOR UPDATE
     ) AS live;

@@ -92,7 +92,7 @@ SELECT DISTINCT journal FROM events WHERE rowid > ?
 SELECT journal FROM journals
 WHERE kind = 'run'
     AND (driver <> '' OR phase IN ('running', 'pausing', 'cancelling'))
-    AND (:kind = 'all' OR (:kind = 'agent' AND agent = :name)
+    AND (:kind = 'all' OR (:kind = 'agent' AND agent IN (:name, :name || '.aside'))
         OR (:kind = 'thread' AND thread = :name))
 ORDER BY journal
 
