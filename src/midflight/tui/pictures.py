@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
+from midflight.kernel.decide import ASIDE
 from midflight.kernel.diff import word_diff
 from midflight.kernel.phases import ENDS, Phase
 from midflight.sheets import RunSheet, StepSheet, ThreadSheet
@@ -173,7 +174,7 @@ def _outcome(line: Line) -> str:
 
 def runs_of(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     """Now, and earlier."""
-    shown = [row for row in rows if not row.parent and not row.agent.endswith(".aside")]
+    shown = [row for row in rows if not row.parent and not row.agent.endswith(ASIDE)]
     live = [row for row in shown if row.phase not in ENDS]
     return live, [row for row in shown if row.phase in ENDS]
 
