@@ -27,11 +27,12 @@ PARTS = {
     "namespaces": (("unshare", "-rm", "true"), "util-linux"),
     "node": (("npm", "--version"), "npm"),
     "curl": (("curl", "--version"), "curl"),
+    "tmux": (("tmux", "-V"), "tmux"),
     "chromium": (("chromium", "--version"), "chromium"),
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
-DOORS = ("assistant", "cli", "models", "page", "server", "tools")
+DOORS = ("assistant", "cli", "models", "page", "remote", "server", "tools", "tui")
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
 HURRY = ("-n", "4", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))

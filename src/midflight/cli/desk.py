@@ -22,9 +22,9 @@ from msgspec import Struct
 from midflight.cli.failing import DONE, Unknown
 from midflight.control import Control
 from midflight.errors import InvalidRequest, JournalNotFound, StoreUnavailable
+from midflight.kernel.decide import ASIDE
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
-from midflight.run import ASIDE
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, Row
 from midflight.stores.opening import open_store
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from signal import SIGINT, SIGTERM
 from typing import Annotated
 
@@ -26,6 +27,7 @@ from midflight.cli.following import Follower, follower
 from midflight.cli.look import book_of
 from midflight.engines.leaving import leaving_on
 from midflight.kernel.phases import Phase
+from midflight.stores.hub import owned_tasks
 
 app = typer.Typer()
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")]
@@ -80,14 +82,12 @@ async def follow(desk: Desk, run: str, shown: Follower) -> int:
         if book.state.phase not in ENDS:
             async with (
                 desk.control.watch_live({run: book.state.head}) as news,
-                anyio.create_task_group() as tasks,
+                owned_tasks(partial(shown.tick, desk.control.store)),
             ):
-                tasks.start_soon(shown.tick, desk.control.store)
                 async for item in news:
                     shown.take(item)
                     if book.state.phase in ENDS:
                         break
-                tasks.cancel_scope.cancel()
         result = await desk.control.result(run) if book.state.phase is Phase.DONE else None
         shown.end(result)
     return ENDS[book.state.phase]

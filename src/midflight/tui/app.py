@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.events import Resize
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import Worker
@@ -113,6 +114,10 @@ class MidflightApp(App[None]):
         if self._begin_with:
             self.open_run(self._begin_with)
 
+    def on_resize(self, event: Resize) -> None:
+        """Less room for the thread where there is less room."""
+        self.screen.set_class(event.size.width < WIDE, "narrow")
+
     # ── what is shown ────────────────────────────────────────────────────────────────────────
 
     def open_run(self, run: str) -> None:
@@ -159,22 +164,23 @@ class MidflightApp(App[None]):
         return tones(DARK if self.theme == DARK.name else LIGHT)
 
     async def _draw(self) -> None:
+        if not self.screen.is_mounted or not self.query("#head"):
+            return  # it is just closing
         session = self.session
         if session is None or not session.loaded:
             self._draw_nothing(session)
             return
-        state = (session.version, int(self.now), self.there, self.size.width)
+        room = self.query_one("#steps").scrollable_content_region.width
+        state = (session.version, int(self.now), self.there, room)
         if state == self._drawn:
             return
         self._drawn = state
         sheet, tones, now = session.sheet, self.tones, self.now
-        self.screen.set_class(self.size.width < WIDE, "narrow")
         self._draw_head()
-        width = self.query_one("#steps").size.width - 3
-        picture = pictures.steps(sheet, session.texts, now, max(24, width), tones)
+        picture = pictures.steps(sheet, session.texts, now, max(24, room - 1), tones)
         self._show("#steps", picture)
         if session.thread is not None:
-            width = self.query_one("#talk").size.width - 3
+            width = self.query_one("#talk").scrollable_content_region.width - 1
             told = pictures.talk(session.thread, max(20, width), tones)
             self._show("#talk", told)
         self.slots = self.bar.show(sheet, session.book.state, now, tones, there=self.there)
@@ -250,11 +256,19 @@ class MidflightApp(App[None]):
     def press(self, number: int) -> None:
         """Press one of the three."""
         if self.session is not None and len(self.slots) >= number:
-            self.beside(self.pressing.press(self.slots[number - 1], number))
+            self.pressing.press(self.slots[number - 1], number)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it beside the drawing: a server that is away must not hold the screen up."""
-        self.run_worker(work, exclusive=False)
+        self.run_worker(self._guarded(work), exclusive=False)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """What goes wrong in one press is said, and the screen stays."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - an edge: a press is a request
+            told = f"something went wrong here: {type(error).__name__}: {error}"
+            self.bar.notice(told, self.tones["bad"])
 
     def on_slotted_pressed(self, event: Slotted.Pressed) -> None:
         """By Tab and Enter, or by the mouse."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -49,7 +50,8 @@ class Slotted(Static, can_focus=True):
         ink = "bold" if slot.enabled else tones["quiet"]
         out.append(slot.label, ink)
         out.append(f"  {KEYS[self.number - 1] if by_key else 'Tab, Enter'}\n", tones["quiet"])
-        out.append(looks.one_line(slot.consequence, 2 * width - 8), tones["quiet"])
+        told = wrap(slot.consequence, width, max_lines=2, placeholder="…")
+        out.append("\n".join(told), tones["quiet"])
         self.update(out)
 
     def action_press(self) -> None:

@@ -97,7 +97,9 @@ class Card(Vertical):
     def take_focus(self) -> None:
         """To where an answer is given."""
         if self._choices:
-            self.query_one("#card-choices", OptionList).focus()
+            options = self.query_one("#card-choices", OptionList)
+            options.highlighted = options.highlighted or 0
+            options.focus()
         elif self._fields:
             self.query(".field-line").first(Input).focus()
         else:

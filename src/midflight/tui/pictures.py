@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
+from midflight.kernel.decide import ASIDE
 from midflight.kernel.diff import word_diff
 from midflight.kernel.phases import ENDS, Phase
 from midflight.sheets import RunSheet, StepSheet, ThreadSheet
@@ -17,6 +18,7 @@ from midflight.transcript import Line
 Tones = Mapping[str, str]
 STEPS_MAX: Final = 400  # of a long run its end is shown; midflight show has them all
 LINES_MAX: Final = 200
+SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 SAID_LINES: Final = 3
 SAID_MAX: Final = 2_000  # characters; midflight show and the page have all of it
 KEPT_MAX: Final = 240  # of partial work that was saved
@@ -35,25 +37,39 @@ def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, ton
         _changed(out, change.was, change.now, change.applied, tones)
     if len(sheet.steps) > STEPS_MAX:
         out.append(f"  … {len(sheet.steps) - STEPS_MAX} earlier steps\n", tones["quiet"])
-    known = set()
+    said = _spoken(sheet, texts)
     for step in sheet.steps[-STEPS_MAX:]:
-        known.add(step.id)
         _step(out, step, now, width, tones)
-        if step.status in {"running", "retrying"}:
-            _said(out, texts.get(step.id, ""), width, tones)
-    for identity, text in texts.items():
-        if identity not in known and sheet.phase not in ENDS:
-            _said(out, text, width, tones)
+        _said(out, said.pop(step.id, ""), width, tones)
+    for text in said.values():
+        _said(out, text, width, tones)
     for child in sheet.background:
         sign, word, tone = looks.PHASES[Phase(child.phase)]
         right = f"{word}, beside"
-        name = looks.one_line(child.title, max(8, width - len(right) - 5))
+        name = looks.one_line(child.title, max(8, width - len(right) - 4))
         out.append(f" {sign} ", tones[tone])
-        out.append(name + " " * max(1, width - len(name) - len(right) - 4))
+        out.append(name + " " * max(1, width - len(name) - len(right) - 3))
         out.append(f"{right}\n", tones[tone])
     if sheet.phase in ENDS:
         _receipt(out, sheet, width, tones)
     return out
+
+
+def _spoken(sheet: RunSheet, texts: Mapping[str, str]) -> dict[str, str]:
+    """What is being said, by the step that says it.
+
+    A plain read is on record with its result only: what it says meanwhile goes to the step of the
+    plan that runs.
+    """
+    if sheet.phase in ENDS:
+        return {}
+    running = [step.id for step in sheet.steps if step.status in SPEAKING]
+    known = {step.id for step in sheet.steps}
+    found = {step: text for step, text in texts.items() if step in running}
+    for step, text in texts.items():
+        if step not in known:
+            found[running[0] if running else step] = text
+    return found
 
 
 def _changed(out: Text, was: str, now: str, applied: bool, tones: Tones) -> None:
@@ -68,8 +84,8 @@ def _step(out: Text, step: StepSheet, now: float, width: int, tones: Tones) -> N
     tone = tones[looks.TONES[step.status]]
     took = looks.step_seconds(step, now)
     right = f"{step.word}  {took}".rstrip()
-    name = looks.one_line(step.name, max(8, width - len(right) - 5))
-    gap = " " * max(1, width - len(name) - len(right) - 4)
+    name = looks.one_line(step.name, max(8, width - len(right) - 4))
+    gap = " " * max(1, width - len(name) - len(right) - 3)
     style = f"strike {tones['quiet']}" if step.status == "cancelled" else ""
     style = tones["quiet"] if step.status in {"queued", "skipped"} else style
     out.append(f" {looks.SIGNS[step.status]} ", tone)
@@ -118,7 +134,7 @@ def talk(sheet: ThreadSheet, width: int, tones: Tones) -> Text:
             out.append(looks.one_line(todo.text, max(8, width - 16)))
             out.append(f"  {todo.kind}\n", tones["quiet"])
         out.append("   /now N  does one now, /remove N drops it\n", tones["quiet"])
-    if not sheet.lines and not sheet.todos:
+    if not out:
         out.append("Write to it while it works;\nit reads at the next safe point.", tones["quiet"])
     return out
 
@@ -158,7 +174,7 @@ def _outcome(line: Line) -> str:
 
 def runs_of(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     """Now, and earlier."""
-    shown = [row for row in rows if not row.parent and not row.agent.endswith(".aside")]
+    shown = [row for row in rows if not row.parent and not row.agent.endswith(ASIDE)]
     live = [row for row in shown if row.phase not in ENDS]
     return live, [row for row in shown if row.phase in ENDS]
 

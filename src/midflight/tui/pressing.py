@@ -45,8 +45,11 @@ class Pressing:
 
     # ── the three places ─────────────────────────────────────────────────────────────────────
 
-    async def press(self, slot: Slot, number: int) -> None:
-        """Do what stands on a place, or say why it cannot be done."""
+    def press(self, slot: Slot, number: int) -> None:
+        """Do what stands on a place, or say why it cannot be done.
+
+        What opens opens at once: the next key belongs there. Only what asks the server is beside.
+        """
         if self._app.layer.is_open and self._app.layer.kind == slot.verb:
             return  # it is open already; Enter does it
         if not slot.enabled:
@@ -56,9 +59,15 @@ class Pressing:
             self._say(f"{slot.label} will be asked again when the server is back.")
         elif slot.confirm:
             hint = f"Enter {slot.label.lower()}s, Esc keeps going"
-            self._app.layer.open(slot.verb, slot.confirm, hint, lambda _: self._verb(slot))
+            self._confirm(slot, slot.confirm, hint)
         else:
-            await self._verb(slot)
+            self._verb(slot)
+
+    def _confirm(self, slot: Slot, question: str, hint: str) -> None:
+        async def confirmed(_: str) -> None:
+            self._verb(slot)
+
+        self._app.layer.open(slot.verb, question, hint, confirmed)
 
     def look(self, there: bool) -> None:
         """Ask again for what was pressed while the server was away."""
@@ -69,13 +78,13 @@ class Pressing:
         if now.verb == slot.verb and now.enabled:
             title = f"{slot.label} was pressed while the server was away. {now.consequence}"
             hint = f"Enter {slot.label.lower()}s now, Esc drops it"
-            self._app.layer.open(slot.verb, title, hint, lambda _: self._verb(now))
+            self._confirm(now, title, hint)
 
     def drop(self) -> None:
         """It is not wanted any more."""
         self._waiting = None
 
-    async def _verb(self, slot: Slot) -> None:
+    def _verb(self, slot: Slot) -> None:
         match slot.verb:
             case "answer":
                 self._app.query_one(Card).take_focus()
@@ -90,9 +99,9 @@ class Pressing:
                     "start", f"What should {self._sheet.agent} do?", "Enter starts it", self._start
                 )
             case "fork":
-                await self._fork()
+                self._app.beside(self._fork())
             case verb:
-                await self._do(slot.label, getattr(self._app.control, verb))
+                self._app.beside(self._do(slot.label, getattr(self._app.control, verb)))
 
     async def _do(self, label: str, verb: Callable[..., Awaitable[Any]]) -> None:
         """A pause or a resume is sent when the server is back; under one key, so once."""

@@ -13,6 +13,7 @@ from midflight.errors import MidflightError
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, ThreadBook, ThreadSheet
 from midflight.stores.base import PAGE, Delta, Query, Row
+from midflight.stores.hub import owned_tasks
 from midflight.talks import TodoOffer
 
 AGAIN_S: Final = 2.0  # after trouble
@@ -76,8 +77,10 @@ class Session:
 
     async def _watch(self, talk: ThreadBook) -> None:
         cursors = {self.run: self.book.state.head, talk.state.journal: talk.state.head}
-        async with self.control.watch_live(cursors) as news, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._look_at_background)
+        async with (
+            self.control.watch_live(cursors) as news,
+            owned_tasks(self._look_at_background),
+        ):
             async for item in news:
                 if isinstance(item, Delta):
                     before = self.texts.get(item.step, "")
