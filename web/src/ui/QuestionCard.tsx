@@ -56,6 +56,14 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
         </div>
       )}
       {mayNot && <p className="quiet">{mayNot}</p>}
+      {question.kind === "ask" && !mayNot && !late && (
+        <p className="leave">
+          <button type="button" className="link" onClick={() => void press(run, "decline", { question: question.question, ...expecting(run) }, "Leave unanswered")}>
+            Leave unanswered
+          </button>{" "}
+          <span className="quiet">It goes on without an answer</span>
+        </p>
+      )}
     </div>
   );
 }
