@@ -44,7 +44,7 @@ def test_a_message_switches_and_the_way_back_leads_back(theatre: Theatre, look: 
     tab = look(stage)
     tab.says("Running", "Look")
 
-    message = say(tab, f"first tell me about March {stage.name}2")
+    message = say(tab, f"first tell me about March {stage.name}")
     expect(message.locator(".outcome")).to_contain_text("Switched", timeout=WAIT_MS)
     soon_parked = tab.page.locator(".todo-card")
     expect(soon_parked).to_contain_text("Look at churn", timeout=WAIT_MS)
@@ -60,7 +60,7 @@ def test_a_message_is_deferred_and_done_now_after_all(theatre: Theatre, look: Lo
     tab = look(stage)
     tab.says("Running", "Look")
 
-    message = say(tab, f"later draft a slide {stage.name}2")
+    message = say(tab, f"later draft a slide {stage.name}")
     expect(message.locator(".outcome")).to_contain_text("Deferred", timeout=WAIT_MS)
     card = tab.page.locator(".todo-card")
     expect(card).to_contain_text("draft a slide", timeout=WAIT_MS)
