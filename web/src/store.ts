@@ -109,7 +109,12 @@ export const serverNow = (): number => Date.now() / 1000 + app.world.offset;
 export function go(to: string): void {
   history.pushState(null, "", new URL(to, base()));
   arrive();
+  setTimeout(() => {
+    if (!document.activeElement?.closest("main")) document.querySelector<HTMLElement>("main h1")?.focus();
+  }, HEADING_MS);
 }
+
+const HEADING_MS = 120; // who listens hears where they are once it is there
 
 export function arrive(): void {
   set({ route: routeOf(path()), notice: "", layer: "none", tab: "steps", view: "steps", missing: "" });

@@ -41,8 +41,8 @@ describe("the three slots", () => {
   });
 
   it("bring a parked run back through its to-do", () => {
-    const todo = { todo: 12, kind: "parked", text: "", note: "until the cake is found", run: "r-1", message: 0, now: "Comes back now", remove: "" };
-    const bar = barOf(run({ phase: "paused", holds: ["parked"] }), seen({ thread: thread({ todos: [todo] }) }));
+    const todo = { todo: 12, kind: "parked", text: "", note: "Plan: …", run: "r-1", message: 0, now: "Comes back now", remove: "" };
+    const bar = barOf(run({ phase: "paused", holds: ["parked"], status: "parked until the cake is found" }), seen({ thread: thread({ todos: [todo] }) }));
 
     expect(bar).toMatchObject({ word: "Parked", detail: "until the cake is found" });
     expect(bar.slots[0]).toMatchObject({ label: "Bring back", consequence: "Comes back now", act: { do: "bring back", todo: 12 } });
@@ -95,7 +95,7 @@ describe("after the end", () => {
   });
 
   it("names the step that failed and its cause", () => {
-    const failed = run({ phase: "failed", error: "no sign-in", steps: [step("Read", { position: 3 }), step("Pay", { position: 8, status: "failed" })] });
+    const failed = run({ phase: "failed", error: "StepFailed: step 'Pay' failed: no sign-in", steps: [step("Read", { position: 3 }), step("Pay", { position: 8, status: "failed" })] });
 
     expect(barOf(failed, seen())).toMatchObject({ word: "Failed at step 2", detail: "no sign-in" });
     expect(barOf(failed, seen()).slots.map((slot) => slot.label)).toEqual(["Try again", "Redirect", "Close"]);

@@ -37,7 +37,7 @@ const held = (run: RunSheet, cause: RunSheet["holds"][number]): boolean => run.h
 
 export function barOf(run: RunSheet, seen: Seen): Bar {
   if (ENDED.has(run.phase)) return ended(run, seen);
-  const bar = { ...status(run, seen), slots: [first(run, seen), redirect(run), last(run, seen)] };
+  const bar = { ...status(run), slots: [first(run, seen), redirect(run), last(run, seen)] };
   return seen.connection === "live" || seen.connection === "connecting" ? bar : away(bar);
 }
 
@@ -45,14 +45,14 @@ export function barOf(run: RunSheet, seen: Seen): Bar {
 
 type Status = Omit<Bar, "slots">;
 
-function status(run: RunSheet, seen: Seen): Status {
+function status(run: RunSheet): Status {
   switch (run.phase) {
     case "queued":
       return { tone: "run", glyph: "queued", word: "Queued", detail: "" };
     case "pausing":
       return { tone: "warn", glyph: "run", word: "Pausing", detail: finishing(run) };
     case "paused":
-      return paused(run, seen);
+      return paused(run);
     case "waiting":
       return { tone: "warn", glyph: "ask", word: "Waiting for you", detail: asked(run)?.message ?? "" };
     case "cancelling":
@@ -76,7 +76,7 @@ function finishing(run: RunSheet): string {
   return names.length ? `finishing ${[...new Set(names)].join(" and ")}` : "";
 }
 
-function paused(run: RunSheet, seen: Seen): Status {
+function paused(run: RunSheet): Status {
   const warn = { tone: "warn", glyph: "pause" } as const;
   if (held(run, "user")) return { ...warn, word: "Paused", detail: atRest(run) };
   if (held(run, "cap")) return { ...warn, word: "Paused at the cap", detail: atCap(run) };
@@ -86,7 +86,7 @@ function paused(run: RunSheet, seen: Seen): Status {
     const word = run.human ? `${run.human} has it` : "Handed to a person";
     return { ...warn, glyph: "hand", word, detail: asked(run)?.message ?? "It goes on when it is handed back" };
   }
-  if (held(run, "parked")) return { ...warn, word: "Parked", detail: parkedFor(run, seen.thread) };
+  if (held(run, "parked")) return { ...warn, word: "Parked", detail: parkedFor(run) };
   if (held(run, "drain")) return { ...warn, word: "Paused", detail: "Goes on when its server is back" };
   return { ...warn, word: "Paused", detail: atRest(run) };
 }
@@ -119,9 +119,8 @@ function atCap(run: RunSheet): string {
   }
 }
 
-function parkedFor(run: RunSheet, thread: ThreadSheet | undefined): string {
-  const todo = thread?.todos.find((each) => each.run === run.run);
-  return todo?.note || run.status.replace(/^parked\s*/, "") || "Something else is in front";
+function parkedFor(run: RunSheet): string {
+  return run.status.replace(/^parked\s*/, "") || "Something else is in front";
 }
 
 function undoing(run: RunSheet): string {
@@ -196,6 +195,9 @@ function away(bar: Bar): Bar {
   };
 }
 
+/** The cause alone: which step it was is said beside it. */
+export const causeOf = (error: string): string => oneLine(error).replace(/^StepFailed: step (['"]).*?\1 failed: /, "");
+
 // ── after the end ────────────────────────────────────────────────────────────────────────────
 
 function ended(run: RunSheet, seen: Seen): Bar {
@@ -221,7 +223,7 @@ function ended(run: RunSheet, seen: Seen): Bar {
       };
       const close: Slot = { act: { do: "close" }, glyph: "cancel", label: "Close", consequence: "Work so far is in the thread", enabled: true };
       return {
-        tone: "bad", glyph: "cancel", word: number ? `Failed at step ${number}` : "Failed", detail: oneLine(run.error),
+        tone: "bad", glyph: "cancel", word: number ? `Failed at step ${number}` : "Failed", detail: causeOf(run.error),
         slots: [...again(run, "Try again"), rewrite, close],
       };
     }

@@ -108,7 +108,7 @@ function Work({ phone, openRail }: { phone: boolean; openRail: () => void }) {
   if (route.page === "home") return <StartRun openRail={openRail} />;
   if (route.page === "lost" || missing) return <Missing why={missing} openRail={openRail} />;
   return (
-    <main className="work" key={shown}>
+    <main className="work" key={shown} data-tab={tab}>
       {phone && <PhoneHead openRail={openRail} />}
       {(!phone || tab === "steps") && <StepsPane phone={phone} openRail={openRail} />}
       {(!phone || tab === "thread") && <ThreadPane phone={phone} />}

@@ -4,7 +4,7 @@ import { attempt } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import { pathOf } from "../model/route";
 import { composerHint } from "../model/talk";
-import type { RunSheet } from "../model/types";
+import { ENDED, type RunSheet } from "../model/types";
 import { capital } from "../model/words";
 import { api } from "../net/api";
 import { followFront, go, useApp, useThread } from "../store";
@@ -39,6 +39,11 @@ export function Composer({ run }: { run: RunSheet }) {
     if (now) await switchTo(sent.position);
     else if (sent.did === "started" && sent.target) go(pathOf(sent.target));
   };
+  const askAside = async () => {
+    const words = text.trim();
+    const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
+    if (asked && draft(place).trim() === words) write("");
+  };
   const switchTo = async (message: number) => {
     followFront(front);
     await attempt((key) => api.talk(run.thread, "overrule", { message, choice: "switch" }, key), (why) => setHint({ words: why, wrong: true }));
@@ -67,6 +72,11 @@ export function Composer({ run }: { run: RunSheet }) {
         <span className={`hint${hint.wrong ? " wrong" : ""}`} id="message-hint" role={hint.wrong ? "alert" : undefined}>
           {hint.words || composerHint(run, hosted)}
         </span>
+        {text.trim() && !ENDED.has(run.phase) && (
+          <button type="button" className="link aside" title="Answered without touching the run" onClick={() => void askAside()}>
+            Ask aside
+          </button>
+        )}
         <button type="submit" className="send" aria-label="Send" aria-disabled={!text.trim()}>
           <span>
             <Icon name="up" />

@@ -76,15 +76,11 @@ function Status({ bar, run }: { bar: Bar; run: RunSheet }) {
       <Icon name={bar.glyph} />
       <p className="what" title={notice || bar.detail}>
         <b>{bar.word}</b>
-        {press ? (
-          <span>
-            {waiting(press)}{" "}
-            <button type="button" className="link" onClick={() => takeBackPress(press.key)}>
-              Take back
-            </button>
-          </span>
-        ) : (
-          <span className={notice ? "notice" : ""}>{notice || bar.detail}</span>
+        <span className={notice ? "notice" : ""}>{press ? waiting(press) : notice || bar.detail}</span>
+        {press && (
+          <button type="button" className="link" onClick={() => takeBackPress(press.key)}>
+            Take back
+          </button>
         )}
       </p>
       <SpendMeter run={run} />
@@ -145,6 +141,7 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
       data-key={key}
       data-opens={slot.act.do === "layer" ? slot.act.layer : slot.confirm ? "confirm" : undefined}
       disabled={off}
+      aria-label={`${slot.label}, ${consequence}`}
       aria-busy={busy}
       aria-keyshortcuts={slot.keys && SHORTCUTS[slot.keys]}
       title={consequence}
@@ -153,7 +150,6 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
       <Icon name={slot.glyph} />
       <span className="label">
         {slot.label}
-        <span className="hidden-words">, </span>
         {slot.keys && <kbd aria-hidden="true">{slot.keys}</kbd>}
       </span>
       <span className="cost">{consequence}</span>

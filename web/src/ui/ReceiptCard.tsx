@@ -1,5 +1,6 @@
 /** The receipt: what was saved, what became of every effect, and the way to undo what can be. */
 import { expecting, press } from "../actions";
+import { causeOf } from "../model/bar";
 import { read, write } from "../model/drafts";
 import { ENDED, type ReceiptLine, type RunSheet } from "../model/types";
 import { useState } from "react";
@@ -14,7 +15,7 @@ export function ReceiptCard({ run }: { run: RunSheet }) {
   return (
     <section className="receipt" aria-label="Receipt">
       {run.phase === "done" && run.result && <p className="result">{run.result}</p>}
-      {run.phase === "failed" && run.error && <p className="bad">{run.error}</p>}
+      {run.phase === "failed" && run.error && <p className="bad">{causeOf(run.error)}</p>}
       {saved.length > 0 && <List title="Saved to thread" items={saved} />}
       {undone.length > 0 && <List title="Undone" items={undone.map((line) => line.noun + earlier(line))} />}
       {others.length > 0 && (

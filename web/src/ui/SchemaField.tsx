@@ -23,7 +23,9 @@ const title = ({ name, schema, needed }: Props): string => (schema.title ?? name
 function Group(props: Props) {
   const { schema, value, change, root, top } = props;
   const here = isObject(value) ? value : {};
-  const names = Object.entries(schema.properties ?? {}).filter(([name]) => !isEmptyList(here[name]));
+  const needed = (name: string) => (schema.required ? schema.required.includes(name) : true);
+  const all = Object.entries(schema.properties ?? {}).filter(([name]) => !isEmptyList(here[name]));
+  const names = [...all.filter(([name]) => needed(name)), ...all.filter(([name]) => !needed(name))];
   return (
     <fieldset>
       {!(top && !schema.title) && props.name !== "kwargs" && <legend>{title(props)}</legend>}
@@ -34,7 +36,7 @@ function Group(props: Props) {
           name={name === "kwargs" ? "kwargs" : labelOf(name)}
           schema={part}
           value={here[name]}
-          needed={schema.required ? schema.required.includes(name) : true}
+          needed={needed(name)}
           {...(root ? { root } : {})}
           change={(next) => change(without({ ...here, [name]: next }, name, next))}
         />

@@ -9,6 +9,12 @@ import { isObject } from "../model/schema";
 export default function StepDetails({ run, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
   return (
     <div className="step-details">
+      {step.status === "undo_failed" && (
+        <p>
+          This was done and could not be undone. Undo it by hand where it was done, then mark it as handled in the receipt; or try the
+          undo again from there.
+        </p>
+      )}
       <Facts step={step} />
       {step.error && <Part title="Error" text={step.error} />}
       <Result run={run} step={step} />

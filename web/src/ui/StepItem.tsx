@@ -5,7 +5,7 @@ import type { RunSheet, StepSheet, StepState } from "../model/types";
 import { clock, isCurrent, oneLine } from "../model/words";
 import { useApp } from "../store";
 import { Icon, type IconName } from "./Icon";
-import { QuestionCard } from "./QuestionCard";
+import { isAsked, QuestionCard } from "./QuestionCard";
 
 const StepDetails = lazy(() => import("./StepDetails"));
 
@@ -27,7 +27,7 @@ export const StepItem = memo(
 
 function Item({ step, number, run, last, window }: Props) {
   const [open, setOpen] = useState(false);
-  const question = step.question ? run.questions.find((each) => each.question === step.question) : undefined;
+  const question = step.question ? run.questions.find((each) => each.question === step.question && isAsked(each)) : undefined;
   const begun = step.position > 0;
   const style = window ? ({ "--top": `${window.top}px` } as CSSProperties) : undefined;
   return (
@@ -72,6 +72,7 @@ function Row({ step, number }: { step: StepSheet; number: number }) {
           {oneLine(step.name)}
         </span>
         <Note step={step} />
+        {step.status === "undo_failed" && <span className="step-tag what-to-do">What to do</span>}
         {step.rewritten && <span className="step-tag">Rewritten by you</span>}
       </span>
       <span className="step-side">

@@ -89,7 +89,7 @@ function Notes({ run }: { run: RunSheet }) {
       {run.parent && <Link words="A background run of" to={run.parent} name={rows[run.parent]?.title || "another run"} />}
       {run.fork_of && <Link words="A fork of" to={run.fork_of} name={rows[run.fork_of]?.title || "an earlier run"} />}
       {front && !ENDED.has(front.phase) && <Link words="In front now:" to={front.journal} name={front.title || front.agent} />}
-      {run.notices.slice(-2).map(([kind, text]) => (
+      {run.notices.slice(-1).map(([kind, text]) => (
         <p className="aside-line warn" key={kind}>
           {text}
         </p>

@@ -47,7 +47,7 @@ function Lines({ run }: { run: RunSheet | undefined }) {
         {shown.map((item) => (
           <One key={item.key} item={item} />
         ))}
-        {run && <Saying run={run} />}
+        {run && thread?.hosted && <Saying run={run} />}
         {run && thread && <TodoCard run={run} thread={thread} />}
         {run && asked(run) && <Asking run={run} />}
       </ol>

@@ -83,7 +83,7 @@ function Resting({ rest, x, top, bottom }: { rest: Rest; x: (time: number) => nu
       <rect className="rest" x={from} y={top} width={Math.max(1, to - from)} height={bottom - top} rx={4}>
         <title>{`${rest.word}, ${clock(rest.to - rest.from)}`}</title>
       </rect>
-      {to - from > 24 && (
+      {to - from > 24 && rest.to - rest.from >= 1 && (
         <text x={(from + to) / 2} y={top + 12} textAnchor="middle">
           {clock(rest.to - rest.from)}
         </text>
