@@ -190,6 +190,12 @@ def test_every_address_of_the_api_is_one() -> None:
             assert there, f"{name_of(page)}: {found}"
 
 
+def test_every_example_is_in_their_list() -> None:
+    listed = set(re.findall(r"\]\((\w+\.py)\)", (ROOT / "examples/README.md").read_text("utf-8")))
+
+    assert listed == {path.name for path in (ROOT / "examples").glob("*.py")}
+
+
 def test_every_verb_that_a_page_names_is_one_of_control() -> None:
     for page in pages():
         for name in re.findall(r"\bcontrol\.([a-z_]+)", page.read_text("utf-8")):
