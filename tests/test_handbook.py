@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import io
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import midflight
 from handbook import ROOT, Block, blocks, commands, pages
+from midflight.cli.main import main
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
 from midflight.stores.memory import MemoryStore
@@ -62,15 +64,10 @@ def test_the_code_of_a_page_runs_from_top_to_end_and_prints_what_it_says(
 
 
 @cache
-def help_of(*command: str) -> str:
-    done = subprocess.run(
-        [str(BIN / "midflight"), *command, "--help"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
-    )
-    return done.stdout if done.returncode == 0 else ""
+def help_of(command: str) -> str:
+    with redirect_stdout(io.StringIO()) as printed:
+        status = main([command, "--help"])
+    return printed.getvalue() if status == 0 else ""
 
 
 def told_of() -> Iterator[tuple[str, str]]:
@@ -86,8 +83,8 @@ def told_of() -> Iterator[tuple[str, str]]:
                 yield name_of(page), found[1]
 
 
-@pytest.mark.slow
-def test_every_command_of_ours_is_there_with_its_options() -> None:
+def test_every_command_of_ours_is_there_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     shown = list(told_of())
 
     assert len(shown) > 5
