@@ -200,6 +200,7 @@ def test_every_verb_that_a_page_names_is_one_of_control() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     built = subprocess.run(
         [str(BIN / "mkdocs"), "build", "--strict", "--site-dir", str(tmp_path)],
