@@ -201,7 +201,8 @@ class MidflightApp(App[None]):
     def _draw_head(self) -> None:
         assert self.session is not None
         sheet = self.session.sheet
-        title = Text(looks.one_line(sheet.title or sheet.brief, self.size.width - 4), "bold")
+        title = Text()
+        title.append(looks.one_line(sheet.title or sheet.brief, self.size.width - 4), "bold")
         title.append(f"\n{sheet.agent}  {sheet.run}", self.tones["quiet"])
         if self._others:
             title.append(f"   F2: {self._others} more running", self.tones["quiet"])

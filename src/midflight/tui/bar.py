@@ -97,7 +97,8 @@ class Bar(Vertical):
             sign, word, rest, tone = "…", "Reconnecting", "The agent keeps running", "warn"
         meter = looks.meter(sheet, state, now)
         width = max(20, self.size.width - 2)
-        left = Text(f"{sign} {word}", f"bold {tones[tone]}")
+        left = Text()
+        left.append(f"{sign} {word}", f"bold {tones[tone]}")
         room = max(0, width - len(left) - len(meter) - 4)
         left.append(f"  {looks.one_line(rest, room)}" if room > 4 else "", tones["ink"])
         left.append(" " * max(2, width - len(left) - len(meter)))

@@ -53,7 +53,8 @@ class Card(Vertical):
         self.asked = asked
         if asked is not None:
             left = "" if asked.expires_at is None else _left(asked.expires_at - now)
-            title = Text(f"? {asked.message}", "bold")
+            title = Text()
+            title.append(f"? {asked.message}", "bold")
             title.append(left, quiet)
             self.query_one("#card-title", Static).update(title)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from textwrap import wrap
 from typing import Final
 
 from rich.text import Text
@@ -101,11 +102,9 @@ def _step(out: Text, step: StepSheet, now: float, width: int, tones: Tones) -> N
 
 def _said(out: Text, text: str, width: int, tones: Tones) -> None:
     """The end of what a step has said so far."""
-    flat = " ".join(text.split())
     room = max(10, width - 4)
-    tail = flat[-room * SAID_LINES :]
-    for start in range(0, len(tail), room):
-        out.append(f"   {tail[start : start + room]}\n", tones["soft"])
+    for line in wrap(text[-room * SAID_LINES * 2 :], room)[-SAID_LINES:]:
+        out.append(f"   {line}\n", tones["soft"])
 
 
 def _receipt(out: Text, sheet: RunSheet, width: int, tones: Tones) -> None:
@@ -148,7 +147,7 @@ def _line(out: Text, line: Line, tones: Tones) -> None:
         case "question aside":
             out.append(f"{line.by}, aside  ", tones["accent"])
             out.append(f"{line.text}\n")
-        case "said: text" | "said: aside" | "said: cancel?":
+        case "said: text" | "said: aside" | "said: cancel?" | "said: triage":
             out.append("agent  ", f"bold {tones['ok']}")
             out.append(f"{looks.one_line(line.text, SAID_MAX)}\n")
         case kind if kind.startswith("said"):

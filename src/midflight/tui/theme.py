@@ -79,6 +79,8 @@ Screen { background: $background; color: $foreground; layers: base; }
 #layer.shown { display: block; }
 .layered #card.shown { display: none; }
 #layer Static { height: auto; }
+#layer-title { text-style: bold; }
+#layer-hint { color: $quiet; }
 #say { height: 2; border-top: solid $line; padding: 0 1; background: $surface; }
 #say Static { width: 2; color: $quiet; }
 #composer { width: 1fr; }
