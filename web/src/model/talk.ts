@@ -1,7 +1,7 @@
 /** A thread as it is shown: who said what, and under each message what became of it. */
 import { ENDED, type Change, type Line, type RunSheet, type ThreadSheet } from "./types";
 
-export interface WayBack { label: string; choice: "undo" | "back" | "switch" }
+export interface WayBack { label: string; choice: "undo" | "back" | "switch" | "withdraw" }
 export interface Outcome { word: string; rest: string; back: WayBack | null; unread: boolean }
 
 export type Item =
@@ -69,7 +69,8 @@ export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undef
   if (told?.kind === "overruled" && told.choice === "back") return plain("Went back", "to what was parked");
   switch (line.choice) {
     case "incorporate":
-      return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: "undo" } };
+      // Until the run has read it, there is nothing to take out: it is withdrawn.
+      return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: line.status === "read" ? "undo" : "withdraw" } };
     case "switch": {
       const parked = thread.todos.find((todo) => todo.kind === "parked");
       const rest = `to this now${parked ? `, ${parkedName(parked.text)} parked` : ""}`;

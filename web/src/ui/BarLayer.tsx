@@ -5,7 +5,7 @@ import { capReached, forkPlace, type Slot } from "../model/bar";
 import { draft, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
 import type { Limits, RunSheet } from "../model/types";
-import { capital, clock } from "../model/words";
+import { clock } from "../model/words";
 import { set, type Layer } from "../store";
 import { act } from "./ControlBar";
 
@@ -181,7 +181,7 @@ function Confirm({ run, slots }: { run: RunSheet; slots: Slot[] }) {
   useEffect(() => { if (!slot) close(); }, [slot === undefined]);
   if (!slot) return null;
   return (
-    <Question words={capital(slot.confirm!)} about={slot.consequence}>
+    <Question words={slot.confirm!} about={slot.consequence}>
       <button type="button" ref={keep} className="button" onClick={close}>
         Keep going
       </button>

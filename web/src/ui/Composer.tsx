@@ -1,5 +1,5 @@
 /** Where one writes to the agent. It never locks, and what is typed stays until the server has it. */
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { attempt } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import { pathOf } from "../model/route";
@@ -19,6 +19,7 @@ export function Composer({ run }: { run: RunSheet }) {
   const place = `thread:${run.thread}`;
   const [text, setText] = useState(() => draft(place));
   const [hint, setHint] = useState({ words: "", wrong: false });
+  const sending = useRef(""); // Enter pressed twice sends once
   useEffect(() => {
     if (!hint.words || hint.wrong) return;
     const timer = setTimeout(() => setHint({ words: "", wrong: false }), HINT_MS);
@@ -30,9 +31,11 @@ export function Composer({ run }: { run: RunSheet }) {
   };
   const send = async (now: boolean) => {
     const words = text.trim();
-    if (!words) return;
+    if (!words || sending.current === words) return;
+    sending.current = words;
     setHint({ words: "Sending…", wrong: false });
     const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
+    sending.current = "";
     if (!sent) return;
     if (draft(place).trim() === words) write("");
     setHint({ words: sent.status ? capital(sent.status) : "", wrong: false });

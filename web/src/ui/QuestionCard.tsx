@@ -61,8 +61,8 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
       {mayNot && <p className="quiet">{mayNot}</p>}
       {question.kind === "ask" && !mayNot && !late && (
         <p className="leave">
-          <button type="button" className="link" onClick={() => void press(run, "decline", { question: question.question, ...expecting(run) }, "Leave unanswered")}>
-            Leave unanswered
+          <button type="button" className="link" onClick={() => void press(run, "decline", { question: question.question, ...expecting(run) }, "Skip it")}>
+            Skip it
           </button>{" "}
           <span className="quiet">It goes on without an answer</span>
         </p>
