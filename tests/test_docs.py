@@ -126,6 +126,7 @@ SHOWN = {
     "own_loop.py": "undone",
     "people.py": "Then 10 % it is.",
     "report.py": "Edsger: 77%",
+    "traced.py": "control cancel",
     "undo.py": "changed by others since",
 }
 
@@ -199,6 +200,7 @@ def test_the_core_imports_nothing_that_was_not_asked_for() -> None:
         "httpx",
         "httpcore",
         "mcp",
+        "opentelemetry",
     }
 
 
@@ -226,3 +228,12 @@ def test_the_code_about_the_assistant_runs(tmp_path: Path, monkeypatch: pytest.M
     exec(compile(code, "docs/assistant.md", "exec"), scope)
 
     assert scope["clerk"].converses
+
+
+def test_the_code_about_telemetry_can_be_run() -> None:
+    page = (ROOT / "docs/telemetry.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(compile(code, "docs/telemetry.md", "exec"), scope)
+
+    assert callable(scope["serve"])

@@ -4,7 +4,7 @@ import { Misfit } from "./model/patch";
 import type { Press, Presses } from "./model/presses";
 import { routeOf, type Route } from "./model/route";
 import type { Me, RunSheet, ThreadSheet } from "./model/types";
-import { hear, newer, NOTHING_KNOWN, type News, type World } from "./model/world";
+import { hear, newer, NOTHING_KNOWN, only, type News, type World } from "./model/world";
 import { base } from "./net/api";
 
 export type Layer = "none" | "redirect" | "raise" | "hand back" | "fork" | "confirm";
@@ -84,6 +84,12 @@ export function heard(news: News): boolean {
     if (error instanceof Misfit) return false;
     throw error;
   }
+}
+
+/** What is not watched is not known any more: it would be shown as it was. */
+export function forgetOthers(journals: readonly string[]): void {
+  const { sheets, texts } = app.world;
+  set({ world: { ...app.world, sheets: only(sheets, journals), texts: only(texts, journals) } });
 }
 
 export function addRows(rows: World["rows"][string][]): void {

@@ -105,3 +105,7 @@ export function newer(known: World["rows"], rows: readonly Row[]): World["rows"]
   }
   return next;
 }
+
+export function only<T>(known: Readonly<Record<string, T>>, names: readonly string[]): Record<string, T> {
+  return Object.fromEntries(Object.entries(known).filter(([name]) => names.includes(name)));
+}

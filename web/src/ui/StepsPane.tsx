@@ -1,7 +1,8 @@
 /** The run: what it is for, its steps or its timeline, what it left in the background, and its receipt. */
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useState } from "react";
 import { pathOf } from "../model/route";
 import { ENDED, type RunSheet } from "../model/types";
+import { titleOf } from "../model/words";
 import { go, set, useApp, useRun, useThread } from "../store";
 import { BackgroundRuns } from "./BackgroundRuns";
 import { ChangeLine } from "./ChangeLine";
@@ -49,14 +50,16 @@ export function StepsPane({ phone, openRail }: { phone: boolean; openRail: () =>
 }
 
 function Heading({ run }: { run: RunSheet }) {
-  const title = run.title || run.brief;
+  const [open, setOpen] = useState(false);
+  const title = titleOf(run);
   return (
     <div className="heading">
       <h1 tabIndex={-1}>{title}</h1>
       {run.brief !== title && (
-        <p className="sub long" title={run.brief}>
+        <button type="button" className={`sub${open ? "" : " long"}`} aria-expanded={open} onClick={() => setOpen(!open)}>
+          <span className="hidden-words">Brief: </span>
           {run.brief}
-        </p>
+        </button>
       )}
     </div>
   );
