@@ -75,7 +75,7 @@ web-types: $(INSTALLED)  ## write the page's types anew from the structs of the 
 	@$(BIN)/python scripts/web_types.py
 
 web/node_modules/.package-lock.json: web/package-lock.json
-	@npm ci --silent --no-audit --no-fund --prefix web
+	@npm install --no-save --silent --no-audit --no-fund --prefix web  # see install_locked in scripts/test.py
 
 web: web/node_modules/.package-lock.json  ## build the page anew from web/, into the package
 	@npm run --silent --prefix web build

@@ -129,18 +129,21 @@ def provide_parts() -> dict[str, str]:
             left_out[part] = f"`{' '.join(probe)}` is not allowed on this machine"
     for folder in NODE:
         if "node" not in left_out and not install_locked(folder):
-            left_out["node"] = f"`npm ci` has failed in {folder.relative_to(ROOT)}"
+            left_out["node"] = f"`npm install` has failed in {folder.relative_to(ROOT)}"
     return left_out
 
 
 def install_locked(folder: Path) -> bool:
-    """Install what the lock file of a folder names, unless that is done."""
+    """Install what the lock file of a folder names, unless that is done.
+
+    Not by ``npm ci``: it refuses a lock that does not name the parts for other platforms, and those
+    are not to be had from every registry.
+    """
     locked, installed = folder / "package-lock.json", folder / "node_modules/.package-lock.json"
     if installed.exists() and installed.stat().st_mtime >= locked.stat().st_mtime:
         return True
-    return run(
-        "npm ci", "npm", "ci", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder)
-    )
+    quietly = ("--no-save", "--silent", "--no-audit", "--no-fund")
+    return run("npm install", "npm", "install", *quietly, "--prefix", str(folder))
 
 
 def works(*probe: str) -> bool:
