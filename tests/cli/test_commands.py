@@ -61,7 +61,7 @@ def test_a_run_is_paused_redirected_watched_and_cancelled_with_its_receipt(scene
 
 def test_a_run_is_followed_to_its_end_in_lines_and_in_json(scene: Scene) -> None:
     run = begin(scene, "porter", seconds=0.5)
-    told = scene.said("watch", run)
+    told = scene.said("tui", run, "--plain")
     assert "✓ File" in told
     assert "Done  closed tea" in told
     lines = scene.lines("watch", run[2:16])

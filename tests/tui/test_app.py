@@ -253,6 +253,35 @@ async def test_the_list_of_runs_leads_from_one_to_another(driving: Open) -> None
         assert screen.app.run_shown == other
 
 
+async def test_a_pause_pressed_while_the_server_is_away_is_sent_when_it_is_back(
+    driving: Open,
+) -> None:
+    stage = Stage("tui-away")
+    async with watched(driving, stage) as (screen, control, run):
+        screen.app.there = False
+        await screen.until("Reconnecting", "Sent when back online")
+        await screen.press("escape")
+        await screen.until("Pause will be sent when the server is back.")
+        assert (await control.state(run)).phase is Phase.RUNNING
+        screen.app.there = True
+        await screen.until("Paused", "Resume  Esc")
+
+
+async def test_a_cancel_pressed_while_the_server_is_away_is_asked_about_again(
+    driving: Open,
+) -> None:
+    stage = Stage("tui-away-cancel")
+    async with watched(driving, stage) as (screen, control, run):
+        screen.app.there = False
+        await screen.until("Reconnecting", "Asks again when back")
+        await screen.press("ctrl+x")
+        screen.app.there = True
+        await screen.until("Cancel was pressed while the server was away.")
+        assert (await control.state(run)).phase is Phase.RUNNING
+        await screen.press("enter")
+        await screen.until("Cancelled")
+
+
 async def test_ctrl_c_once_says_what_twice_does(driving: Open) -> None:
     stage = Stage("tui-leave")
     async with watched(driving, stage) as (screen, _, _run):

@@ -54,8 +54,7 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
         print("midflight: stopped.", file=sys.stderr)
         return DETACHED
     except BrokenPipeError:
-        sys.stderr.close()  # who reads us has left; Python would complain at its end
-        return DONE
+        raise  # an OSError, but no trouble
     except Unknown as error:
         return tell("unknown", str(error), NOT_FOUND, as_json)
     except (errors.MidflightError, ImportError, OSError) as error:

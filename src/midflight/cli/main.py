@@ -59,6 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a sign that a terminal lacks stops nothing
+    try:
+        return _helped(given)
+    except BrokenPipeError:  # who reads us has left; Python would complain of it at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return os.EX_OK
+
+
+def _helped(given: list[str]) -> int:
     if find_spec("typer") is None:
         return _without_typer(given)
     from midflight.cli.failing import said
