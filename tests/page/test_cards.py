@@ -102,11 +102,11 @@ def test_yes_or_no(theatre: Theatre, look: Look) -> None:
 def test_a_number_is_checked_before_it_is_sent(theatre: Theatre, look: Look) -> None:
     stage, _, card = asked(theatre, look, {"type": "integer", "minimum": 1, "maximum": 9})
     card.get_by_role("textbox").fill("12")
-    card.get_by_role("button", name="Answer").click()
+    card.get_by_role("button", name="Answer", exact=True).click()
     expect(card.get_by_role("alert")).to_be_visible()
     assert stage.view["phase"] == "waiting"
     card.get_by_role("textbox").fill("7")
-    card.get_by_role("button", name="Answer").click()
+    card.get_by_role("button", name="Answer", exact=True).click()
 
     assert answer_of(stage) == 7
 
@@ -114,7 +114,7 @@ def test_a_number_is_checked_before_it_is_sent(theatre: Theatre, look: Look) -> 
 def test_words(theatre: Theatre, look: Look) -> None:
     stage, _, card = asked(theatre, look, {"type": "string", "minLength": 2})
     card.get_by_role("textbox").fill("the red one")
-    card.get_by_role("button", name="Answer").click()
+    card.get_by_role("button", name="Answer", exact=True).click()
 
     assert answer_of(stage) == "the red one"
 
@@ -135,7 +135,7 @@ def test_several_fields_at_once(theatre: Theatre, look: Look) -> None:
     card.get_by_label("People").fill("4")
     card.get_by_label("Late").check()
     tab.picture("form")
-    card.get_by_role("button", name="Answer").click()
+    card.get_by_role("button", name="Answer", exact=True).click()
 
     found = answer_of(stage)
     assert (found["city"], found["people"], found["late"]) == ("Rome", 4, True)

@@ -169,7 +169,7 @@ def test_while_something_cannot_be_stopped_a_cancel_asks_in_place(
     stage.give("fetch", "join", "score", "tasks", "memo", "undo")
     tab = look(stage)
     tab.page.get_by_role("button", name=APPROVE).click()
-    tab.says("Running", "Send memo")
+    expect(tab.slot(3)).to_have_attribute("data-opens", "confirm", timeout=WAIT_MS)
 
     tab.press(3)
     question = tab.page.get_by_role("group", name=re.compile("email is under way"))

@@ -87,6 +87,18 @@ STATES = {
 }
 
 
+WORD = {
+    "running": "Running",
+    "paused": "Paused",
+    "waiting": "Waiting for you",
+    "cancelling": "Cancelling",
+    "cancelled": "Cancelled",
+    "cap": "Paused at the cap",
+    "failed": "Failed at step 2",
+    "done": "Done",
+}
+
+
 @pytest.fixture(scope="module")
 def held(theatre: Theatre) -> dict[str, Stage]:
     """A run in each state, held still; they are looked at by every test here."""
@@ -106,9 +118,8 @@ def test_the_bar_is_whole_at_every_width_and_in_every_state(
 ) -> None:
     tab: Glass | None = None
     for name, stage in held.items():
-        tab = look(stage, **size(width)) if tab is None else tab.look_at(stage.run)
-        expect(tab.page.locator(".status .what b")).to_be_visible(timeout=WAIT_MS)
-        tab.page.wait_for_timeout(100)
+        tab = look(stage, **size(width)) if tab is None else tab.go_on_to(stage.run)
+        tab.says(WORD[name])
         tab.picture(f"{name}-{width}")
         bar, (wide, high) = tab.box(tab.bar), (width, WIDTHS[width])
         assert not tab.overflows(), (name, width)
@@ -132,9 +143,8 @@ def test_axe_finds_nothing_in_any_state(
     tab: Glass | None = None
     wrong: dict[str, list[str]] = {}
     for name, stage in held.items():
-        tab = look(stage, **scheme) if tab is None else tab.look_at(stage.run)
-        expect(tab.page.locator(".status .what b")).to_be_visible(timeout=WAIT_MS)
-        tab.page.wait_for_timeout(100)
+        tab = look(stage, **scheme) if tab is None else tab.go_on_to(stage.run)
+        tab.says(WORD[name])
         wrong[name] = tab.violations()
         if scheme.get("color_scheme") == "dark":
             tab.picture(f"{name}-dark")

@@ -2,73 +2,86 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Annotated, Final
 
 import anyio
+import typer
 from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 RESULTS: Final = "kit.json"
-FORMATS: Final = ("markdown", "json", "svg")
+
+app = typer.Typer()
+kit = typer.Typer(help="Measure how well runtimes can be interrupted.", no_args_is_help=True)
+app.add_typer(kit, name="kit")
+Kept = Annotated[str, typer.Option(metavar="FILE", help="Where figures are kept.")]
 
 
-def add_to(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the command."""
-    command = commands.add_parser("kit", help="measure how well runtimes can be interrupted")
-    parts = command.add_subparsers(required=True, metavar="run|report")
-    run = parts.add_parser("run", help="play scenarios on runtimes, and keep the figures")
-    run.add_argument("--runtime", action="append", default=[], metavar="NAME")
-    run.add_argument("--scenario", action="append", default=[], metavar="NAME")
-    run.add_argument("--profile", choices=("quick", "full"), default="quick", help="(%(default)s)")
-    run.add_argument("--n", type=int, default=0, help="trials of each scenario")
-    run.add_argument("--results", default=RESULTS, help="where figures are kept (%(default)s)")
-    run.set_defaults(run=play)
-    report = parts.add_parser("report", help="show what was measured")
-    report.add_argument("--results", default=RESULTS, help="(%(default)s)")
-    report.add_argument("--format", choices=FORMATS, default="markdown", help="(%(default)s)")
-    report.set_defaults(run=show)
+class Format(StrEnum):
+    """How a report is shown."""
+
+    MARKDOWN = "markdown"
+    JSON = "json"
+    SVG = "svg"
 
 
-def play(chosen: Namespace) -> int:
-    """Play, and write the figures down as they come."""
+class Size(StrEnum):
+    """How much is played."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+@kit.command()
+def run(
+    runtime: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="May be given again.")
+    ] = None,
+    scenario: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="May be given again.")
+    ] = None,
+    n: Annotated[int, typer.Option("--n", min=0, help="Trials of each scenario.")] = 0,
+    profile: Annotated[Size, typer.Option(help="All side by side, or one by one.")] = Size.QUICK,
+    results: Kept = RESULTS,
+) -> int:
+    """Play scenarios on runtimes, and keep the figures."""
     from midflight.kit import playing, runtimes
 
-    if chosen.n < 0:
-        raise InvalidRequest(f"--n {chosen.n} is no number of trials. Nothing was run.")
-    profile = playing.PROFILES[chosen.profile]
-    if chosen.n:
-        profile = replace(profile, stops=chosen.n, others=chosen.n, ours=0)
-    scenarios = playing.chosen_scenarios(chosen.scenario)
-    names = chosen.runtime or list(runtimes.ALL if chosen.profile == "full" else runtimes.OWN)
-    path = Path(chosen.results)
-    earlier = playing.read(path) if path.exists() else None
+    size = playing.PROFILES[profile]
+    if n:
+        size = replace(size, stops=n, others=n, ours=0)
+    scenarios = playing.chosen_scenarios(scenario or [])
+    names = runtime or list(runtimes.ALL if profile is Size.FULL else runtimes.OWN)
+    path = Path(results)
     player = playing.Player(
-        profile,
-        results=earlier,
+        size,
+        results=playing.read(path) if path.exists() else None,
         say=lambda line: print(line, flush=True),
-        keep=lambda results: playing.write(path, results),
+        keep=lambda found: playing.write(path, found),
     )
     anyio.run(player.play, names, scenarios)
     print(f"The figures are in {path}; midflight kit report --results {path} shows them.")
     return 0
 
 
-def show(chosen: Namespace) -> int:
-    """Print the figures."""
-    from midflight.kit import playing, report
+@kit.command()
+def report(
+    results: Kept = RESULTS,
+    format: Annotated[Format, typer.Option(help="What it is shown as.")] = Format.MARKDOWN,  # noqa: A002 - the option's name
+) -> int:
+    """Show what was measured."""
+    from midflight.kit import playing
+    from midflight.kit import report as pages
 
-    path = Path(chosen.results)
+    path = Path(results)
     if not path.exists():
         raise InvalidRequest(f"{path} is not there; midflight kit run makes it.")
-    if chosen.format == "json":
+    if format is Format.JSON:
         print(path.read_text(encoding="utf-8"), end="")
         return 0
-    results = playing.read(path)
-    print(report.plot(results) if chosen.format == "svg" else report.plain(results), end="")
+    found = playing.read(path)
+    print(pages.plot(found) if format is Format.SVG else pages.plain(found), end="")
     return 0
