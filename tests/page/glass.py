@@ -79,7 +79,7 @@ class Glass:
 
     @property
     def acknowledged_ms(self) -> float:
-        """How long the last cancel took, by the browser's own clock: also waiting for a connection."""
+        """How long the last cancel took, by the browser's clock, with its wait for a connection."""
         return float(
             self.page.evaluate(
                 """() => performance.getEntriesByType("resource")

@@ -84,7 +84,7 @@ def answer_of(stage: Stage) -> Any:
 
 
 def test_a_choice_is_one_press(theatre: Theatre, look: Look) -> None:
-    stage, tab, card = asked(theatre, look, {"enum": ["ana", "bob", "eve"]})
+    stage, _, card = asked(theatre, look, {"enum": ["ana", "bob", "eve"]})
     button(card, "Bob").click()
 
     assert answer_of(stage) == "bob"
