@@ -141,6 +141,21 @@ def test_paused_in_a_step_nothing_moves_until_it_goes_on_where_it_was(theatre: T
     is_about(playing, at_risk(playing), "paying customers")
 
 
+def test_killed_in_the_hold_window_it_holds_again_and_sends_once_without_asking_twice(
+    theatre: Theatre,
+) -> None:
+    playing = theatre.play("--hold", "3")
+    playing.answer(WHO, "Sales leads")
+    playing.answer(MAY, "approve")
+    playing.until(lambda state: not state["questions"])
+    playing.leave(signal.SIGKILL)
+    assert playing.files("outbox") == []
+
+    again = theatre.play("--hold", "3")
+    again.ended("done")
+    assert len(again.files("outbox")) == 1
+
+
 def test_killed_while_it_waits_it_asks_the_same_question_again(theatre: Theatre) -> None:
     playing = theatre.play()
     question = playing.asked(WHO)
@@ -187,10 +202,11 @@ def test_a_fresh_start_leaves_nothing_of_the_last_one(theatre: Theatre) -> None:
     playing = theatre.play()
     playing.asked(WHO)
     (theatre.folder / "note.txt").write_text("not the demo's", encoding="utf-8")
+    begun = playing.state()["created_at"]
     playing.leave()
 
     again = theatre.play("--fresh")
-    assert again.run != playing.run
+    assert again.state()["created_at"] > begun
     assert [row["journal"] for row in again.get("/v1/runs")["rows"] if not row["parent"]] == [
         again.run
     ]

@@ -182,6 +182,10 @@ def test_what_it_does_not_understand_it_says_and_goes_on(theatre: Theatre) -> No
     playing.asked(WHO, after=first)
 
     is_about(playing, at_risk(playing), "paying customers")
+    other = playing.post("/v1/runs", agent="analyst", brief="Find a table for eight")["run"]
+    playing.ended("done", other)
+    result = playing.get(f"/v1/runs/{other}/result")["result"]
+    assert result.startswith("I do not understand “Find a table for eight”.")
 
 
 def test_a_side_question_is_answered_and_touches_nothing(theatre: Theatre) -> None:

@@ -58,7 +58,7 @@ class Playing:
         self.url, self.code = found.groups()
         self.http = httpx.Client(base_url=self.url, timeout=20, headers={"x-midflight": "1"})
         self.post("/v1/session", code=self.code)
-        begun = re.search(r"\br-\w+", self.said)
+        begun = re.search(r"\br-[\w-]+", self.said)
         assert begun is not None, self.said
         self.run = begun.group()
 

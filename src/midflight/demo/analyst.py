@@ -99,14 +99,16 @@ class Analysis:
                 self._wishes, self._wants_memo = heard, True
             case Question() | Slide():
                 self._errands.append(heard)
-            case Status():
-                self._unsaid.append(self._standing())
-            case Unknown():
-                self._unsaid.append(heard.words())
+            case Status() | Unknown():
+                words = heard.words() if isinstance(heard, Unknown) else self._standing()
+                self._unsaid.append(words)
+                self._ending = self._ending or words
 
     def _standing(self) -> str:
         left = self._left()
-        return f"Next: {left[0][0]}; then {len(left) - 1} more." if left else "All is done."
+        return (
+            f"Next: {left[0][0]}; then {len(left) - 1} more." if left else "Nothing is to be done."
+        )
 
     # ── what is next ─────────────────────────────────────────────────────────────────────────
 

@@ -24,6 +24,7 @@ from midflight.stores.base import Query, Row
 MODELLED: Final = f"{NAME}-model"
 TITLE: Final = "Churn memo"
 DEMO: Final = "demo"
+SHORT: Final = f"r-{DEMO}-"
 ANTHROPIC: Final = "anthropic:claude-sonnet-5-5"
 OPENAI: Final = "gpt-5.4-mini"
 MODEL_LIMITS: Final = Limits(steps=200, seconds=3600.0, tokens=500_000, usd=1.0, repeats=3)
@@ -58,7 +59,11 @@ class Cast(Struct, frozen=True):
         if ours:
             run = ours[0].journal
             return run, f"It goes on with run {run}, which is {_how(ours[0])}."
-        run = await control.start(self.leading, BRIEF, title=TITLE, who=Who(by=DEMO))
+        numbers = (row.journal.removeprefix(SHORT) for row in rows)
+        last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+        run = await control.start(  # under a short name: its URL is read and typed by people
+            self.leading, BRIEF, title=TITLE, who=Who(by=DEMO), key=str(last + 1)
+        )
         others = f" {len(living)} of another model wait for it." if living else ""
         return run, f"Run {run} has begun: customers, MRR, churn risk, tasks, memo, email.{others}"
 

@@ -268,7 +268,7 @@ class Desk:
         scope = Scope(region, plan, trials, top)
         rows = self.books.scored(scope).accounts
         whole = memo.page(title, text, self.books.by_month(scope), rows)
-        path = f"memos/churn-{_run(idempotency_key)[-NAMED:]}.html"
+        path = f"memos/churn-{_named(idempotency_key)}.html"
         self._put(idempotency_key, path, whole.encode())
         return Written(f"{path}, {counted(len(text.split()), 'word')}, with a chart", path)
 
@@ -276,7 +276,7 @@ class Desk:
         """Draft one slide, as Markdown."""
         text = f"# {title}\n\n" + "".join(f"* {point}\n" for point in points)
         await self._say(text)
-        path = f"slides/churn-{_run(idempotency_key)[-NAMED:]}.md"
+        path = f"slides/churn-{_named(idempotency_key)}.md"
         self._put(idempotency_key, path, text.encode())
         return Written(f"{path}, {counted(len(points), 'point')}", path)
 
@@ -351,6 +351,11 @@ def _reads(function: Any) -> Tool:
 def _run(key: str) -> str:
     """The run that an attempt's key belongs to: it begins with its id."""
     return key.partition(":")[0]
+
+
+def _named(key: str) -> str:
+    """The end of its id, for the name of a file."""
+    return _run(key).removeprefix("r-")[-NAMED:]
 
 
 def _digest(data: bytes) -> str:
