@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page mutants web web-types clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page mutants web web-types docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -42,6 +42,9 @@ check: $(INSTALLED)  ## the fast inner loop: format, lint, types, imports, fast 
 
 fix: $(INSTALLED)  ## format, and mend what the linter can mend
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+docs: $(INSTALLED)  ## build the site into site/, with no warning
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "Open site/index.html; to search it too: python3 -m http.server -d site"
 
 constraints: $(INSTALLED)  ## choose the pinned versions anew
 	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-header --no-annotate --no-emit-index-url \
@@ -78,4 +81,4 @@ web: web/node_modules/.package-lock.json  ## build the page anew from web/, into
 	@npm run --silent --prefix web build
 
 clean:  ## remove what make has made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules
+	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules

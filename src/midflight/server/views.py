@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from midflight.control import Accepted, Control
+from midflight.control import Accepted, Control, Turn
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Recorded
@@ -137,18 +137,23 @@ class Health(Struct, frozen=True):
 
 
 class ProblemView(Struct, frozen=True):
-    """Any error. ``changed`` is null where nobody can know; ``state`` comes with a 409."""
+    """Any error. ``changed`` is null where nobody can know; ``state`` comes with a 409.
+
+    ``about`` has what the sentence is made of, for programs.
+    """
 
     error: str
     message: str
     changed: bool | None
     state: Any = None
+    about: Any = None
     details: Any = None
     limit: int | None = None
 
 
 SHOWN: Final = (
     Accepted,
+    Turn,
     Page,
     Records,
     RunView,
