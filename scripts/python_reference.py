@@ -17,7 +17,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Tools": ("tool", "Performed", "Done", "NotDone", "Unclear", "ChangedSince", "emit", "spend"),
     "Secrets": ("Secret",),
     "Guards": ("Guard", "FileContent", "SqlRow", "Fingerprint", "Age"),
-    "Controlling runs": ("local", "Control", "Accepted", "Who", "Phase"),
+    "Controlling runs": ("local", "Control", "Accepted", "Who", "Role", "Phase"),
     "Conversation": ("Message", "Spoken", "TriageView", "Choice", "rule_triage"),
     "Stores": ("open_store", "Store"),
     "Errors": ("MidflightError", "Refused", "StoreError"),
