@@ -100,6 +100,7 @@ class Glass:
         """Keep what is to be seen, when it is asked for."""
         if os.environ.get("MIDFLIGHT_PICTURES"):
             PICTURES.mkdir(exist_ok=True)
+            self.page.mouse.move(0, 0)
             self.page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
 
     def box(self, what: Locator) -> dict[str, float]:

@@ -45,7 +45,7 @@ def test_from_the_printed_link_to_the_outbox(demo: Glass, tmp_path: Path) -> Non
     demo.says("Done")
     assert list((tmp_path / "outbox").iterdir())
     demo.page.get_by_role("button", name="Timeline").click()
-    expect(demo.page.locator("svg").filter(visible=True).first).to_be_visible()
+    expect(demo.page.locator(".timeline svg")).to_be_visible(timeout=WAIT_MS)
     demo.picture("demo-timeline")
     assert demo.violations() == []
 
