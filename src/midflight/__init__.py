@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
     from midflight.errors import MidflightError, Refused, StepFailed, StoreError
     from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
-    from midflight.kernel.phases import Phase
+    from midflight.kernel.phases import Phase, Role
     from midflight.kernel.record import Limits, Who
     from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, agent
     from midflight.stores.base import Store
@@ -48,6 +48,7 @@ _PLACES: Final = {
     "Phase": "midflight.kernel.phases",
     "Redirected": "midflight.run",
     "Refused": "midflight.errors",
+    "Role": "midflight.kernel.phases",
     "Run": "midflight.run",
     "Secret": "midflight.tools.secret",
     "Spoken": "midflight.conversation",
@@ -104,6 +105,7 @@ __all__ = [
     "Phase",
     "Redirected",
     "Refused",
+    "Role",
     "Run",
     "Secret",
     "Spoken",

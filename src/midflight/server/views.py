@@ -15,7 +15,7 @@ from midflight.kernel.state import Delivery
 from midflight.kernel.thread import ThreadState, Todo
 from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
-from midflight.sheets.view import asked, unread, viewed
+from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.base import Delta, Killing, Row
 from midflight.talks import TodoOffer
 from midflight.transcript import Line
@@ -184,7 +184,7 @@ async def view_of(control: Control, run: str) -> RunView:
     """The run as it is now."""
     state = await control.state(run)
     questions = [await _asked(control, run, position) for position in state.questions]
-    return RunView(**viewed(state, await control.store.now(), questions))
+    return RunView(**viewed(state, await control.store.now(), questions), **accounted(state))
 
 
 async def _asked(control: Control, run: str, position: int) -> Asked:
