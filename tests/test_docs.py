@@ -163,6 +163,7 @@ def test_the_public_names_are_these() -> None:
         "Phase",
         "Redirected",
         "Refused",
+        "Role",
         "Run",
         "Secret",
         "Spoken",
