@@ -122,7 +122,7 @@ busy machine does not change:
 
 Both sync twice a step. Ours are one before it begins and one after it: what has begun must be known
 after a crash; those of many runs share a sync. LangGraph's are both after it, its writes and its
-checkpoint, and each waits for its own. With one run both wait for the disk most of the time.
+checkpoint, and each waits for its own.
 
 """
 

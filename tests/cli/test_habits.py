@@ -85,7 +85,8 @@ def test_ctrl_c_leaves_a_run_where_the_next_start_takes_it_up(
     terminals.append(shell := Terminal(scene.folder, scene.env, *given))
     shown = shell.until("step 2 of 3")
     assert "Running" in shown
-    assert "Ctrl-C leaves; the run goes on" in shown
+    assert "Ctrl-C leaves; the run is held where it is" in shown
+    shell.until("tea tea tea")  # what the step says meanwhile
     shell.press("\x03")
     assert shell.ended() == 130
     assert "it continues when `midflight serve` runs" in shell.shown

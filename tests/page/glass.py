@@ -77,6 +77,16 @@ class Glass:
     def step_is(self, name: str, word: str) -> None:
         expect(self.step(name).last.locator(".step-word")).to_have_text(word, timeout=WAIT_MS)
 
+    @property
+    def acknowledged_ms(self) -> float:
+        """How long the last cancel took, by the browser's clock, with its wait for a connection."""
+        return float(
+            self.page.evaluate(
+                """() => performance.getEntriesByType("resource")
+                    .filter((one) => one.name.endsWith("/cancel")).at(-1).duration"""
+            )
+        )
+
     def violations(self) -> list[str]:
         """What axe finds wrong."""
         wanted = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
@@ -90,6 +100,7 @@ class Glass:
         """Keep what is to be seen, when it is asked for."""
         if os.environ.get("MIDFLIGHT_PICTURES"):
             PICTURES.mkdir(exist_ok=True)
+            self.page.mouse.move(0, 0)
             self.page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
 
     def box(self, what: Locator) -> dict[str, float]:

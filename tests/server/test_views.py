@@ -185,12 +185,20 @@ async def test_many_records_come_in_few_patches(driving: Open) -> None:
     async with driving(hurries) as control, opened(control, [hurries]) as house:
         run = await control.start(hurries, "work")
         watcher = viewer(house, run)
+        made: list[int] = []
+
+        def ended(one: Viewer) -> bool:
+            live = house.app.state.lives.of(run)
+            made.append(live.version)
+            return bool(one.views[run]["phase"] == "done")
+
         began = anyio.current_time()
-        await watcher.until_ended(run)
+        await watcher.until(ended)
         seconds = anyio.current_time() - began
 
     assert len(watcher.views[run]["steps"]) == 300
     assert watcher.told["patch"] <= seconds * 20 + 5
+    assert made[-1] <= seconds * 20 + 5
 
 
 async def cut_at_random(one: Viewer, run: str, chance: random.Random, cuts: list[int]) -> None:

@@ -36,7 +36,7 @@ class Screen:
         lines = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text[:width].rstrip() for strip in lines)
 
-    async def until(self, *words: str, seconds: float = 15.0) -> str:
+    async def until(self, *words: str, seconds: float = 40.0) -> str:
         """Wait until all of these are shown."""
         try:
             with anyio.fail_after(seconds):
@@ -47,7 +47,7 @@ class Screen:
             raise AssertionError(f"{missing} are not shown:\n{self.text}") from None
         return self.text
 
-    async def until_true(self, ready: Callable[[], Any], seconds: float = 15.0) -> None:
+    async def until_true(self, ready: Callable[[], Any], seconds: float = 40.0) -> None:
         with anyio.fail_after(seconds):
             while not ready():
                 await self.pilot.pause(0.05)

@@ -19,7 +19,7 @@ from scenarios.conftest import Open
 from scenarios.stage import Stage
 from tui.screen import Screen, looking, same_as_before
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def worker(stage: Stage, **declared: object) -> Agent:

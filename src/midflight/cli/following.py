@@ -11,6 +11,7 @@ import msgspec
 
 from midflight.cli.look import step_line
 from midflight.cli.printing import STYLES, console
+from midflight.kernel.events import StepSettled
 from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, StepSheet
@@ -72,11 +73,11 @@ class Follower(Protocol):
         """It has ended."""
 
 
-def follower(*, as_json: bool, plain: bool) -> Follower:
-    """The one that fits: a picture needs a terminal."""
+def follower(*, as_json: bool, plain: bool, driving: bool = False) -> Follower:
+    """The one that fits: a picture needs a terminal. ``driving``: the run is ours to hold."""
     if as_json:
         return JsonLines()
-    return Lines() if plain or not sys.stdout.isatty() else Picture()
+    return Lines() if plain or not sys.stdout.isatty() else Picture(driving)
 
 
 class Lines:
@@ -189,8 +190,9 @@ class JsonLines(Lines):
 class Picture(Lines):
     """Finished steps scroll away above; below them stands what is being done, and what it costs."""
 
-    def __init__(self) -> None:
+    def __init__(self, driving: bool) -> None:
         super().__init__()
+        self._after = "the run is held where it is" if driving else "the run goes on"
         self._texts: dict[str, str] = {}
         self._offset = 0.0  # of the store's clock from ours
         self._there = True
@@ -227,6 +229,8 @@ class Picture(Lines):
         if isinstance(item, Delta):
             before = self._texts.get(item.step, "")
             self._texts[item.step] = before[: item.offset] + item.text
+        elif isinstance(item.event, StepSettled):
+            self._texts.pop(item.event.step, None)
         super().take(item)
 
     def connected(self, there: bool) -> None:
@@ -254,12 +258,12 @@ class Picture(Lines):
         sheet = self.book.sheet()
         now = anyio.current_time() + self._offset
         rows: list[RenderableType] = []
+        said = looks.spoken(sheet, self._texts)
         for step in sheet.steps:
             if step.status in {"running", "retrying", "waiting", "undoing"}:
                 rows.append(step_line(step, now))
-                said = self._texts.get(step.id, "")
-                if said.strip():
-                    rows.append(Text(f"    {_tail(said, self._out.width - 6)}", style="dim"))
+                if text := said.get(step.id, "").strip():
+                    rows.append(Text(f"    {_tail(text, self._out.width - 6)}", style="dim"))
         sign, _, tone = looks.PHASES[sheet.phase]
         word, rest = looks.headline(sheet) if self._there else RECONNECTING
         meter = looks.meter(sheet, self.book.state, now)
@@ -274,7 +278,7 @@ class Picture(Lines):
             )
         )
         if sheet.phase not in ENDS:
-            rows.append(Text("  Ctrl-C leaves; the run goes on", style="dim"))
+            rows.append(Text(f"  Ctrl-C leaves; {self._after}", style="dim"))
         return Group(*rows)
 
 

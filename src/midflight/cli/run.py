@@ -148,7 +148,7 @@ async def _here(
     """Drive it in this process. Leaving holds it, as the end of a server does."""
     who = Who(by=person(), role=Role.OPERATOR, channel="cli")
     status, started = DETACHED, ""
-    shown: Follower = follower(as_json=as_json, plain=plain)
+    shown: Follower = follower(as_json=as_json, plain=plain, driving=True)
     async with (
         leaving_on((SIGINT, SIGTERM), DRAIN_S + LEAVE_S) as until_told,
         open_store(where.store) as store,

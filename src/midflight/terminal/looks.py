@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from midflight.kernel.phases import ENDS, Cause, Phase
@@ -57,6 +58,7 @@ PHASES: Final = {
 """Phase -> sign, word, tone."""
 
 NEAR_CAP: Final = 0.8
+SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
 
 def clock(seconds: float) -> str:
@@ -188,3 +190,20 @@ def step_seconds(step: StepSheet, now: float) -> str:
         return clock(step.seconds)
     running = step.status in {"running", "retrying", "undoing"} and step.started_at is not None
     return clock(now - (step.started_at or now)) if running else ""
+
+
+def spoken(sheet: RunSheet, texts: Mapping[str, str]) -> dict[str, str]:
+    """What is being said, by the step that says it.
+
+    A plain read is on record with its result only: what it says meanwhile goes to the step of the
+    plan that runs.
+    """
+    if sheet.phase in ENDS:
+        return {}
+    running = [step.id for step in sheet.steps if step.status in SPEAKING]
+    known = {step.id for step in sheet.steps}
+    found = {step: text for step, text in texts.items() if step in running}
+    for step, text in texts.items():
+        if step not in known:
+            found[running[0] if running else step] = text
+    return found

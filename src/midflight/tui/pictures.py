@@ -19,7 +19,6 @@ from midflight.transcript import Line
 Tones = Mapping[str, str]
 STEPS_MAX: Final = 400  # of a long run its end is shown; midflight show has them all
 LINES_MAX: Final = 200
-SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 SAID_LINES: Final = 3
 SAID_MAX: Final = 2_000  # characters; midflight show and the page have all of it
 KEPT_MAX: Final = 240  # of partial work that was saved
@@ -38,7 +37,7 @@ def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, ton
         _changed(out, change.was, change.now, change.applied, tones)
     if len(sheet.steps) > STEPS_MAX:
         out.append(f"  … {len(sheet.steps) - STEPS_MAX} earlier steps\n", tones["quiet"])
-    said = _spoken(sheet, texts)
+    said = looks.spoken(sheet, texts)
     for step in sheet.steps[-STEPS_MAX:]:
         _step(out, step, now, width, tones)
         _said(out, said.pop(step.id, ""), width, tones)
@@ -54,23 +53,6 @@ def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, ton
     if sheet.phase in ENDS:
         _receipt(out, sheet, width, tones)
     return out
-
-
-def _spoken(sheet: RunSheet, texts: Mapping[str, str]) -> dict[str, str]:
-    """What is being said, by the step that says it.
-
-    A plain read is on record with its result only: what it says meanwhile goes to the step of the
-    plan that runs.
-    """
-    if sheet.phase in ENDS:
-        return {}
-    running = [step.id for step in sheet.steps if step.status in SPEAKING]
-    known = {step.id for step in sheet.steps}
-    found = {step: text for step, text in texts.items() if step in running}
-    for step, text in texts.items():
-        if step not in known:
-            found[running[0] if running else step] = text
-    return found
 
 
 def _changed(out: Text, was: str, now: str, applied: bool, tones: Tones) -> None:

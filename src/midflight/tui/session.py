@@ -10,6 +10,7 @@ from typing import Any, Final
 import anyio
 
 from midflight.errors import MidflightError
+from midflight.kernel.events import StepSettled
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, ThreadBook, ThreadSheet
 from midflight.stores.base import PAGE, Delta, Query, Row
@@ -94,9 +95,8 @@ class Session:
 
     def _take(self, record: Recorded) -> None:
         self.book.take(record)
-        step = getattr(record.event, "step", "")
-        if record.event.stored_name() == "step.settled":
-            self.texts.pop(step, None)
+        if isinstance(record.event, StepSettled):
+            self.texts.pop(record.event.step, None)
         if not self.book.state.open:  # nothing is in flight that could still be speaking
             self.texts = {step: text for step, text in self.texts.items() if self._reads(step)}
 

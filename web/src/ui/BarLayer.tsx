@@ -99,7 +99,27 @@ function Redirect({ run }: { run: RunSheet }) {
   return (
     <LayerForm title="Rewrite the brief" field="redirect" was={<>Was: <del>{was}</del></>} hint={hint} keep="Keep as is" send={held ? "Redirect and resume" : "Redirect"} submit={submit} off={same}>
       <Rewrite id="redirect" text={text} write={write} submit={submit} />
+      <TakeOver run={run} />
     </LayerForm>
+  );
+}
+
+/** The other way to change course: do it oneself, and hand it back. */
+function TakeOver({ run }: { run: RunSheet }) {
+  const offer = run.preview["take over"];
+  if (!offer?.enabled) return null;
+  const take = () => {
+    void press(run, "take_over", {}, offer.label);
+    close();
+  };
+  return (
+    <p className="quiet take-over">
+      Or{" "}
+      <button type="button" className="link" onClick={take}>
+        {offer.label}
+      </button>
+      : {offer.consequence}
+    </p>
   );
 }
 
