@@ -24,11 +24,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
 class Served:
     """A server in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str) -> None:
         self.log = folder / "log.jsonl"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "midflight", "serve", "cli.clerk:clerk", "--port", "0"],
+                [
+                    *(sys.executable, "-m", "midflight", "serve", "cli.clerk:clerk"),
+                    *("--host", host, "--port", "0"),
+                ],
                 cwd=folder,
                 env=environment(),
                 stdout=subprocess.PIPE,
@@ -37,7 +40,7 @@ class Served:
             )
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/#code=(\S+)", said)
+        found = re.search(r"(http://\S+:\d+)/#code=(\S+)", said)
         assert found is not None, said + self.log.read_text(encoding="utf-8")
         self.url, self.code = found.groups()
         self.http = httpx.Client(base_url=self.url, timeout=20)
@@ -79,8 +82,8 @@ class Street:
         self.folder = folder
         self.opened: list[Served] = []
 
-    def serve(self) -> Served:
-        self.opened.append(Served(self.folder))
+    def serve(self, host: str = "127.0.0.1") -> Served:
+        self.opened.append(Served(self.folder, host))
         return self.opened[-1]
 
 
@@ -119,6 +122,13 @@ def test_who_opens_the_printed_url_is_an_operator_and_sees_a_run_to_its_end(
     audited = [line for line in served.lines if line.get("action") == "control"]
     assert [line["route"] for line in audited] == ["/v1/session", "/v1/runs"]
     assert "mf_" not in served.log.read_text(encoding="utf-8")
+
+
+def test_an_ipv6_address_is_printed_as_one_that_can_be_opened(street: Street) -> None:
+    served = street.serve("::1")
+
+    assert served.url.startswith("http://[::1]:")
+    assert served.come_in()["role"] == "operator"
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

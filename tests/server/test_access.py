@@ -140,7 +140,9 @@ async def test_a_secret_in_a_query_is_refused_even_when_it_is_right(
 # ── host and origin ──────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:x"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:x", "localhost:\xb2", "::1"]
+)
 async def test_another_name_for_this_server_is_refused(shared: Shared, host: str) -> None:
     house, control, run = shared
     token = house.tokens[Role.CONTROLLER]
@@ -171,6 +173,26 @@ async def test_a_page_of_our_own_and_one_that_was_named_may_ask() -> None:
     async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
         for origin in (house.url, "https://desk.example"):
             assert (await http.get("/v1/me", headers={"origin": origin})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("[::1]", "midflight_http"),
+        ("[::1]:8321", "midflight_8321"),
+        ("localhost", "midflight_http"),
+        ("127.0.0.1:80", "midflight_80"),
+    ],
+)
+async def test_a_cookie_is_named_after_the_port_however_the_host_is_written(
+    host: str, name: str
+) -> None:
+    async with house_with_a_run() as (house, _, _run), house.client(None) as http:
+        http.headers["host"] = host
+        answer = await come_in(http, house.keyring.code("ann"))
+
+        assert answer.status_code == 200
+        assert answer.headers["set-cookie"].startswith(f"{name}=mf_")
 
 
 # ── the browser's way in ─────────────────────────────────────────────────────────────────────

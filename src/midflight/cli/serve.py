@@ -124,7 +124,8 @@ async def serving(
     from midflight.server.keyring import Keyring
 
     keyring = Keyring(chosen.keys)
-    access = Access(keyring, hosts=(*NAMES, *chosen.allow_host), origins=chosen.allow_origin)
+    hosts = (*NAMES, *map(_in_url, chosen.allow_host))
+    access = Access(keyring, hosts=hosts, origins=chosen.allow_origin)
     patience_s = chosen.drain + REQUESTS_S
     async with (
         leaving_on((SIGTERM, SIGINT), patience_s) as until_told,
@@ -168,7 +169,12 @@ def _server(app: FastAPI) -> uvicorn.Server:
 def _url(chosen: ServeOptions, listener: socket.socket, code: str) -> str:
     host, port = listener.getsockname()[:2]
     named = chosen.allow_host[0] if host not in LOOPBACK else host
-    return f"http://{named}:{port}/#code={code}"
+    return f"http://{_in_url(named)}:{port}/#code={code}"
+
+
+def _in_url(host: str) -> str:
+    """An IPv6 address stands in brackets, in a URL and as the host that is asked for."""
+    return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
 
 
 async def _greet(chosen: ServeOptions, _control: Control, url: str) -> None:

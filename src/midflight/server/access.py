@@ -55,7 +55,7 @@ class Access(Struct):
     def _check_host(self, headers: Headers) -> None:
         names = headers.getlist("host")
         host = names[0] if len(names) == 1 else ""
-        if "*" not in self.hosts and _without_port(host) not in self.hosts:
+        if "*" not in self.hosts and _split(host)[0].lower() not in self.hosts:
             raise Problem(
                 421,
                 "wrong_host",
@@ -105,7 +105,7 @@ class Access(Struct):
 
 def cookie_name(headers: Headers) -> str:
     """One a port: browsers send cookies to every server of a host, whatever its port."""
-    return f"midflight_{headers.get('host', '').rpartition(':')[2] or 'http'}"
+    return f"midflight_{_split(headers.get('host', ''))[1] or 'http'}"
 
 
 def caller(connection: HTTPConnection) -> Who:
@@ -114,9 +114,10 @@ def caller(connection: HTTPConnection) -> Who:
     return who
 
 
-def _without_port(host: str) -> str:
+def _split(host: str) -> tuple[str, str]:
+    """Name and port; none where there are only the colons of an IPv6 address."""
     name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdigit() else host).lower()
+    return (name, port) if colon and port.isascii() and port.isdigit() else (host, "")
 
 
 def _check_query(query: str) -> None:
