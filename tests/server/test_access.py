@@ -175,6 +175,90 @@ async def test_a_page_of_our_own_and_one_that_was_named_may_ask() -> None:
             assert (await http.get("/v1/me", headers={"origin": origin})).status_code == 200
 
 
+DESK = "https://desk.example"
+
+
+def let_through(answer: httpx.Response) -> dict[str, str]:
+    """What a browser reads to know whether a page of another site may have this answer."""
+    told = answer.headers.items()
+    return {name: value for name, value in told if name.startswith("access-control-")}
+
+
+async def preflight(http: httpx.AsyncClient, place: str, origin: str) -> httpx.Response:
+    asks = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type,idempotency-key",
+    }
+    return await http.options(place, headers=asks)
+
+
+async def test_a_browser_may_ask_for_a_page_that_was_named_and_read_every_answer() -> None:
+    control, keyring = Control(MemoryStore()), Keyring()
+    run = await control.start(idle, "wait")
+    async with (
+        opened(control, [idle], access=Access(keyring, origins=(DESK,))) as house,
+        house.client(None) as http,
+    ):
+        asked = await preflight(http, f"/v1/runs/{run}/cancel", DESK)
+        assert (asked.status_code, asked.content) == (204, b"")
+        allows = let_through(asked)
+        assert allows["access-control-allow-origin"] == DESK
+        assert allows["access-control-allow-credentials"] == "true"
+        assert "POST" in allows["access-control-allow-methods"]
+        names = set(allows["access-control-allow-headers"].split(", "))
+        assert names == {
+            "authorization",
+            "content-type",
+            "idempotency-key",
+            "last-event-id",
+            "x-midflight",
+        }
+        assert int(allows["access-control-max-age"]) > 0
+        assert not await cancelled(control, run)
+
+        refused = await http.get("/v1/me", headers={"origin": DESK})
+        bearer = {"origin": DESK, "authorization": f"Bearer {house.tokens[Role.CONTROLLER]}"}
+        done = await http.post(f"/v1/runs/{run}/cancel", json={}, headers=bearer)
+        assert (refused.status_code, done.status_code) == (401, 200)
+        for answer in (refused, done):
+            assert let_through(answer)["access-control-allow-origin"] == DESK
+            assert let_through(answer)["access-control-allow-credentials"] == "true"
+            assert "access-control-allow-methods" not in answer.headers
+            assert answer.headers["vary"] == "Origin"
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", f"{DESK}.evil.example", "*"])
+async def test_a_page_that_was_not_named_is_told_nothing(origin: str) -> None:
+    access = Access(Keyring(), origins=(DESK,))
+    async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
+        for place in ("/v1/runs", "/v1/session", "/healthz", "/"):
+            asked = await preflight(http, place, origin)
+            read = await http.get(place, headers={"origin": origin})
+
+            assert (asked.status_code, read.status_code) == (403, 403)
+            assert let_through(asked) == let_through(read) == {}
+
+
+async def test_where_no_other_site_is_named_no_answer_speaks_of_any(shared: Shared) -> None:
+    house, _, _run = shared
+    async with house.client() as http:
+        own = await http.get("/v1/me", headers={"origin": house.url})
+        bare = await http.get("/v1/me")
+        asked = await preflight(http, "/v1/runs", DESK)
+
+        assert [own.status_code, bare.status_code, asked.status_code] == [200, 200, 403]
+        assert let_through(own) == let_through(bare) == let_through(asked) == {}
+
+
+async def test_without_a_key_only_the_question_of_a_browser_is_answered(shared: Shared) -> None:
+    house, _, run = shared
+    async with house.client(None) as http:
+        assert (await http.options(f"/v1/runs/{run}/cancel")).status_code == 401
+        elsewhere = await http.options("/v1/runs", headers={"origin": house.url})
+        assert elsewhere.status_code == 401
+
+
 @pytest.mark.parametrize(
     ("host", "name"),
     [

@@ -17,6 +17,7 @@ from starlette.requests import HTTPConnection, cookie_parser
 from starlette.types import Scope
 
 from midflight.kernel.record import Who
+from midflight.server.elsewhere import is_preflight
 from midflight.server.keyring import Keyring
 from midflight.server.page import is_page
 from midflight.server.problems import Problem
@@ -46,11 +47,13 @@ class Access(Struct):
         """Who asks, or None on a path that is open to all; raises ``Problem`` otherwise."""
         headers = Headers(scope=scope)
         self._check_host(headers)
-        by_browser = self._check_origin(headers)
+        self._check_origin(headers)
         _check_query(scope["query_string"].decode("latin-1"))
         if path in self.public or (is_page(path) and scope["method"] in SAFE):
             return None
-        return self._identify(headers, str(scope["method"]), by_browser)
+        if is_preflight(scope):
+            return None
+        return self._identify(headers, str(scope["method"]))
 
     def _check_host(self, headers: Headers) -> None:
         names = headers.getlist("host")
@@ -63,17 +66,16 @@ class Access(Struct):
                 "the host when you start it.",
             )
 
-    def _check_origin(self, headers: Headers) -> bool:
-        """Whether a page of our own asks; pages of others are refused."""
+    def _check_origin(self, headers: Headers) -> None:
+        """Pages of our own may ask, and those of others that were named."""
         origin = headers.get("origin")
         if origin is None:
-            return False
+            return
         own = urlsplit(origin).netloc == headers.get("host") and origin != "null"
         if not own and origin not in self.origins:
             raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
-        return True
 
-    def _identify(self, headers: Headers, method: str, by_browser: bool) -> Who:
+    def _identify(self, headers: Headers, method: str) -> Who:
         authorization = headers.get("authorization")
         if authorization is not None:
             return self._bearer(authorization)

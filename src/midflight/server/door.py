@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midflight.inputs import Clock
 from midflight.kernel.record import Who
 from midflight.server.access import SAFE, Access
+from midflight.server.elsewhere import allowed, is_preflight
 from midflight.server.metrics import Metrics
 from midflight.server.problems import Problem
 from midflight.server.quotas import Meter, swallow
@@ -59,13 +61,15 @@ class Door:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": _hardened(message.get("headers", ()))}
+                headers = _hardened(message.get("headers", ()))
+                message = {**message, "headers": headers + allowed(scope, self._access.origins)}
             await send(message)
 
         try:
             who = await self._admit(scope, receive)
             scope.setdefault("state", {})["who"] = who
-            await self._app(scope, self._meter.body(receive), answer)
+            inside = _preflight if is_preflight(scope) else self._app
+            await inside(scope, self._meter.body(receive), answer)
         except Problem as problem:
             await problem.response()(scope, receive, answer)
         finally:
@@ -111,6 +115,10 @@ class Door:
                 **getattr(Request(scope).state, "audit", {}),
             },
         )
+
+
+_preflight: Final = Response(status_code=204)
+"""All that it says is in the headers that every answer to a named origin has."""
 
 
 def local_path(scope: Scope) -> str:

@@ -1,0 +1,44 @@
+"""What a browser has to be told before a page of another site may ask and read: CORS.
+
+Only for origins that were named, one by one. Whoever else asks is told nothing at all, so that
+their browser keeps the answer from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+PREFLIGHT_S: Final = 600  # how long a browser need not ask again
+PREFLIGHT: Final = (
+    (b"access-control-allow-methods", b"GET, POST"),
+    (
+        b"access-control-allow-headers",
+        b"authorization, content-type, idempotency-key, last-event-id, x-midflight",
+    ),
+    (b"access-control-max-age", b"%d" % PREFLIGHT_S),
+)
+
+
+def is_preflight(scope: Scope) -> bool:
+    """Whether a browser asks if a page of another site may ask; it sends no key with that."""
+    headers = Headers(scope=scope)
+    asks = "origin" in headers and "access-control-request-method" in headers
+    return asks and scope["method"] == "OPTIONS"
+
+
+def allowed(scope: Scope, origins: Collection[str]) -> list[tuple[bytes, bytes]]:
+    """The headers with which the browser lets the page read an answer; none if it is not named."""
+    origin = Headers(scope=scope).get("origin")
+    if origin is None or origin not in origins:
+        return []
+    return [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-credentials", b"true"),
+        (b"access-control-expose-headers", b"retry-after"),
+        (b"vary", b"Origin"),
+        *(PREFLIGHT if is_preflight(scope) else ()),
+    ]
