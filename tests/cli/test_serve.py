@@ -187,6 +187,8 @@ def test_a_token_made_while_it_serves_is_good_at_once_and_until_it_is_revoked(
         (["cli.clerk:write_slowly"], 4, "is no agent"),
         (["cli.clerk", "--host", "0.0.0.0"], 1, "--allow-host"),
         (["cli.clerk", "--host", "127.0.0.999", "--allow-host", "x"], 1, "cannot listen"),
+        (["cli.clerk", "--allow-origin", "*"], 1, "is not an origin"),
+        (["cli.clerk", "--allow-origin", "https://desk.example/"], 1, "is not an origin"),
         (["cli.clerk", "--port", "0", "--store", "mysql://x"], 3, "is not a kind of store"),
     ],
 )

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import anyio
 import typer
@@ -82,6 +83,7 @@ def serve(
             f"{host} can be reached from outside: say under which name, with --allow-host, "
             "and put something in front of it that speaks TLS. Nothing was started."
         )
+    _check_origins(allow_origin)
     options = ServeOptions(
         store=store_of(store),
         workdir=workdir,
@@ -94,6 +96,16 @@ def serve(
     with listening(host, port) as listener:
         anyio.run(serving, options, found, listener)
     return 0
+
+
+def _check_origins(origins: list[str]) -> None:
+    for origin in origins:
+        parts = urlsplit(origin)
+        if not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
+            raise InvalidRequest(
+                f"{origin!r} is not an origin as browsers send it: write scheme and host only, "
+                "such as https://desk.example.com. Nothing was started."
+            )
 
 
 def listening(host: str, port: int) -> socket.socket:
