@@ -16,6 +16,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import HTTPConnection, cookie_parser
 from starlette.types import Scope
 
+from midflight.errors import MidflightError
 from midflight.kernel.record import Who
 from midflight.server.elsewhere import is_preflight
 from midflight.server.keyring import Keyring
@@ -54,6 +55,14 @@ class Access(Struct):
         if is_preflight(scope):
             return None
         return self._identify(headers, str(scope["method"]))
+
+    def still_knows(self, scope: Scope) -> bool:
+        """Whether who has come in with this request would come in now; if in doubt, not."""
+        try:
+            self._identify(Headers(scope=scope), "GET")
+        except (Problem, MidflightError, OSError):
+            return False
+        return True
 
     def _check_host(self, headers: Headers) -> None:
         names = headers.getlist("host")

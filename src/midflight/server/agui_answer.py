@@ -1,7 +1,7 @@
 """The answer that is an AG-UI stream: bounded, and ended by a terminal event wherever one can be.
 
 A reader that leaves cancels nothing. One that takes nothing is dropped. A server that leaves says
-so, and that the same runId finds the run again.
+so, and that the same runId finds the run again. One whose key is revoked is told that it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.server.agui_stream import Story, Turn
-from midflight.server.sse import Stalled, Streams
+from midflight.server.sse import NOT_KNOWN, Stalled, Streams
 
 AGAIN: Final = "The run goes on by itself; send the same runId to follow it again."
 log: Final = logging.getLogger(__name__)
@@ -38,12 +38,14 @@ class EventAnswer(Response):
         self._turn = turn
         self._story = Story(control, turn, heartbeat_s=streams.pace.heartbeat_s)
         self._encoder = EventEncoder()
+        self._known = anyio.CancelScope()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[explicit-override]  # 3.12
         """See ASGI."""
         with self._slot:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_until_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(self._streams.until_unknown, scope, self._known)
                 try:
                     await self._tell(send)
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -59,9 +61,11 @@ class EventAnswer(Response):
         staying = anyio.CancelScope()
         self._streams.enter(staying)
         try:
-            with staying:
+            with staying, self._known:
                 await self._events(send)
-            if staying.cancelled_caught:
+            if self._known.cancelled_caught:
+                await self._end(send, f"{NOT_KNOWN} The run goes on by itself.", "not_known")
+            elif staying.cancelled_caught:
                 await self._end(send, f"this server is leaving. {AGAIN}", "leaving")
         except Stalled:
             raise

@@ -6,6 +6,7 @@ It stands around the whole app, so a route that somebody adds is closed until th
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any, Final
 
 from starlette.datastructures import Headers
@@ -67,7 +68,8 @@ class Door:
 
         try:
             who = await self._admit(scope, receive)
-            scope.setdefault("state", {})["who"] = who
+            state = scope.setdefault("state", {})
+            state["who"], state["still_known"] = who, partial(self._access.still_knows, scope)
             inside = _preflight if is_preflight(scope) else self._app
             await inside(scope, self._meter.body(receive), answer)
         except Problem as problem:

@@ -7,6 +7,7 @@ now and has no id: ``text = text[:offset] + piece``, for deltas and ``text.strea
 
 A reader that does not keep up costs its own stream only: what it has not read yet is in the store,
 not in memory, and when it takes nothing for a while it is dropped and may come back with its id.
+A reader whose key is revoked is told so and hears no more, also in the middle of a busy stream.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from midflight.stores.base import Delta, LiveWatch
 
 HEARTBEAT_S: Final = 15.0  # proxies end what is silent for 30 s or more
 STALL_S: Final = 10.0  # a reader that takes nothing for so long is dropped
+KNOWN_S: Final = 15.0  # a key that was revoked is good for so long, in a stream that is open
 RETRY_MS: Final = 1000
+NOT_KNOWN: Final = "the key with which this stream was opened is not valid any more."
 REMEMBERED_MAX: Final = 1024  # records whose JSON is kept for the other watchers
 log: Final = logging.getLogger(__name__)
 
@@ -66,6 +69,18 @@ class Streams:
         for scope in tuple(self._open):
             scope.cancel()
 
+    async def until_unknown(self, scope: Scope, stream: anyio.CancelScope) -> None:
+        """End a stream when its reader would not be let in any more.
+
+        Whose app has no door of ours in front says itself who may read for how long.
+        """
+        still_known = scope.get("state", {}).get("still_known")
+        if still_known is None:
+            return
+        while still_known():  # noqa: ASYNC110 - another process may revoke it, and tells nobody
+            await anyio.sleep(min(self.pace.heartbeat_s, KNOWN_S))
+        stream.cancel()
+
     def encoded(self, record: Recorded) -> bytes:
         """A record as JSON; once for everybody who watches it now."""
         place = (record.journal, record.position)
@@ -82,7 +97,7 @@ class Stalled(Exception):
 
 
 class EventStream(Response):
-    """An answer that goes on until its reader leaves, is dropped, or the server leaves."""
+    """An answer that goes on until its reader leaves or may not stay, or the server leaves."""
 
     media_type = "text/event-stream"
 
@@ -103,8 +118,13 @@ class EventStream(Response):
             async with anyio.create_task_group() as tasks:
                 streams.enter(tasks.cancel_scope)
                 tasks.start_soon(_until_gone, receive, tasks.cancel_scope)
+                known = anyio.CancelScope()
+                tasks.start_soon(streams.until_unknown, scope, known)
                 try:
-                    await self._tell(send)
+                    with known:
+                        await self._tell(send)
+                    if known.cancelled_caught:
+                        await self._problem(send, "not_known", NOT_KNOWN)
                 except Stalled:
                     dropped = True
                 finally:
@@ -124,8 +144,11 @@ class EventStream(Response):
             await self._told(send)
         except MidflightError as error:
             log.warning("A stream ended", extra={"action": "stream_failed"}, exc_info=error)
-            told = {"error": "failed", "message": f"{error} The stream can be taken up again."}
-            await self._put(send, b"event: problem\ndata: %b\n\n" % msgspec.json.encode(told))
+            await self._problem(send, "failed", f"{error} The stream can be taken up again.")
+
+    async def _problem(self, send: Send, error: str, message: str) -> None:
+        told = msgspec.json.encode({"error": error, "message": message})
+        await self._put(send, b"event: problem\ndata: %b\n\n" % told)
 
     async def _told(self, send: Send) -> None:
         async with self._control.watch_live(self._cursors) as news:

@@ -66,7 +66,7 @@ class Watched:
 
 
 class ViewStream(EventStream):
-    """An answer that goes on until its reader leaves, is dropped, or the server leaves."""
+    """An answer that goes on until its reader leaves or may not stay, or the server leaves."""
 
     def __init__(
         self,
