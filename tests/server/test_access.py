@@ -112,6 +112,20 @@ async def test_a_role_does_what_it_may_and_no_more(
             assert not await control.switches()
 
 
+async def test_a_kill_needs_no_key_and_leaves_the_same_switch_when_it_is_repeated() -> None:
+    async with house_with_a_run() as (house, control, _), house.client(Role.OPERATOR) as http:
+        key = {"idempotency-key": "k-1"}
+        for _ in range(2):
+            killed = await http.post("/v1/operator/kill", json={"scope": "all"}, headers=key)
+            assert killed.status_code == 200
+        assert [switch.scope for switch in await control.switches()] == ["all"]
+
+        for first in (True, False):
+            freed = await http.post("/v1/operator/release", json={"scope": "all"}, headers=key)
+            assert (freed.status_code, freed.json()) == (200, {"released": first})
+        assert await control.switches() == []
+
+
 async def test_a_viewer_sees_everything_and_asks_who_they_are(shared: Shared) -> None:
     house, _, run = shared
     async with house.client(Role.VIEWER) as http:
