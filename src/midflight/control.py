@@ -54,7 +54,7 @@ from midflight.stores.opening import open_store
 from midflight.talks import Talks
 from midflight.verbs import Accepted, cover
 
-__all__ = ["LIBRARY", "Accepted", "Control", "local"]
+__all__ = ["LIBRARY", "Accepted", "Control", "local", "offers"]
 
 LIBRARY: Final = Who(by="library")
 
@@ -137,12 +137,7 @@ class Control(Talks):
 
     async def preview(self, run: str) -> dict[str, Offer]:
         """For each verb: whether it can be pressed, and what it would do now."""
-        state = await self.state(run)
-        offers = preview(state)
-        if state.holds == {Cause.PARKED}:
-            back = "Comes to the front, what is there now is parked in its turn"
-            offers["resume"] = replace(offers["resume"], enabled=True, consequence=back)
-        return offers
+        return offers(await self.state(run))
 
     async def receipt(self, run: str) -> Receipt:
         """What became of every effect of the run."""
@@ -494,6 +489,15 @@ class Control(Talks):
             fold(state, await self.store.read(known.run, state.head, min(left, PAGE)))
         nouns = tuple(attempt.noun for attempt in state.open.values())
         return msgspec.structs.replace(known, in_flight=nouns)
+
+
+def offers(state: RunState) -> dict[str, Offer]:
+    """What each verb would do now, also to a run that is parked behind another."""
+    found = preview(state)
+    if state.holds == {Cause.PARKED}:
+        back = "Comes to the front, what is there now is parked in its turn"
+        found["resume"] = replace(found["resume"], enabled=True, consequence=back)
+    return found
 
 
 def _fronted(

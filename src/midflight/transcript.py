@@ -46,11 +46,16 @@ def lines_of(records: Iterable[Recorded]) -> list[Line]:
     """The lines of a thread's journal, in its order."""
     found: dict[int, Line] = {}
     for record in records:
-        _settle(found, record)
-        line = _line(record)
-        if line is not None:
-            found[record.position] = line
+        take_line(found, record)
     return list(found.values())
+
+
+def take_line(found: dict[int, Line], record: Recorded) -> None:
+    """Add what one more record of the journal says."""
+    _settle(found, record)
+    line = _line(record)
+    if line is not None:
+        found[record.position] = line
 
 
 def _settle(found: dict[int, Line], record: Recorded) -> None:

@@ -18,6 +18,7 @@ from starlette.types import Scope
 
 from midflight.kernel.record import Who
 from midflight.server.keyring import Keyring
+from midflight.server.page import is_page
 from midflight.server.problems import Problem
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -47,7 +48,7 @@ class Access(Struct):
         self._check_host(headers)
         by_browser = self._check_origin(headers)
         _check_query(scope["query_string"].decode("latin-1"))
-        if path in self.public:
+        if path in self.public or (is_page(path) and scope["method"] in SAFE):
             return None
         return self._identify(headers, str(scope["method"]), by_browser)
 

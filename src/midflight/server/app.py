@@ -16,11 +16,23 @@ from fastapi.openapi.utils import get_openapi
 from midflight.control import Control
 from midflight.inputs import Clock, wall_clock
 from midflight.run import Agent
-from midflight.server import agui, problems, routes_house, routes_runs, routes_threads, sse, views
+from midflight.server import (
+    agui,
+    page,
+    problems,
+    routes_events,
+    routes_house,
+    routes_runs,
+    routes_threads,
+    sse,
+    views,
+)
 from midflight.server.access import Access, caller
 from midflight.server.asking import PROBLEMS
 from midflight.server.door import Door
 from midflight.server.keyring import Keyring
+from midflight.server.live import Lives
+from midflight.server.live_index import Index
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
 
@@ -60,8 +72,10 @@ def create_app(
     state.metrics = Metrics()
     state.meter = Meter(quotas or Quotas(), clock)
     state.streams = sse.Streams(state.meter, state.metrics, pace or sse.Pace())
+    state.lives = Lives(control)
+    state.index = Index(control, lambda row: state.lives.nudge(row.thread, row.parent))
     problems.install(app, control)
-    for routes in (routes_runs, routes_threads, sse, routes_house):
+    for routes in (routes_runs, routes_threads, routes_events, routes_house, page):
         app.include_router(routes.router)
     spoken = agui.router(control, state.agents.values(), who=caller, streams=state.streams)
     app.include_router(spoken, responses=PROBLEMS)

@@ -97,6 +97,12 @@ class Answer(Verb):
     )
 
 
+class Decline(Verb):
+    """A question that nobody will answer: the run goes on without."""
+
+    question: Position
+
+
 class Caps(Body):
     """Caps of a run; what is left out has none."""
 

@@ -51,10 +51,13 @@ async def come_in(request: Request, body: b.Code) -> Response:
     return answer
 
 
-@router.get("/v1/me", tags=["access"], responses=answers("Session"))
-async def me(who: Caller) -> Response:
-    """Who you are here."""
-    return as_json(views.Session(who.by, who.role))
+@router.get("/v1/me", tags=["access"], responses=answers("Me"))
+async def me(request: Request, control: Controlled, who: Caller) -> Response:
+    """Who you are here, and what there is to be started."""
+    agents = [views.agent_view(agent) for agent in request.app.state.agents.values()]
+    kind = type(control.store).__name__.removesuffix("Store").lower()
+    server = views.ServerView(version=request.app.version, store=kind)
+    return as_json(views.Me(who.by, who.role, agents, server))
 
 
 @router.post("/v1/leave", tags=["access"], responses=answers("Session"))
@@ -79,14 +82,18 @@ async def switches(control: Controlled, who: Caller) -> Response:
 async def kill(request: Request, body: b.Kill, control: Controlled, who: Caller) -> Response:
     """Stop everything in scope at once, without clean-up. When this answers, it has stopped."""
     note(request, verb="kill", scope=body.scope)
-    return as_json(await control.kill(body.scope, who=who, reason=body.reason))
+    killing = await control.kill(body.scope, who=who, reason=body.reason)
+    request.app.state.index.look_at_switches()
+    return as_json(killing)
 
 
 @router.post("/v1/operator/release", tags=["operator"], responses=answers("Released"))
 async def release(request: Request, body: b.Release, control: Controlled, who: Caller) -> Response:
     """Let a scope move again."""
     note(request, verb="release", scope=body.scope)
-    return as_json(views.Released(await control.release(body.scope, who=who)))
+    released = await control.release(body.scope, who=who)
+    request.app.state.index.look_at_switches()
+    return as_json(views.Released(released))
 
 
 @router.get(

@@ -34,8 +34,7 @@ router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)
 async def agents(request: Request, who: Caller) -> Response:
     """The agents that can be started here."""
     known = request.app.state.agents.values()
-    found = [views.AgentView(agent.name, agent.mode, agent.limits) for agent in known]
-    return as_json(views.Agents(found))
+    return as_json(views.Agents([views.agent_view(agent) for agent in known]))
 
 
 @router.post("/runs", responses=answers("Accepted", status=201), status_code=201)
@@ -67,12 +66,22 @@ async def runs(
     thread: b.Name = "",
     agent: b.Name = "",
     parent: b.Name = "",
+    search: b.Name = "",
     before: b.Name = "",
     limit: b.PageSize = 50,
 ) -> Response:
-    """Runs, newest first; every condition must hold."""
+    """Runs, newest first; every condition must hold.
+
+    ``search`` looks for each of its words in title and brief.
+    """
     query = Wanted(
-        phases=tuple(phase), thread=thread, agent=agent, parent=parent, before=before, limit=limit
+        phases=tuple(phase),
+        thread=thread,
+        agent=agent,
+        parent=parent,
+        before=before,
+        limit=limit,
+        search=search,
     )
     rows = await control.runs(query)
     return as_json(views.Page(rows, rows[-1].journal if len(rows) == limit else ""))
@@ -137,6 +146,7 @@ VERBS: Final[dict[str, type[b.Asked]]] = {
     "redirect": b.Redirect,
     "cancel": b.Cancel,
     "answer": b.Answer,
+    "decline": b.Decline,
     "raise_limits": b.RaiseLimits,
     "stop_effect": b.StopEffect,
     "take_over": b.Verb,

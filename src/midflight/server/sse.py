@@ -12,11 +12,10 @@ not in memory, and when it takes nothing for a while it is dropped and may come 
 from __future__ import annotations
 
 import logging
-from typing import Annotated, Final
+from typing import Final
 
 import anyio
 import msgspec
-from fastapi import APIRouter, Header, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -24,26 +23,15 @@ from starlette.types import Receive, Scope, Send
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.kernel.record import Recorded, Who
-from midflight.server.asking import PROBLEMS, Caller, Controlled
-from midflight.server.bodies import POSITION_MAX, JournalId
 from midflight.server.metrics import Metrics
-from midflight.server.problems import Problem
 from midflight.server.quotas import Meter
 from midflight.stores.base import Delta, LiveWatch
 
 HEARTBEAT_S: Final = 15.0  # proxies end what is silent for 30 s or more
 STALL_S: Final = 10.0  # a reader that takes nothing for so long is dropped
-WATCHED_MAX: Final = 64  # each id names them all
 RETRY_MS: Final = 1000
 REMEMBERED_MAX: Final = 1024  # records whose JSON is kept for the other watchers
-Place = Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
-EXAMPLE: Final = (
-    'event: record\nid: {"r-0192":7}\ndata: {"journal":"r-0192","position":7,"at":1.5,'
-    '"event":{"event":"run.paused"}}\n\nevent: delta\ndata: {"journal":"r-0192","step":"s1",'
-    '"attempt":5,"offset":0,"text":"Dear"}\n\n'
-)
 log: Final = logging.getLogger(__name__)
-router: Final = APIRouter(prefix="/v1", tags=["events"], responses=PROBLEMS)
 
 
 class Pace(Struct, frozen=True):
@@ -133,13 +121,16 @@ class EventStream(Response):
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         try:
-            async with self._control.watch_live(self._cursors) as news:
-                await self._put(send, b"retry: %d\n\n" % RETRY_MS)
-                await self._forward(send, news)
+            await self._told(send)
         except MidflightError as error:
             log.warning("A stream ended", extra={"action": "stream_failed"}, exc_info=error)
             told = {"error": "failed", "message": f"{error} The stream can be taken up again."}
             await self._put(send, b"event: problem\ndata: %b\n\n" % msgspec.json.encode(told))
+
+    async def _told(self, send: Send) -> None:
+        async with self._control.watch_live(self._cursors) as news:
+            await self._put(send, b"retry: %d\n\n" % RETRY_MS)
+            await self._forward(send, news)
 
     async def _forward(self, send: Send, news: LiveWatch) -> None:
         items = aiter(news)
@@ -175,42 +166,3 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-@router.get(
-    "/events",
-    status_code=200,
-    response_class=EventStream,
-    responses={200: {"content": {"text/event-stream": {"example": EXAMPLE}}}},
-)
-async def events(
-    request: Request,
-    control: Controlled,
-    who: Caller,
-    watch: Annotated[list[JournalId], Query(min_length=1, max_length=WATCHED_MAX)],
-    after: Annotated[str, Query(max_length=16_384, examples=['{"r-0192":7}'])] = "",
-    last_event_id: Annotated[str, Header(max_length=16_384)] = "",
-) -> Response:
-    """Watch runs and threads, from the beginning or after the positions given as a JSON map.
-
-    ``Last-Event-ID``, which a browser sends by itself when it comes back, counts before ``after``.
-    """
-    known = _positions(last_event_id.encode("latin-1") or after.encode())
-    cursors = {journal: known.get(journal, 0) for journal in dict.fromkeys(watch)}
-    for journal, position in cursors.items():
-        head = (await control.store.row(journal)).head
-        if position > head:
-            raise Problem(
-                409,
-                "position_ahead",
-                f"{journal} ends at {head}, before position {position}. Watch it from 0.",
-                state={"journal": journal, "head": head},
-            )
-    return EventStream(control, request.app.state.streams, who, cursors)
-
-
-def _positions(text: bytes) -> dict[str, int]:
-    try:
-        return msgspec.json.decode(text, type=dict[str, Place]) if text else {}
-    except msgspec.MsgspecError as error:
-        raise Problem(422, "invalid", f"the position is not a map of numbers: {error}.") from None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from midflight.control import Accepted, Control
 from midflight.kernel.decide import Switch
-from midflight.kernel.phases import Cause, Effect, Mode, Phase
-from midflight.kernel.preview import Offer, preview
-from midflight.kernel.receipt import Receipt, receipt
-from midflight.kernel.record import NULL, Limits, Recorded
-from midflight.kernel.state import Attempt, Delivery, RunState, Spent
-from midflight.kernel.status import status
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Limits, Recorded
+from midflight.kernel.state import Delivery
 from midflight.kernel.thread import ThreadState, Todo
+from midflight.run import Agent
+from midflight.sheets.shapes import Asked, RunView, UnreadMessage
+from midflight.sheets.view import asked, unread, viewed
 from midflight.stores.base import Delta, Killing, Row
 from midflight.talks import TodoOffer
 from midflight.transcript import Line
@@ -49,60 +49,6 @@ class Agents(Struct, frozen=True):
     agents: list[AgentView]
 
 
-class InFlight(Struct, frozen=True):
-    """What is being done at this moment."""
-
-    position: int
-    name: str
-    noun: str
-    effect: Effect
-    irreversible: bool
-    can_be_stopped: bool
-
-
-class Asked(Struct, frozen=True):
-    """An open question; its position is its id."""
-
-    question: int
-    kind: str
-    message: str
-    schema: Raw
-    about: int = 0
-    expires_at: float | None = None
-    answerers: tuple[str, ...] = ()
-
-
-class RunView(Struct, frozen=True):
-    """A run as it is at position ``head``, what each verb would do, and what it has done so far."""
-
-    run: str
-    head: int
-    thread: str
-    agent: str
-    title: str
-    brief: str
-    profile: str
-    parent: str
-    fork_of: str
-    mode: Mode
-    phase: Phase
-    status: str
-    holds: list[Cause]
-    human: str
-    created_at: float
-    updated_at: float
-    plan: tuple[str, ...]
-    limits: Limits
-    spent: Spent
-    questions: list[Asked]
-    in_flight: list[InFlight]
-    children: dict[str, str]
-    notices: list[tuple[str, str]]
-    error: str
-    preview: dict[str, Offer]
-    receipt: Receipt
-
-
 class ResultView(Struct, frozen=True):
     """How a run has ended and what its function returned."""
 
@@ -110,17 +56,6 @@ class ResultView(Struct, frozen=True):
     phase: Phase
     error: str
     result: Any
-
-
-class UnreadMessage(Struct, frozen=True):
-    """A message that nobody has read yet."""
-
-    message: int
-    text: str
-    by: str
-    role: str
-    choice: str
-    at: float
 
 
 class ThreadView(Struct, frozen=True):
@@ -171,6 +106,22 @@ class Switches(Struct, frozen=True):
     switches: list[Switch]
 
 
+class ServerView(Struct, frozen=True):
+    """The server itself: its version, and the kind of store behind it."""
+
+    version: str
+    store: str
+
+
+class Me(Struct, frozen=True):
+    """Who you are here, which agents can be started, and what answers."""
+
+    by: str
+    role: str
+    agents: list[AgentView]
+    server: ServerView
+
+
 class Session(Struct, frozen=True):
     """Who you are here. The session itself is in the cookie only."""
 
@@ -214,82 +165,26 @@ SHOWN: Final = (
     ProblemView,
     Delta,
     Agents,
+    Me,
 )
 """What ``openapi.json`` describes; the schemas are made from the structs themselves."""
+
+
+def agent_view(agent: Agent) -> AgentView:
+    """An agent as it is shown."""
+    return AgentView(agent.name, agent.mode, agent.limits)
 
 
 async def view_of(control: Control, run: str) -> RunView:
     """The run as it is now."""
     state = await control.state(run)
-    now = await control.store.now()
-    return RunView(
-        run=run,
-        head=state.head,
-        thread=state.thread,
-        agent=state.agent,
-        title=state.title,
-        brief=state.brief,
-        profile=state.profile,
-        parent=state.parent,
-        fork_of=state.fork_of,
-        mode=state.mode,
-        phase=state.phase,
-        status=status(state, now),
-        holds=sorted(state.holds),
-        human=state.human,
-        created_at=state.created_at,
-        updated_at=state.at,
-        plan=state.plan,
-        limits=state.limits,
-        spent=_spent(state, now),
-        questions=[await _asked(control, run, position) for position in state.questions],
-        in_flight=[_in_flight(attempt) for attempt in state.open.values()],
-        children=state.children,
-        notices=state.notices,
-        error=state.error,
-        preview=preview(state),
-        receipt=receipt(state),
-    )
-
-
-def _spent(state: RunState, now: float) -> Spent:
-    """With the seconds of the stretch that it is in."""
-    spent = state.spent
-    running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
-    return Spent(
-        spent.steps,
-        spent.tool_calls,
-        spent.tokens,
-        spent.usd,
-        spent.unpriced,
-        spent.seconds + running,
-    )
+    questions = [await _asked(control, run, position) for position in state.questions]
+    return RunView(**viewed(state, await control.store.now(), questions))
 
 
 async def _asked(control: Control, run: str, position: int) -> Asked:
-    """With its schema, which is in the journal only."""
     (record,) = await control.store.read(run, after=position - 1, limit=1)
-    asked = record.event
-    return Asked(
-        question=position,
-        kind=asked.kind,
-        message=asked.message,
-        schema=asked.schema or NULL,
-        about=asked.about,
-        expires_at=asked.expires_at,
-        answerers=asked.answerers,
-    )
-
-
-def _in_flight(attempt: Attempt) -> InFlight:
-    return InFlight(
-        position=attempt.position,
-        name=attempt.name,
-        noun=attempt.noun,
-        effect=attempt.effect,
-        irreversible=attempt.irreversible,
-        can_be_stopped=attempt.can_be_stopped,
-    )
+    return asked(position, record.event)
 
 
 def delivery_of(run: str, position: int, delivery: Delivery) -> DeliveryView:
@@ -306,10 +201,7 @@ def thread_of(talk: ThreadState, runs: list[Row]) -> ThreadView:
         front=talk.front,
         created_at=talk.created_at,
         messages=talk.messages,
-        unread=[
-            UnreadMessage(m.position, m.text, m.who.by, m.who.role, m.choice, m.at)
-            for m in talk.unread.values()
-        ],
+        unread=unread(talk),
         todos=talk.next_todos,
         runs=runs,
     )

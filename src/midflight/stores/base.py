@@ -25,6 +25,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event, Recorded, Who
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
+from midflight.stores.movements import Movements
 from midflight.stores.voices import Voices
 
 PAGE: Final = 500
@@ -154,6 +155,23 @@ class Query(Struct, frozen=True):
     parent: str = ""
     before: str = ""
     limit: int = 100
+    search: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """What is searched for: each in the title or in the first brief.
+
+        The case of the letters A to Z does not count, in every store alike.
+        """
+        return [ascii_lower(word) for word in self.search.split()]
+
+
+ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def ascii_lower(text: str) -> str:
+    """Small letters for A to Z, as every database understands it."""
+    return text.translate(ASCII_LOWER)
 
 
 class Purged(Struct, frozen=True):
@@ -285,6 +303,9 @@ class Store(Protocol):
 
     def watch_live(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[LiveWatch]:
         """As ``watch``, with what steps say in between."""
+
+    def movements(self) -> AbstractAsyncContextManager[Movements]:
+        """Which journals move, also by other processes; hints, for who shows a list of runs."""
 
     @property
     def voices(self) -> Voices:

@@ -14,8 +14,8 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Iterable,
     Mapping,
+    Sequence,
 )
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
@@ -27,6 +27,7 @@ from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.stores.base import PAGE, Delta
+from midflight.stores.movements import Movements
 from midflight.stores.voices import Voice, Voices
 
 BACKLOG_MAX: Final = (
@@ -281,6 +282,7 @@ class Hub:
         self._watchers: defaultdict[str, set[Subscription]] = defaultdict(set)
         self._listeners: dict[str, set[LiveSubscription]] = {}  # those of them who hear steps
         self.voices = Voices(self._spoke)
+        self.movements: set[Movements] = set()
 
     def _spoke(self, voice: Voice) -> None:
         for listener in self._listeners.get(voice.journal, ()):
@@ -291,10 +293,12 @@ class Hub:
         """Journals that somebody here watches."""
         return [journal for journal, watchers in self._watchers.items() if watchers]
 
-    def publish(self, records: Iterable[Recorded]) -> None:
+    def publish(self, records: Sequence[Recorded]) -> None:
         """Tell everybody here what was just committed."""
-        if not self._watchers:
+        if not (self._watchers or self.movements):
             return
+        for everywhere in self.movements:
+            everywhere.publish(records)
         for record in records:
             for watcher in tuple(self._watchers.get(record.journal, ())):
                 watcher.offer(record)
@@ -302,6 +306,8 @@ class Hub:
     def moved(self, heads: Mapping[str, int | None]) -> None:
         """Tell everybody here that another process has appended."""
         for journal, head in heads.items():
+            for everywhere in self.movements:
+                everywhere.note(journal)
             for watcher in tuple(self._watchers.get(journal, ())):
                 watcher.moved(journal, head)
 
@@ -312,6 +318,10 @@ class Hub:
     def subscribe_live(self, read: Read, cursors: Mapping[str, int]) -> LiveSubscription:
         """A watcher that also hears what steps say."""
         return LiveSubscription(self, read, cursors)
+
+    def hear_of_all(self) -> Movements:
+        """Which journals move, whoever watches them, from the moment that it is entered."""
+        return Movements(self.movements.add, self.movements.discard)
 
     def join(self, journal: str, watcher: Subscription) -> None:
         """Tell it of this journal too."""

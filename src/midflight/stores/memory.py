@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
@@ -27,10 +27,12 @@ from midflight.stores.base import (
     Submit,
     View,
     Widen,
+    ascii_lower,
     empty_state,
 )
 from midflight.stores.codec import decode
 from midflight.stores.hub import Hub, LiveSubscription, Subscription
+from midflight.stores.movements import Movements
 from midflight.stores.plan import Planned, draft, plan, summary
 from midflight.stores.voices import Voices
 
@@ -103,7 +105,7 @@ class MemoryStore:
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
         found = (summary(state) for state in self._all())
-        wanted = [row for row in found if _matches(row, query)]
+        wanted = [row for row in found if _matches(row, query) and self._says(row, query.words)]
         return sorted(wanted, key=lambda row: row.journal, reverse=True)[: query.limit]
 
     async def row(self, journal: str) -> Row:
@@ -184,6 +186,10 @@ class MemoryStore:
         """See ``Store.watch_live``."""
         return self._hub.subscribe_live(self.read, cursors)
 
+    def movements(self) -> Movements:
+        """See ``Store.movements``."""
+        return self._hub.hear_of_all()
+
     @property
     def voices(self) -> Voices:
         """See ``Store.voices``."""
@@ -243,6 +249,11 @@ class MemoryStore:
             self._appends[planned.append_id] = records
             self._hub.publish(records)
         return tuple(records)
+
+    def _says(self, row: Row, words: Sequence[str]) -> bool:
+        brief = getattr(self._journals[row.journal][0].event, "brief", "") if words else ""
+        said = ascii_lower(f"{row.title} {brief}")
+        return all(word in said for word in words)
 
     def _state(self, journal: str) -> State:
         if journal not in self._states:

@@ -53,6 +53,7 @@ from midflight.stores.base import (
 )
 from midflight.stores.codec import decode
 from midflight.stores.hub import Hub, LiveSubscription, Subscription, owned_tasks
+from midflight.stores.movements import Movements
 from midflight.stores.plan import draft, plan
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_lease import TTL_S, RowLease, hold
@@ -399,7 +400,9 @@ class PostgresStore:
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
-        return [row_of(row) for row in await self._fetch("rows", *msgspec.structs.astuple(query))]
+        *wanted, search = msgspec.structs.astuple(query)
+        name, more = ("search_rows", [query.words]) if search else ("rows", [])
+        return [row_of(row) for row in await self._fetch(name, *wanted, *more)]
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
@@ -441,6 +444,10 @@ class PostgresStore:
     def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
         """See ``Store.watch_live``."""
         return self._hub.subscribe_live(self.read, cursors)
+
+    def movements(self) -> Movements:
+        """See ``Store.movements``."""
+        return self._hub.hear_of_all()
 
     @property
     def voices(self) -> Voices:

@@ -23,6 +23,7 @@ SPACING_S: Final = 0.01
 PAYLOAD_MAX: Final = 7500  # Postgres takes less than 8,000 bytes
 OUTBOX_MAX: Final = 10_000  # without a connection: past this, the others' poll has to do
 AGAIN_S: Final = 0.25
+DEAF_S: Final = 60.0  # how far back is looked after a lost connection
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -90,6 +91,7 @@ class News:
         await connection.execute(SQL["be_present"], self._server.channel)
         await self._send(connection, {})  # whoever thought to be alone hears that we are here
         await self._poll(connection)  # what was said while nobody listened
+        await self._look_everywhere(connection)
         polled = anyio.current_time()
         while not connection.is_closed():
             await self._tell(connection)
@@ -134,6 +136,14 @@ class News:
         if watched := self._hub.watched:
             rows = await connection.fetch(SQL["heads"], watched)
             self._hub.moved({row["journal"]: row["head"] for row in rows})
+
+    async def _look_everywhere(self, connection: Connection) -> None:
+        """Name what may have moved while nobody listened, for who shows a list of runs."""
+        if self._hub.movements:
+            rows = await connection.fetch(SQL["moved_lately"], DEAF_S)
+            for everywhere in self._hub.movements:
+                for row in rows:
+                    everywhere.note(row["journal"])
 
 
 def _letters(heads: Mapping[str, int]) -> list[str]:

@@ -44,6 +44,7 @@ from midflight.stores.base import (
 )
 from midflight.stores.codec import INLINE_MAX
 from midflight.stores.hub import Hub, LiveSubscription, Subscription, owned_tasks
+from midflight.stores.movements import Movements
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
 from midflight.stores.sqlite_ledger import SQL, Ledger, read_events, row_of
@@ -74,6 +75,7 @@ class SqliteStore:
         self._writer: Writer
         self._writing: sqlite3.Connection
         self._set_up_done = False
+        self._looked = -1  # the last event that was there when all journals were looked at
         self._nudges: Nudges
         self._leases: Leases
         self._db: sqlite3.Cursor  # one for all: see ``Ledger``
@@ -216,6 +218,7 @@ class SqliteStore:
         """See ``Store.rows``."""
         wanted = msgspec.structs.asdict(query)
         wanted["phases"] = msgspec.json.encode(query.phases).decode()
+        wanted["words"] = msgspec.json.encode(query.words).decode()
         return [row_of(found) for found in await self._select("rows", wanted)]
 
     async def due(self, limit: int = 100) -> list[Row]:
@@ -290,6 +293,11 @@ class SqliteStore:
         self._watched.set()
         return self._hub.subscribe_live(self.read, cursors)
 
+    def movements(self) -> Movements:
+        """See ``Store.movements``."""
+        self._watched.set()
+        return self._hub.hear_of_all()
+
     @property
     def voices(self) -> Voices:
         """See ``Store.voices``."""
@@ -306,7 +314,7 @@ class SqliteStore:
         try:
             while True:
                 await anyio.sleep(POLL_S if box is not None else POLL_ALONE_S)
-                if self._hub.watched:
+                if self._hub.watched or self._hub.movements:
                     with suppress(StoreError):  # read again a moment later
                         seen = await self._poll(seen)
         finally:
@@ -323,7 +331,27 @@ class SqliteStore:
             watched = msgspec.json.encode(self._hub.watched).decode()
             heads = await self._select("heads", (watched,))
             self._hub.moved(dict(heads))
+            await self._look_everywhere()
         return int(version)
+
+    async def _look_everywhere(self) -> None:
+        """Name what has moved since the last look, for who shows a list of runs.
+
+        Events lie in the order in which they came, so only what is new is read. A purge may take
+        the last of them away; then everything is looked at once more.
+        """
+        if not self._hub.movements:
+            self._looked = -1
+            return
+        ((last,),) = await self._select("last_event", ())
+        if self._looked < 0:
+            self._looked = last  # who comes now has read the list
+            return
+        since = self._looked if last >= self._looked else 0
+        self._looked = last
+        for (journal,) in await self._select("moved_since", (since,)) if last > since else ():
+            for everywhere in self._hub.movements:
+                everywhere.note(journal, more=False)  # or somebody was told at once
 
 
 def _is_light(ledger: Ledger, decision: Append) -> bool:

@@ -97,6 +97,22 @@ SELECT * FROM journals WHERE journal = $1
 -- name: rows
 SELECT * FROM find_rows($1, $2, $3, $4, $5, $6, $7)
 
+-- name: search_rows
+-- Each word in the title or in the first brief; lower() would depend on the server's locale.
+SELECT * FROM find_rows($1, $2, $3, $4, $5, $6, 9223372036854775807) AS found
+WHERE NOT EXISTS (
+    SELECT FROM unnest($8::text[]) AS word, events AS first
+    WHERE first.journal = found.journal AND first.position = 1 AND strpos(
+        translate(
+            found.title || ' ' || coalesce(first.body::json ->> 'brief', ''),
+            'ABCDEFGHIJKLMNOPQRSTUVWXYZ',
+            'abcdefghijklmnopqrstuvwxyz'
+        ),
+        word
+    ) = 0
+)
+ORDER BY journal DESC LIMIT $7
+
 -- name: due
 -- Whose time has come, or who wants a driver and has none whose lease lives.
 SELECT * FROM journals WHERE journal IN (
@@ -111,6 +127,9 @@ ORDER BY journal LIMIT $1
 
 -- name: heads
 SELECT journal, head FROM journals WHERE journal = ANY ($1)
+
+-- name: moved_lately
+SELECT journal FROM journals WHERE updated_at > (SELECT clock()) - $1
 
 -- name: switches
 SELECT scope, stopped_by, at, reason FROM switches WHERE is_on ORDER BY scope

@@ -62,6 +62,12 @@ WHERE kind = :kind
     AND (:parent = '' OR parent = :parent)
     AND (:before = '' OR journal < :before)
     AND (:phases = '[]' OR phase IN (SELECT value FROM json_each(:phases)))
+    AND (:words = '[]' OR NOT EXISTS (
+        SELECT 1 FROM json_each(:words) AS word, events AS first
+        WHERE first.journal = journals.journal AND first.position = 1 AND instr(
+            lower(title || ' ' || coalesce(json_extract(first.body, '$.brief'), '')), word.value
+        ) = 0
+    ))
 ORDER BY journal DESC LIMIT :limit
 
 -- name: due
@@ -74,6 +80,12 @@ ORDER BY journal
 
 -- name: heads
 SELECT journal, head FROM journals WHERE journal IN (SELECT value FROM json_each(?))
+
+-- name: last_event
+SELECT coalesce(max(rowid), 0) FROM events
+
+-- name: moved_since
+SELECT DISTINCT journal FROM events WHERE rowid > ?
 
 -- name: in_scope
 -- What a kill must reach: everything in motion, and everything that has a driver.

@@ -1,0 +1,210 @@
+"""One journal, folded once for everybody who watches it here.
+
+The work is done by whichever of its watchers came first, beside what that one sends; when it leaves
+the next one goes on from where the journal was. So no task outlives the streams, a slow reader
+holds nobody up, and the thousandth watcher costs no fold and no read. Sheets are made at once after
+a silence and some twenty times a second at most, less often where making them takes long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+import msgspec
+
+from midflight.control import Control
+from midflight.kernel import events as e
+from midflight.kernel.record import Recorded
+from midflight.server.news import PatchNews, ViewNews
+from midflight.sheets import RunBook, Sheet, ThreadBook, patch
+from midflight.stores.base import THREAD_PREFIX, Delta, LiveWatch, Query
+
+PACE_S: Final = 0.05  # a person does not see more
+SHARE: Final = 10  # making sheets takes at most a tenth of the time
+RUNS_SHOWN: Final = 100
+CHILDREN_SHOWN: Final = 100
+
+
+class Live:
+    """A journal that is watched: its sheet, what its open steps say, and how both change."""
+
+    def __init__(self, control: Control, journal: str, least: int) -> None:
+        self.journal = journal
+        self.version = 0  # of the sheet; 0 before there is one
+        self.sheet: Sheet | None = None
+        self.texts: dict[str, Delta] = {}  # of open steps, each from its beginning
+        self._control = control
+        self._book = (ThreadBook if journal.startswith(THREAD_PREFIX) else RunBook)(journal)
+        self._least = least  # where the journal was when somebody came to watch it
+        self._turn = anyio.Lock()
+        self._stirs: dict[Callable[[], None], None] = {}
+        self._due = 0.0
+        self._nudged = False
+        self._stale = False  # whether the sheet is behind what was taken
+        self._wait: anyio.CancelScope | None = None
+        self._at = 0.0
+        self._whole = b""
+        self._patches: dict[int, bytes] = {}
+
+    # ── for watchers ─────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def watched(self, stir: Callable[[], None]) -> Iterator[None]:
+        """Call ``stir`` whenever there is something new, for as long as the block runs."""
+        self._stirs[stir] = None
+        try:
+            yield
+        finally:
+            del self._stirs[stir]
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody does."""
+        return bool(self._stirs)
+
+    @property
+    def head(self) -> int:
+        """How far the sheet reaches."""
+        return self.sheet.head if self.sheet is not None else 0
+
+    def whole(self) -> bytes:
+        """The sheet as JSON; made once for all who come at this version."""
+        if not self._whole:
+            self._whole = msgspec.json.encode(ViewNews(self.journal, self._at, self.sheet))
+        return self._whole
+
+    def since(self, version: int, sheet: Sheet) -> bytes:
+        """What has changed since a version that somebody was told; once for all who were."""
+        found = self._patches.get(version)
+        if found is None:
+            changes = patch(sheet, self.sheet)
+            news = PatchNews(self.journal, self._at, self.head, changes)
+            found = self._patches[version] = msgspec.json.encode(news) if changes else b""
+        return found
+
+    def nudge(self) -> None:
+        """Something that the sheet shows of other journals has changed."""
+        self._nudged = True
+        if self._wait is not None:
+            self._wait.cancel()
+
+    # ── the work ─────────────────────────────────────────────────────────────────────────────
+
+    async def attend(self) -> None:
+        """Do the work, or stand by for when who does it leaves."""
+        async with self._turn:
+            head = self._book.state.head
+            async with self._control.watch_live({self.journal: head}) as news:
+                while True:
+                    await self._listen(news)
+                    await self._publish()
+
+    async def _listen(self, news: LiveWatch) -> None:
+        """Take what comes until a sheet is due and something has changed."""
+        while True:
+            changed = await self._next(news)
+            left = self._due - anyio.current_time()
+            while left > 0:
+                changed |= await self._next(news, left)
+                left = self._due - anyio.current_time()
+            if changed and self._caught_up:
+                return
+
+    @property
+    def _caught_up(self) -> bool:
+        return self._book.state.head >= self._least
+
+    async def _next(self, news: LiveWatch, longest: float = float("inf")) -> bool:
+        """Take all that is there, waiting for the first of it; whether there was anything."""
+        taken = self._nudged
+        until = 0.0 if taken and self._caught_up else anyio.current_time() + longest
+        with anyio.CancelScope(deadline=until) as self._wait:
+            async for item in news:
+                self._take(item)
+                taken = True
+                if self._caught_up:
+                    self._wait.deadline = 0.0  # what lies there already, and nothing further
+        self._wait = None
+        self._stale |= self._nudged
+        taken |= self._nudged
+        self._nudged = False
+        return taken
+
+    def _take(self, item: Recorded | Delta) -> None:
+        if isinstance(item, Delta):
+            self._hear(item)
+            return
+        self._book.take(item)
+        self._stale = True
+        match item.event:
+            case e.TextStreamed(step=step, attempt=attempt, offset=offset, text=text):
+                self._hear(Delta(self.journal, step, attempt, offset, text))
+            case e.StepSettled(step=step):
+                self.texts.pop(step, None)
+            case e.AttemptSettled(attempt=attempt):
+                self.texts = {s: d for s, d in self.texts.items() if d.attempt != attempt}
+            case e.RunFinished() | e.Killed():
+                self.texts.clear()
+            case _:
+                pass
+
+    def _hear(self, delta: Delta) -> None:
+        """``text = text[:offset] + piece``; another attempt begins anew."""
+        before = self.texts.get(delta.step)
+        said = before.text if before is not None and before.attempt == delta.attempt else ""
+        text = said[: delta.offset] + delta.text
+        if len(text) >= len(said):  # the journal lags behind what was heard
+            self.texts[delta.step] = Delta(self.journal, delta.step, delta.attempt, 0, text)
+
+    async def _publish(self) -> None:
+        began = anyio.current_time()
+        if self._stale:
+            self._stale = False
+            self.sheet, self._at = await self._made(), await self._control.store.now()
+            self.version += 1
+            self._whole = b""
+            self._patches.clear()
+        took = anyio.current_time() - began
+        self._due = anyio.current_time() + max(PACE_S, SHARE * took)
+        for stir in tuple(self._stirs):
+            stir()
+
+    async def _made(self) -> Sheet:
+        book, control = self._book, self._control
+        if isinstance(book, RunBook):
+            wanted = Query(parent=self.journal, limit=CHILDREN_SHOWN)
+            children = await control.runs(wanted) if book.children else ()
+            return book.sheet({row.journal: row for row in children})
+        rows = await control.runs(Query(thread=self.journal, limit=RUNS_SHOWN))
+        todos = await control.preview_todos(self.journal) if book.state.todos else ()
+        return book.sheet(rows, todos)
+
+
+class Lives:
+    """All journals that are watched in views."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._lives: dict[str, Live] = {}
+
+    @contextmanager
+    def watched(self, journal: str, head: int, stir: Callable[[], None]) -> Iterator[Live]:
+        """Watch one, which ends at ``head`` now."""
+        live = self._lives.get(journal)
+        if live is None:
+            live = self._lives[journal] = Live(self._control, journal, head)
+        try:
+            with live.watched(stir):
+                yield live
+        finally:
+            if not live.is_watched:
+                self._lives.pop(journal, None)
+
+    def nudge(self, *journals: str) -> None:
+        """A run that these may show has changed."""
+        for journal in journals:
+            if journal in self._lives:
+                self._lives[journal].nudge()

@@ -1,0 +1,21 @@
+"""What a front door shows: sheets of runs and threads, folded from records, and how they change.
+
+``RunBook`` and ``ThreadBook`` take the records of a journal one by one and give a sheet; ``patch``
+tells what has changed from one to the next. No server is needed for any of it.
+"""
+
+from midflight.sheets.patch import patch
+from midflight.sheets.run import RunBook
+from midflight.sheets.shapes import WORDS, RunSheet, Sheet, StepSheet, ThreadSheet
+from midflight.sheets.thread import ThreadBook
+
+__all__ = [
+    "WORDS",
+    "RunBook",
+    "RunSheet",
+    "Sheet",
+    "StepSheet",
+    "ThreadBook",
+    "ThreadSheet",
+    "patch",
+]

@@ -1,0 +1,160 @@
+"""The sheet of a run, folded from its records one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import structs
+
+from midflight.kernel import events as e
+from midflight.kernel.fold import advance
+from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.record import Event, Recorded
+from midflight.kernel.state import RunState
+from midflight.sheets.marks import mark_of
+from midflight.sheets.shapes import Asked, Background, Change, Mark, RunSheet
+from midflight.sheets.steps import Steps
+from midflight.sheets.view import asked, viewed
+from midflight.sheets.words import short, summary
+from midflight.stores.base import Delta, Row
+
+POINTS_MAX: Final = 200  # of the curve of spending; a screen is not much wider
+RESULT_WIDTH: Final = 400
+Spend = tuple[float, float, int]
+
+
+class RunBook:
+    """Takes the records of one run, in order, and gives its sheet."""
+
+    def __init__(self, journal: str) -> None:
+        self.state = RunState(journal)
+        self._steps = Steps()
+        self._asked: dict[int, Asked] = {}
+        self._changes: list[Change] = []
+        self._marks: list[Mark] = []
+        self._curve = Curve()
+        self._children: dict[str, Background] = {}
+        self._texts: dict[str, Delta] = {}
+        self._result = ""
+        self._ended_at: float | None = None
+
+    @property
+    def children(self) -> tuple[str, ...]:
+        """The runs that it has begun."""
+        return tuple(self._children)
+
+    @property
+    def texts(self) -> list[Delta]:
+        """What open steps have said so far, as far as it is on record."""
+        return list(self._texts.values())
+
+    def take(self, record: Recorded) -> None:
+        """Fold one more record."""
+        event, state = record.event, self.state
+        mark = mark_of(record, before=state)
+        self._note_change(event, record.at)
+        advance(state, record)
+        self._steps.take(record, state)
+        self._curve.take(record.at, state)
+        self._note(event, record)
+        if mark is not None:
+            self._marks.append(mark)
+
+    def _note(self, event: Event, record: Recorded) -> None:
+        match event:
+            case e.QuestionOpened():
+                self._asked[record.position] = asked(record.position, event)
+            case e.TextStreamed():
+                self._hear(event)
+            case e.StepSettled():
+                self._texts.pop(event.step, None)
+            case e.AttemptSettled():
+                self._texts = {s: d for s, d in self._texts.items() if d.attempt != event.attempt}
+            case e.ChildSpawned():
+                title = short(event.brief)
+                child = Background(event.child, title, Phase.QUEUED, record.at, None, "")
+                self._children[event.child] = child
+            case e.ChildSettled() if event.child in self._children:
+                ended = structs.replace(
+                    self._children[event.child], phase=event.outcome, ended_at=record.at
+                )
+                self._children[event.child] = ended
+            case e.RunFinished():
+                self._result = short(summary(event.result, event.blob), RESULT_WIDTH)
+            case _:
+                pass
+        if self.state.phase in ENDS:
+            self._texts.clear()
+        self._ended_at = (self._ended_at or record.at) if self.state.phase in ENDS else None
+
+    def _note_change(self, event: Event, at: float) -> None:
+        """A redirect that another one replaces before it was heard has changed nothing."""
+        if isinstance(event, e.RedirectRequested):
+            self._changes = [change for change in self._changes if change.applied]
+            change = Change(at, event.who.by, self.state.brief, event.text, applied=False)
+            self._changes.append(change)
+        elif isinstance(event, e.RedirectDelivered) and self._changes:
+            heard = structs.replace(self._changes[-1], was=self.state.brief, now=event.brief)
+            self._changes[-1] = structs.replace(heard, applied=True)
+
+    def _hear(self, event: e.TextStreamed) -> None:
+        before = self._texts.get(event.step)
+        said = before.text if before is not None and before.attempt == event.attempt else ""
+        text = said[: event.offset] + event.text
+        self._texts[event.step] = Delta(self.state.journal, event.step, event.attempt, 0, text)
+
+    def sheet(self, rows: Mapping[str, Row] | None = None) -> RunSheet:
+        """How it stands; ``rows`` tell how the runs stand that it has begun."""
+        state, known = self.state, rows or {}
+        by = state.ended_by.by if state.ended_by is not None and not state.alive else ""
+        return RunSheet(
+            **viewed(state, state.at, [self._asked[position] for position in state.questions]),
+            position=state.relevant,
+            moving_since=state.moving_since,
+            steps=self._steps.sheets(state),
+            changes=list(self._changes),
+            marks=list(self._marks),
+            spend=list(self._curve.points),
+            background=[_now(child, known.get(run)) for run, child in self._children.items()],
+            result=self._result if state.phase is Phase.DONE else "",
+            ended_at=self._ended_at,
+            ended_by=by,
+            failed_step=self._steps.failed if state.phase is Phase.FAILED else "",
+        )
+
+
+class Curve:
+    """Spending over time in a bounded number of points; the last one is always the present."""
+
+    def __init__(self) -> None:
+        self.points: list[Spend] = []
+        self._every = 1
+        self._count = 0
+
+    def take(self, at: float, state: RunState) -> None:
+        """Add a point if something was spent."""
+        last = self.points[-1] if self.points else (0.0, 0.0, 0)
+        spent = (at, state.spent.usd, state.spent.tokens)
+        if spent[1:] == last[1:]:
+            return
+        if self._count % self._every and self.points:
+            self.points[-1] = spent
+        else:
+            self.points.append(spent)
+        self._count += 1
+        if len(self.points) > POINTS_MAX:
+            self.points = self.points[1::2]
+            self._every *= 2
+
+
+def _now(child: Background, row: Row | None) -> Background:
+    """With what its own row says, which is newer than what this run has heard."""
+    if row is None or row.journal != child.run:
+        return child
+    steps = f"{row.steps} step{'s' * (row.steps != 1)}"
+    ended = child.ended_at or (row.updated_at if row.phase in ENDS else None)
+    title = row.title or child.title
+    return structs.replace(
+        child, title=title, phase=row.phase, ended_at=ended, status=f"{row.phase}, {steps}"
+    )

@@ -1,0 +1,312 @@
+"""The steps of a run, from its records: what was done, what is being done, what is still planned.
+
+A step is looked at again only when something has touched it or the run has changed its phase, so a
+run of many thousand steps costs a watcher little at each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from midflight.executor.approval import about_step
+from midflight.executor.backoff import RETRY
+from midflight.kernel import events as e
+from midflight.kernel.machine import TRIAGE
+from midflight.kernel.phases import Effect, Outcome, Phase
+from midflight.kernel.record import Event, Recorded
+from midflight.kernel.state import Attempt, RunState
+from midflight.sheets.shapes import WORDS, StepSheet
+from midflight.sheets.words import short, summary
+
+HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
+Stand = tuple[str, str]
+"""The state of a step, and its word."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What the journal says about one step."""
+
+    id: str
+    position: int
+    name: str
+    tool: str = ""
+    noun: str = ""
+    effect: Effect = Effect.READ
+    irreversible: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    usd: float = 0.0
+    tokens: int = 0
+    attempt: int = 0  # position of the last try that had to be recorded before it began
+    retries: int = 0
+    outcome: Outcome | None = None
+    left: bool = False
+    summary: str = ""
+    error: str = ""
+    result_at: int = 0
+    course: int = 0
+    rewritten: bool = False
+    sheet: StepSheet | None = None
+
+
+class Steps:
+    """All of them, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._by_attempt: dict[int, Entry] = {}
+        self._loose: dict[str, None] = {}  # may change without a record of their own
+        self._asking: dict[int, str] = {}  # question -> step
+        self._undos: dict[int, int] = {}
+        self._phase = Phase.QUEUED
+        self._course = 0
+        self._planned_at = 0
+
+    @property
+    def failed(self) -> str:
+        """The name of the last step that has failed."""
+        names = (x.name for x in reversed(self._entries.values()) if x.error and _failed(x))
+        return next(names, "")
+
+    # ── what a record says ───────────────────────────────────────────────────────────────────
+
+    def take(self, record: Recorded, state: RunState) -> None:
+        """Note what a record says about a step; the state has it already."""
+        event, at = record.event, record.position
+        match event:
+            case e.AttemptStarted() if event.tool != TRIAGE:
+                self._begin(event, record, state)
+            case e.AttemptSettled() | e.LateOutcome():
+                self._settle(event, record)
+            case e.StepSettled():
+                self._read(event, record, state)
+            case e.StepLeft() if event.step in self._entries:
+                self._touch(self._entries[event.step]).left = True
+            case e.TimerSet() if event.name.removeprefix(RETRY) in self._entries:
+                self._touch(self._entries[event.name.removeprefix(RETRY)]).retries += 1
+            case e.QuestionOpened():
+                self._ask(event, record, state)
+            case e.WindowOpened():
+                self._held_back(event, record, state)
+            case e.PlanSet():
+                self._planned_at = at
+            case _:
+                self._undoing(event, at)
+
+    def _begin(self, event: e.AttemptStarted, record: Recorded, state: RunState) -> None:
+        entry = self._of(event.step, event.name, record, state)
+        self._by_attempt[record.position] = entry
+        entry.attempt, entry.outcome, entry.left = record.position, None, False
+        entry.tool, entry.noun = event.tool, event.noun or event.name
+        entry.effect, entry.irreversible = event.effect, event.irreversible
+        entry.error, entry.ended_at, entry.course = "", None, state.course
+        if entry.started_at is None:
+            entry.started_at = record.at
+
+    def _settle(self, event: e.AttemptSettled | e.LateOutcome, record: Recorded) -> None:
+        entry = self._by_attempt.get(event.attempt)
+        if entry is None:
+            return
+        self._touch(entry)
+        entry.tokens += event.usage.tokens
+        entry.usd += event.usage.usd or 0.0
+        if event.attempt == entry.attempt:
+            entry.outcome, entry.error = event.outcome, event.error
+            entry.ended_at, entry.result_at = record.at, record.position
+            entry.summary = summary(event.result, event.blob)
+
+    def _read(self, event: e.StepSettled, record: Recorded, state: RunState) -> None:
+        entry = self._of(event.step, event.name, record, state)
+        entry.outcome = Outcome.FAILED if event.error else Outcome.DONE
+        entry.error, entry.ended_at = event.error, record.at
+        entry.result_at = record.position
+        entry.summary = summary(event.result, event.blob)
+
+    def _ask(self, event: e.QuestionOpened, record: Recorded, state: RunState) -> None:
+        """An approval comes before its step; what is asked about an attempt, after it."""
+        step = about_step(event)
+        if step:
+            self._of(step, _named(step), record, state)
+        elif event.about in self._by_attempt:
+            step = self._touch(self._by_attempt[event.about]).id
+        if step:
+            self._asking[record.position] = step
+
+    def _held_back(self, event: e.WindowOpened, record: Recorded, state: RunState) -> None:
+        entry = self._of(event.step, _named(event.step), record, state)
+        entry.noun, entry.irreversible = event.noun, True
+
+    def _undoing(self, event: Event, at: int) -> None:
+        if isinstance(event, e.UndoStarted):
+            self._undos[at] = event.effect
+        effect = getattr(event, "effect", None) or self._undos.get(getattr(event, "undo", 0), 0)
+        if effect in self._by_attempt:
+            self._touch(self._by_attempt[effect])
+
+    def _of(self, step: str, name: str, record: Recorded, state: RunState) -> Entry:
+        entry = self._entries.get(step)
+        if entry is None:
+            entry = Entry(step, record.position, name, course=state.course)
+            entry.rewritten = state.course > self._course
+            self._course = state.course
+            self._entries[step] = entry
+        entry.name = name if entry.name != name and not name.startswith("key:") else entry.name
+        return self._touch(entry)
+
+    def _touch(self, entry: Entry) -> Entry:
+        self._loose[entry.id] = None
+        return entry
+
+    # ── how they stand ───────────────────────────────────────────────────────────────────────
+
+    def sheets(self, state: RunState) -> list[StepSheet]:
+        """Every step as it stands, then what is planned."""
+        if state.phase is not self._phase:
+            self._phase = state.phase
+            self._loose = dict.fromkeys(self._entries)
+        asking = {
+            step: question for question, step in self._asking.items() if question in state.questions
+        }
+        for step in list(self._loose):
+            entry = self._entries[step]
+            now = _sheet(entry, state, asking.get(step, 0))
+            if now != entry.sheet:
+                entry.sheet = now
+            if now.status == "done":
+                del self._loose[step]
+        begun = [entry.sheet for entry in self._entries.values() if entry.sheet is not None]
+        return begun + self._planned(state, asking)
+
+    def _planned(self, state: RunState, asking: dict[str, int]) -> list[StepSheet]:
+        """What is left of the plan. The first of it is under way while nothing else is."""
+        left = list(enumerate(state.plan))[self._begun(state) :]
+        busy = bool(state.open or asking) or not left
+        loose = [] if busy else [q for q in state.questions if q not in self._asking]
+        sheets = []
+        for number, name in left:
+            first = number == left[0][0] and not busy
+            status, word = _planned(state, first, bool(loose))
+            question = loose[0] if first and loose else 0
+            sheets.append(StepSheet(f"plan:{number}", 0, name, status, word, question=question))
+        return sheets
+
+    def _begun(self, state: RunState) -> int:
+        """How many steps of the plan have begun: by their names, or else by their number."""
+        since = {x.name for x in self._entries.values() if x.position > self._planned_at}
+        known = [number for number, name in enumerate(state.plan) if name in since]
+        if known:
+            return known[-1] + 1
+        working = any(attempt.effect is not Effect.MODEL for attempt in state.open.values())
+        return max(0, state.spent.steps - state.plan_from) + working
+
+
+def _failed(entry: Entry) -> bool:
+    return entry.outcome in {Outcome.FAILED, Outcome.NOT_DONE, Outcome.UNKNOWN}
+
+
+def _named(step: str) -> str:
+    """The name in an identity, until a record says it."""
+    return step if step.startswith("key:") else step.rpartition(":")[0] or step
+
+
+def _sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
+    attempt = state.effects.get(entry.attempt) or state.open.get(entry.attempt)
+    status, word = _stand(entry, attempt, state, question)
+    over = entry.ended_at is not None and entry.started_at is not None
+    seconds = (entry.ended_at or 0.0) - (entry.started_at or 0.0) if over else None
+    noun, until = state.windows.get(entry.id, (entry.noun, None))
+    return StepSheet(
+        id=entry.id,
+        position=entry.position,
+        name=entry.name,
+        status=status,
+        word=word,
+        tool=entry.tool,
+        noun=noun,
+        effect=entry.effect,
+        irreversible=entry.irreversible,
+        started_at=entry.started_at,
+        ended_at=entry.ended_at,
+        seconds=seconds,
+        usd=entry.usd,
+        tokens=entry.tokens,
+        attempt=entry.retries + 1,
+        summary=entry.summary,
+        error=short(entry.error),
+        question=question,
+        rewritten=entry.rewritten,
+        can_be_stopped=entry.attempt in state.open
+        and attempt is not None
+        and attempt.can_be_stopped,
+        result_at=entry.result_at,
+        until=until if until is not None else state.timers.get(f"{RETRY}{entry.id}"),
+    )
+
+
+def _stand(entry: Entry, attempt: Attempt | None, state: RunState, question: int) -> Stand:
+    """Where it is now: what is going on first, then how its last try has ended."""
+    if entry.attempt in state.open and state.alive:
+        return _retry(entry) if entry.retries else _worded("running")
+    if question:
+        return _worded("waiting")
+    if not state.alive and entry.outcome is None:
+        touched = entry.attempt in state.open and entry.effect.touches_world
+        return ("failed", "Not known") if touched else _worded("cancelled")
+    if f"{RETRY}{entry.id}" in state.timers:
+        return _retry(entry)
+    if entry.id in state.windows:
+        return "queued", "Starts soon"
+    if entry.left and entry.outcome is None:
+        return "skipped", "Not waited for"
+    return _ended(entry, attempt, state)
+
+
+def _ended(entry: Entry, attempt: Attempt | None, state: RunState) -> Stand:
+    match entry.outcome:
+        case Outcome.DONE:
+            return _done(attempt, state)
+        case Outcome.UNKNOWN:
+            undone = attempt is not None and (attempt.undo or attempt.undone)
+            return _done(attempt, state) if undone else ("failed", "Not known")
+        case Outcome.FAILED | Outcome.NOT_DONE:
+            return _worded("failed")
+        case _:
+            return _broken_off(entry, state)
+
+
+def _done(attempt: Attempt | None, state: RunState) -> Stand:
+    if attempt is None:
+        return _worded("done")
+    if attempt.undo:
+        return _worded("undoing")
+    if attempt.undone is not None:
+        return _worded("undone" if attempt.undone else "undo_failed")
+    stopped = state.phase in {Phase.CANCELLED, Phase.KILLED}
+    return _worded("kept" if stopped and attempt.effect.touches_world else "done")
+
+
+def _broken_off(entry: Entry, state: RunState) -> Stand:
+    """Not begun, or ended by a pause, a redirect or a cancel before it had a result."""
+    if not state.alive or state.phase is Phase.CANCELLING or entry.course < state.course:
+        return _worded("cancelled")
+    return _worded("paused" if state.phase in HELD else "queued")
+
+
+def _planned(state: RunState, first: bool, asks: bool) -> Stand:
+    if not state.alive:
+        return _worded("skipped" if state.phase is Phase.DONE else "cancelled")
+    if not first or state.phase in {Phase.QUEUED, Phase.CANCELLING}:
+        return _worded("queued")
+    if state.phase is Phase.WAITING or asks:
+        return _worded("waiting")
+    return _worded("paused" if state.phase in HELD else "running")
+
+
+def _retry(entry: Entry) -> Stand:
+    return "retrying", f"{WORDS['retrying']} {entry.retries}"
+
+
+def _worded(status: str) -> Stand:
+    return status, WORDS[status]

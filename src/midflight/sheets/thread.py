@@ -1,0 +1,44 @@
+"""The sheet of a thread, folded from its records one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midflight.kernel.fold import advance
+from midflight.kernel.record import Recorded
+from midflight.kernel.thread import ThreadState
+from midflight.sheets.shapes import ThreadSheet
+from midflight.sheets.view import unread
+from midflight.stores.base import Row
+from midflight.talks import TodoOffer
+from midflight.transcript import Line, take_line
+
+
+class ThreadBook:
+    """Takes the records of one thread, in order, and gives its sheet."""
+
+    def __init__(self, journal: str) -> None:
+        self.state = ThreadState(journal)
+        self._lines: dict[int, Line] = {}
+
+    def take(self, record: Recorded) -> None:
+        """Fold one more record."""
+        advance(self.state, record)
+        take_line(self._lines, record)
+
+    def sheet(self, rows: Iterable[Row] = (), todos: Iterable[TodoOffer] = ()) -> ThreadSheet:
+        """How it stands; the rows of its runs and what its todos cost are in other journals."""
+        state = self.state
+        return ThreadSheet(
+            thread=state.journal,
+            head=state.head,
+            title=state.title,
+            front=state.front,
+            hosted=state.host is not None,
+            created_at=state.created_at,
+            updated_at=state.at,
+            lines=list(self._lines.values()),
+            todos=list(todos),
+            unread=unread(state),
+            runs=list(rows),
+        )

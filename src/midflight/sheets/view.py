@@ -1,0 +1,92 @@
+"""How a run or a thread stands, put together from its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from midflight.control import offers
+from midflight.kernel.events import QuestionOpened
+from midflight.kernel.receipt import receipt
+from midflight.kernel.record import NULL
+from midflight.kernel.state import Attempt, RunState, Spent
+from midflight.kernel.status import status
+from midflight.kernel.thread import ThreadState
+from midflight.sheets.shapes import Asked, InFlight, UnreadMessage
+
+
+def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any]:
+    """The fields of ``RunView``, as of a time."""
+    return {
+        "run": state.journal,
+        "head": state.head,
+        "thread": state.thread,
+        "agent": state.agent,
+        "title": state.title,
+        "brief": state.brief,
+        "profile": state.profile,
+        "parent": state.parent,
+        "fork_of": state.fork_of,
+        "mode": state.mode,
+        "phase": state.phase,
+        "status": status(state, now),
+        "holds": sorted(state.holds),
+        "human": state.human,
+        "created_at": state.created_at,
+        "updated_at": state.at,
+        "plan": state.plan,
+        "limits": state.limits,
+        "spent": _spent(state, now),
+        "questions": questions,
+        "in_flight": [_in_flight(attempt) for attempt in state.open.values()],
+        "children": dict(state.children),
+        "notices": list(state.notices),
+        "error": state.error,
+        "preview": offers(state),
+        "receipt": receipt(state),
+    }
+
+
+def _spent(state: RunState, now: float) -> Spent:
+    """With the seconds of the stretch that it is in."""
+    spent = state.spent
+    running = max(0.0, now - state.moving_since) if state.moving_since is not None else 0.0
+    return Spent(
+        spent.steps,
+        spent.tool_calls,
+        spent.tokens,
+        spent.usd,
+        spent.unpriced,
+        spent.seconds + running,
+    )
+
+
+def asked(position: int, event: QuestionOpened) -> Asked:
+    """A question with its schema, which is in the journal only."""
+    return Asked(
+        question=position,
+        kind=event.kind,
+        message=event.message,
+        schema=event.schema or NULL,
+        about=event.about,
+        expires_at=event.expires_at,
+        answerers=event.answerers,
+    )
+
+
+def _in_flight(attempt: Attempt) -> InFlight:
+    return InFlight(
+        position=attempt.position,
+        name=attempt.name,
+        noun=attempt.noun,
+        effect=attempt.effect,
+        irreversible=attempt.irreversible,
+        can_be_stopped=attempt.can_be_stopped,
+    )
+
+
+def unread(talk: ThreadState) -> list[UnreadMessage]:
+    """What nobody has read yet."""
+    return [
+        UnreadMessage(m.position, m.text, m.who.by, m.who.role, m.choice, m.at)
+        for m in talk.unread.values()
+    ]

@@ -1,0 +1,65 @@
+"""A result or a brief in one short line."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from midflight.kernel.record import Blob
+
+WIDTH: Final = 140
+READ_MAX: Final = 64 * 1024  # larger ones are not decoded only to be shortened
+NAMED_MAX: Final = 4  # members of an object that are named
+
+
+def short(text: str, width: int = WIDTH) -> str:
+    """The first line that says something, cut where it gets long."""
+    line = next((part.strip() for part in text.splitlines() if part.strip()), "")
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def summary(result: Raw, blob: Blob | None = None) -> str:
+    """What a step has returned, as far as one line can say it."""
+    if blob is not None:
+        return f"{_size(blob.size)}, on record"
+    raw = bytes(result)
+    if len(raw) > READ_MAX:
+        return f"{_size(len(raw))}, on record"
+    return short(_said(msgspec.json.decode(raw)))
+
+
+def _said(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return value
+        case list():
+            return _listed(value)
+        case {"text": str(text)} if text.strip():
+            return text
+        case dict():
+            return _named(value)
+        case _:
+            return str(value)
+
+
+def _listed(values: list[Any]) -> str:
+    if all(isinstance(one, str | int | float) for one in values) and len(values) <= NAMED_MAX:
+        return ", ".join(str(one) for one in values)
+    return f"{len(values)} item{'s' * (len(values) != 1)}"
+
+
+def _named(members: dict[str, Any]) -> str:
+    plain = {name: one for name, one in members.items() if isinstance(one, str | int | float)}
+    told = [f"{name} {_said(one)}" for name, one in list(plain.items())[:NAMED_MAX]]
+    rest = len(members) - len(told)
+    return ", ".join(told + ([f"{rest} more"] if rest and told else []))
+
+
+def _size(count: int) -> str:
+    return f"{count / 1000:.0f} kB" if count >= 1000 else f"{count} bytes"

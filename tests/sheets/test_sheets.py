@@ -1,0 +1,85 @@
+"""Sheets: what is shown follows from the records alone, however it was come by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.histories import histories
+from kernel.journals import Run
+from midflight.kernel.phases import ENDS
+from midflight.sheets import WORDS, RunBook, RunSheet, patch
+from sheets.patching import patched
+
+
+def plain(value: Any) -> Any:
+    """As it arrives in a browser."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def from_scratch(run: Run, upto: int) -> RunSheet:
+    book = RunBook(run.state.journal)
+    for record in run.records[:upto]:
+        book.take(record)
+    return book.sheet()
+
+
+@given(histories(40), st.data())
+def test_at_any_head_the_sheet_is_what_a_fold_from_scratch_gives(
+    run: Run, data: st.DataObject
+) -> None:
+    heads = data.draw(st.sets(st.integers(1, len(run.records)), min_size=1, max_size=3))
+    book = RunBook(run.state.journal)
+    for record in run.records:
+        book.take(record)
+        shown = book.sheet()  # looked at after every record, as a watcher does
+        if record.position in heads:
+            assert plain(shown) == plain(from_scratch(run, record.position))
+
+
+@given(histories(40), st.data())
+def test_patches_lead_from_any_head_to_any_later_one(run: Run, data: st.DataObject) -> None:
+    heads = sorted(data.draw(st.sets(st.integers(1, len(run.records)), min_size=1)))
+    book, shown, last = RunBook(run.state.journal), None, None
+    for record in run.records:
+        book.take(record)
+        if record.position in heads:
+            sheet = book.sheet()
+            shown = plain(sheet) if last is None else patched(shown, plain(patch(last, sheet)))
+            last = sheet
+            assert shown == plain(sheet)
+
+
+@given(histories(40))
+def test_every_step_stands_in_one_of_the_known_states(run: Run) -> None:
+    book = RunBook(run.state.journal)
+    for record in run.records:
+        book.take(record)
+        sheet = book.sheet()
+        assert {step.status for step in sheet.steps} <= set(WORDS)
+        assert len({step.id for step in sheet.steps}) == len(sheet.steps)
+        moving = {"running", "retrying", "waiting", "paused", "queued"}
+        assert not (sheet.phase in ENDS and moving & {step.status for step in sheet.steps})
+
+
+def test_a_list_that_grows_in_front_costs_one_operation() -> None:
+    assert patch({"a": [2, 3]}, {"a": [1, 2, 3]}) == [{"op": "add", "path": "/a/0", "value": 1}]
+
+
+def test_names_with_slashes_are_escaped() -> None:
+    assert patch({"a/b~": 1}, {"a/b~": 2}) == [{"op": "replace", "path": "/a~1b~0", "value": 2}]
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=12,
+)
+
+
+@given(json, json)
+def test_a_patch_makes_the_one_out_of_the_other(before: Any, after: Any) -> None:
+    assert patched(before, patch(before, after)) == after
