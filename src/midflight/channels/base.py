@@ -32,4 +32,4 @@ class Channel(Protocol):
         """
 
     async def edit(self, chat: str, message: str, post: Post) -> None:
-        """Show this instead of what was posted. Raises the same, and ``PostGone`` if it is not there."""
+        """Show this instead of what was posted; ``PostGone`` if that is not there any more."""

@@ -60,8 +60,8 @@ async def _kill(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Po
     done = await desk.control.kill(scope, who=who, reason=reason)
     count = len(done.killed)
     return Post(
-        f"⛔ **{done.switch.scope} is stopped**: {count} run{'s' * (count != 1)}. Nothing was undone, "
-        "and nothing moves there until an operator releases it."
+        f"⛔ **{done.switch.scope} is stopped**: {count} run{'s' * (count != 1)}. Nothing was "
+        "undone, and nothing moves there until an operator releases it."
     )
 
 

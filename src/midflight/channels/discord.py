@@ -21,9 +21,10 @@ import anyio
 import discord
 from discord import app_commands
 
-from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.channels.base import ChatGone
 from midflight.channels.desk import FORMS
 from midflight.channels.discord_commands import commands_for
+from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel, Edge
 from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, view_of
 from midflight.channels.discord_texts import heard_from
 from midflight.channels.ledger import Memory
@@ -37,11 +38,9 @@ from midflight.run import Agent
 
 log: Final = logging.getLogger("midflight.channels")
 
-NAME: Final = "discord"
 FORM_S: Final = 2.0  # a form has to be there within three seconds, and nothing may come before it
 MISSED_MAX: Final = 500  # messages of a chat that are looked through after a time away
 SEEN_MAX: Final = 1_024
-UNKNOWN_MESSAGE: Final = 10008
 THREAD_EXISTS: Final = 160004
 STRANGER: Final = (
     "You are not on the list of people who may use this here. Ask whoever runs it. Nothing was "
@@ -53,75 +52,6 @@ class DiscordRefused(MidflightError):
     """Discord does not let us in."""
 
 
-class DiscordChannel:
-    """The channel: posts and edits."""
-
-    name = NAME
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def post(self, chat: str, post: Post) -> str:
-        """In as many messages as it takes; the last of them has the buttons."""
-        texts, files = pieces(post)
-        message = ""
-        place = self._client.get_partial_messageable(int(chat))
-        for number, text in enumerate(texts, 1):
-            more: dict[str, Any] = {}
-            if number == len(texts):
-                view = view_of(post)
-                more = {"files": files} if files else {}
-                more |= {"view": view} if view is not None else {}
-            if number == 1 and post.answers:
-                more["reference"] = discord.MessageReference(
-                    message_id=int(post.answers), channel_id=int(chat), fail_if_not_exists=False
-                )
-            key = nonce(f"{chat} {post.key}", number) if post.key else None
-            async with Edge(self._client):
-                message = str((await place.send(text, nonce=key, **more)).id)
-        return message
-
-    async def edit(self, chat: str, message: str, post: Post) -> None:
-        """Text and buttons are replaced."""
-        place = self._client.get_partial_messageable(int(chat))
-        texts, _ = pieces(post)
-        async with Edge(self._client):
-            partial = place.get_partial_message(int(message))
-            await partial.edit(content=texts[0], view=view_of(post))
-
-
-class Edge:
-    """What goes wrong with Discord, as a channel says it."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def __aenter__(self) -> None:
-        """Nothing to do."""
-
-    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Tell what may pass from what will not."""
-        match error:
-            case discord.NotFound(code=code) if code == UNKNOWN_MESSAGE:
-                raise PostGone(str(error)) from error
-            case discord.NotFound() | discord.Forbidden():
-                raise ChatGone(str(error)) from error
-            case discord.HTTPException(status=401):
-                await self._client.refuse(REVOKED)
-                raise NotNow(str(error)) from error
-            case discord.HTTPException(status=status) if status < 500 and status != 429:
-                log.error("Discord does not take this: %s", error, extra={"action": "not_taken"})
-                raise PostGone(str(error)) from error
-            case discord.DiscordException() | aiohttp.ClientError() | OSError():
-                raise NotNow(str(error) or type(error).__name__) from error
-            case _:
-                return
-
-
-REVOKED: Final = (
-    "Discord does not accept the token any more. Make a new one in the developer portal, set it, "
-    "and start again: runs and messages are kept, and the chats go on where they were."
-)
 CONTENT: Final = (
     "Discord does not let this bot read messages: turn on “Message Content Intent” for it in the "
     "developer portal, and start again. Nothing was changed."
@@ -156,9 +86,7 @@ class Client(discord.Client):
     def who(self, user: discord.abc.User, chat: str) -> Who | None:
         """Who this is to us."""
         roles = [str(role.id) for role in getattr(user, "roles", ())]
-        return self.board.people.who(
-            str(user.id), user.name, channel=NAME, chat=chat, roles=roles
-        )
+        return self.board.people.who(str(user.id), user.name, channel=NAME, chat=chat, roles=roles)
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────
 
@@ -231,7 +159,7 @@ class Client(discord.Client):
 
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
         """Somebody has changed their words."""
-        author = payload.data.get("author") or {}
+        author: Any = payload.data.get("author", {})
         chat = str(payload.channel_id)
         if author.get("bot") or self.board.memory(chat) is None or "content" not in payload.data:
             return
@@ -336,8 +264,8 @@ class Client(discord.Client):
         try:
             if not in_time:
                 raise ChatGone("too late")
-            async with Edge(self):
-                more = {"view": view} if view is not None else {}
+            async with Edge(self.refuse):
+                more: dict[str, Any] = {"view": view} if view is not None else {}
                 await hook.send(texts[0], ephemeral=True, **more)
         except MidflightError:
             await self.board.say(chat, Post(done.text, f"late:{key}", buttons=done.buttons))
@@ -376,7 +304,7 @@ async def serve(
             for each in commands_for(client):
                 client.tree.add_command(each)
             await client.tree.sync()
-            channel = DiscordChannel(client)
+            channel = DiscordChannel(client, client.refuse)
             async with Switchboard(
                 control, channel, agent, folder=folder, people=people, workdir=workdir
             ) as board:

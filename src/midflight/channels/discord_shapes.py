@@ -33,7 +33,10 @@ def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
     found = split(post.text, TEXT_MAX)
     if len(found) > PIECES_MAX:
         whole = discord.File(BytesIO(post.text.encode()), filename="message.md")
-        return [f"{found[0][: TEXT_MAX - 40]}…\n-# The whole of it is in message.md"], [whole, *files]
+        return [f"{found[0][: TEXT_MAX - 40]}…\n-# The whole of it is in message.md"], [
+            whole,
+            *files,
+        ]
     return found or [""], files
 
 
@@ -82,7 +85,9 @@ def modal_of(form: Form) -> discord.ui.Modal:
     for field in form.fields[:5]:
         hint = field.hint[:HINT_MAX] or None
         item: Any = _choice(field) if field.options else _text(field)
-        modal.add_item(discord.ui.Label(text=field.label[:TITLE_MAX], description=hint, component=item))
+        modal.add_item(
+            discord.ui.Label(text=field.label[:TITLE_MAX], description=hint, component=item)
+        )
     modal.stop()
     return modal
 

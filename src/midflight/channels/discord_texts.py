@@ -41,7 +41,7 @@ async def _text_of(attachment: discord.Attachment) -> tuple[str, str]:
         with anyio.fail_after(FETCH_S):
             data = await attachment.read()
     except (TimeoutError, discord.DiscordException, aiohttp.ClientError, OSError) as error:
-        return "", f"Discord did not give it ({error or type(error).__name__}); send it again"
+        return "", f"Discord did not give it ({type(error).__name__}); send it again"
     try:
         return data.decode(), ""
     except UnicodeDecodeError:

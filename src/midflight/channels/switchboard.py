@@ -221,6 +221,8 @@ class Switchboard:
     ) -> Post:
         """Do what a press or a command means, and give its answer."""
         memory = self.memory(chat)
+        if memory is None and code.startswith("/kill"):
+            memory = await self.open(chat)  # an operator may be anywhere
         if memory is None:
             return UNKNOWN
         if code.startswith("/"):
