@@ -30,7 +30,6 @@ from midflight.stores.base import Query
 
 TEXT_MAX: Final = 64 * 1024
 RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
-FORMS: Final = frozenset({"redirect", "fill", "caps", "hand_back"})
 AT_ONCE: Final = ("pause", "cancel")  # never refused for what has changed since
 DRAFTS_KEPT: Final = 256
 
@@ -72,7 +71,8 @@ class Desk:
             return notes
         accepted = await self.control.send(memory.thread, heard.text, who=who, key=key)
         loud = accepted.did == "started" or "Cancel?" in accepted.status
-        return _acknowledged(accepted, who, heard, loud)
+        stands = await self._named(memory, accepted.status)
+        return _acknowledged(stands, who, heard, loud)
 
     async def correct(self, memory: Memory, message: str, text: str) -> str:
         """Somebody has changed a message in the chat: the same here, if nobody has read it yet."""
@@ -283,6 +283,14 @@ class Desk:
             return ""
         return f"Now: {status(state, await self.control.store.now())}."
 
+    async def _named(self, memory: Memory, stands: str) -> str:
+        """The same line with what is being worked on."""
+        if not stands.startswith("working:"):
+            return stands
+        state = await self.control.state(await self.front(memory))
+        about = short(state.title or state.brief, 60)
+        return f"working on “{about}”: {stands.removeprefix('working: ')}"
+
     async def exists(self, memory: Memory) -> bool:
         """Whether anything was ever said or started there."""
         return await self._talk(memory.thread) is not None
@@ -387,9 +395,9 @@ def _in_flight(accepted: Accepted) -> str:
     return f"In flight: {flying}." if flying else "Nothing is in flight."
 
 
-def _acknowledged(accepted: Accepted, who: Who, heard: Heard, loud: bool) -> str:
+def _acknowledged(stands: str, who: Who, heard: Heard, loud: bool) -> str:
     """The answer to a message in one line; nothing if the thread is about to say it."""
-    parts = [] if loud else [accepted.status or "Stored."]
+    parts = [] if loud else [stands or "Stored."]
     if not who.role.steers:
         parts.append("You may look here and not direct: the agent reads this as information.")
     return "\n".join([*parts, *heard.notes])

@@ -22,7 +22,6 @@ import discord
 from discord import app_commands
 
 from midflight.channels.base import ChatGone
-from midflight.channels.desk import FORMS
 from midflight.channels.discord_commands import commands_for
 from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel, Edge
 from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, view_of
@@ -184,7 +183,7 @@ class Client(discord.Client):
         fields = filled(data.get("components", []))
         if data.get("values"):
             code = _chosen(code, str(data["values"][0]))
-        wants_form = interaction.type is kinds.component and _verb(code) in FORMS
+        wants_form = interaction.type is kinds.component and _wants_form(code)
         await self.take(interaction, code, fields, wants_form=wants_form)
 
     async def take(
@@ -258,7 +257,12 @@ class Client(discord.Client):
     ) -> None:
         """To who has pressed, or in the chat where that is not possible any more."""
         application, token = json.loads(way)
-        hook = discord.Webhook.partial(application, token, client=self)
+        known: Any = {
+            "id": application,
+            "type": 3,
+            "token": token,
+        }  # of an application: may whisper
+        hook = discord.Webhook.from_state(data=known, state=self._connection)
         view = view_of(done)
         texts, _ = pieces(done)
         try:
@@ -277,9 +281,9 @@ class Client(discord.Client):
             await self._answer(memory.chat, key, pending.way, done)
 
 
-def _verb(code: str) -> str:
+def _wants_form(code: str) -> bool:
     action = Action.read(code)
-    return action.verb if action is not None else ""
+    return action is not None and action.wants_form
 
 
 def _chosen(code: str, value: str) -> str:

@@ -15,6 +15,7 @@ from midflight.channels.splitting import split
 
 TEXT_MAX: Final = 2_000
 PIECES_MAX: Final = 5  # a text that is longer than these goes as a file
+FILES_MAX: Final = 9  # ten, and one is kept for a text that is too long
 OPTIONS_MAX: Final = 25
 MENUS_MAX: Final = 4
 TITLE_MAX: Final = 45
@@ -29,7 +30,10 @@ STYLES: Final = {
 
 def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
     """The texts of a post, each of which fits, and its files."""
-    files = [discord.File(path, filename=Path(path).name) for path in post.files]
+    made = [discord.File(BytesIO(text.encode()), filename=name) for name, text in post.texts]
+    files = (made + [discord.File(path, filename=Path(path).name) for path in post.files])[
+        :FILES_MAX
+    ]
     found = split(post.text, TEXT_MAX)
     if len(found) > PIECES_MAX:
         whole = discord.File(BytesIO(post.text.encode()), filename="message.md")

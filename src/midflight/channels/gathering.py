@@ -36,7 +36,7 @@ def together(posts: Sequence[Post]) -> list[Post]:
 
 
 def _fit(first: Post, second: Post) -> bool:
-    apart = first.menu or second.menu or first.files or second.files
+    apart = any(post.menu or post.files or post.texts for post in (first, second))
     few = len(first.buttons) + len(second.buttons) <= BUTTONS_MAX
     return not apart and few and len(first.text) + len(second.text) < TOGETHER_MAX
 

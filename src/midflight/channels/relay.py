@@ -99,6 +99,7 @@ class Relay:
         self._shown: Post | None = None
         self._shown_at = 0.0
         self._shown_phase = ""
+        self._owed = False  # an edit that came too soon after another
         self._fronted = 0
 
     # ── from outside ─────────────────────────────────────────────────────────────────────────
@@ -311,6 +312,8 @@ class Relay:
     # ── the status message ───────────────────────────────────────────────────────────────────
 
     def _until_refresh(self) -> float:
+        if self._owed:
+            return min(EDIT_GAP_S, max(0.0, self._shown_at + EDIT_GAP_S - self._clock()))
         front = self._runs.get(self._thread.state.front)
         if front is None or front.state.moving_since is None:
             return REFRESH_S * 6
@@ -330,14 +333,13 @@ class Relay:
         elif post == self._shown:
             return
         elif self._is_too_soon(book.state.phase):
-            left = EDIT_GAP_S - (self._clock() - self._shown_at)
-            await anyio.sleep(max(0.0, min(left, EDIT_GAP_S)))
-            self._stir()
+            self._owed = True  # lines must not wait for it
             return
         elif not await self._deliver(post, edits=self.memory.status_message):
             await self._ledger.keep(self.memory, _status_is("", ""))  # somebody has removed it
             self._stir()
             return
+        self._owed = False
         self._shown, self._shown_at = post, self._clock()
         self._shown_phase = book.state.phase
 

@@ -254,7 +254,10 @@ def _report(scene: Scene) -> Post:
 
 
 def _partial(scene: Scene) -> Post:
-    return Post(scene.line.text, scene.key, files=scene.files)
+    """What was kept: its first lines here, all of it and the files beside it."""
+    head, _, rest = scene.line.text.partition("\n\n")
+    texts = (("partial-work.md", scene.line.text),) if rest else ()
+    return Post(head, scene.key, files=scene.files, texts=texts)
 
 
 def _cancel_asked(scene: Scene) -> Post:

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 PREFIX: Final = "mf"
+FORMS: Final = frozenset({"redirect", "fill", "caps", "hand_back"})
 MARK_BYTES: Final = 8  # of a run's id on a button: ids may be long, and chats take few characters
 
 
@@ -28,6 +29,11 @@ class Action(Struct, frozen=True):
     def code(self) -> str:
         """As it is written on a button: at most 100 characters, and never a secret."""
         return f"{PREFIX}:{self.verb}:{self.run}:{self.at}:{self.choice}"
+
+    @property
+    def wants_form(self) -> bool:
+        """Whether it asks for words before it can be done."""
+        return self.verb in FORMS
 
     @classmethod
     def read(cls, code: str) -> Action | None:
@@ -58,7 +64,7 @@ class Menu(Struct, frozen=True):
 class Post(Struct, frozen=True):
     """Something to show. Under one ``key`` it is shown once, however often it is posted.
 
-    ``answers`` is the chat's own id of the message that it is about.
+    ``files`` are paths. ``answers`` is the chat's own id of the message that it is about.
     """
 
     text: str
@@ -66,6 +72,7 @@ class Post(Struct, frozen=True):
     buttons: tuple[Button, ...] = ()
     menu: Menu | None = None
     files: tuple[str, ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()  # files that are made of words: name and text
     answers: str = ""
 
 
