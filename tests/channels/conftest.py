@@ -23,12 +23,14 @@ from scenarios.conftest import failed_drivers
 STORY_S = 50.0
 Talking = Callable[..., AbstractAsyncContextManager[Control]]
 
-ANN = User("11", "ann")
-BOB = User("12", "bob", roles=("31",))
-EVE = User("13", "eve", roles=("32",))
-OPS = User("14", "ops")
-MALLORY = User("66", "mallory")
-ALLOWED = People.listed(["11=controller", "14=olga:operator"], ["31=controller", "32=viewer"])
+ANN = User("1000000000000000011", "ann")
+BOB = User("1000000000000000012", "bob", roles=("31",))
+EVE = User("1000000000000000013", "eve", roles=("32",))
+OPS = User("1000000000000000014", "ops")
+MALLORY = User("1000000000000000066", "mallory")
+ALLOWED = People.listed(
+    [f"{ANN.id}=controller", f"{OPS.id}=olga:operator"], ["31=controller", "32=viewer"]
+)
 
 
 @pytest.fixture

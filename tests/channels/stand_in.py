@@ -22,8 +22,10 @@ from channels.guild import DM, TEXT, THREAD, Channel, Interaction, Message, User
 from midflight.inputs import wall_clock
 
 TOKEN = "a-token-of-a-bot"
-BOT = User("900", "midflight", bot=True)
-GUILD = "700"
+BOT = User("900000000000000900", "midflight", bot=True)
+GUILD = "700000000000000700"
+GENERAL = "701000000000000701"
+AT = f"<@{BOT.id}>"
 EPHEMERAL = 64
 IN_TIME_S = 3.0
 
@@ -37,6 +39,7 @@ class StandIn:
         self.interactions: dict[str, Interaction] = {}
         self.commands: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
+        self.people: dict[str, User] = {}
         self.gateway = Gateway(self._greeting)
         self.gateway.token = TOKEN
         self.requests: list[tuple[str, str]] = []
@@ -47,7 +50,7 @@ class StandIn:
         self.closed_channels: set[str] = set()
         self._spent: dict[str, list[float]] = {}
         self.address = ""
-        self.add(Channel("701", TEXT, GUILD, "general"))
+        self.add(Channel(GENERAL, TEXT, GUILD, "general"))
 
     def add(self, channel: Channel) -> Channel:
         return self.channels.setdefault(channel.id, channel)
@@ -61,14 +64,17 @@ class StandIn:
     def text(self, chat: str) -> str:
         return "\n".join(message.content for message in self.shown(chat))
 
-    async def until(self, ready: Callable[[], Any], seconds: float = 15.0) -> Any:
+    async def until(self, ready: Callable[[], Any], seconds: float = 10.0) -> Any:
         """Wait for something to be so, and give it."""
-        with anyio.fail_after(seconds):
+        with anyio.move_on_after(seconds):
             while not (found := ready()):  # noqa: ASYNC110 - what is waited for has no event
                 await anyio.sleep(0.01)
             return found
+        shown = "\n".join(f"{m.channel}: {m.content} {m.labels}" for m in self.messages.values())
+        answers = "\n".join(each.text for each in self.interactions.values())
+        raise AssertionError(f"not within {seconds} s. Shown:\n{shown}\nAnswered:\n{answers}")
 
-    async def until_shown(self, chat: str, text: str, seconds: float = 15.0) -> Message:
+    async def until_shown(self, chat: str, text: str, seconds: float = 10.0) -> Message:
         """Wait for a message of the bot with these words in it; the last of them."""
 
         def found() -> Message | None:
@@ -98,7 +104,7 @@ class StandIn:
             "id": GUILD,
             "name": "Office",
             "owner_id": "1",
-            "roles": [{"id": GUILD, "name": "@everyone", "permissions": "0", "position": 0}],
+            "roles": [_role(GUILD, "@everyone"), _role("31", "staff"), _role("32", "guests")],
             "channels": [c.payload(BOT) for c in here if c.kind == TEXT],
             "threads": [c.payload(BOT) for c in here if c.kind == THREAD],
             "members": [BOT.member | {"user": BOT.payload}],
@@ -124,7 +130,7 @@ class StandIn:
         }
 
     def payload(self, message: Message) -> dict[str, Any]:
-        mentions = [BOT.payload] if f"<@{BOT.id}>" in message.content else []
+        mentions = [BOT.payload] if AT in message.content else []
         return message.payload(self.channels[message.channel].guild, mentions)
 
     # ── REST ─────────────────────────────────────────────────────────────────────────────────
@@ -138,6 +144,8 @@ class StandIn:
             web.get(f"{api}/users/@me", self._me),
             web.get(f"{api}/oauth2/applications/@me", self._application),
             web.put(f"{api}/applications/{{app}}/commands", self._commands),
+            web.get(f"{api}/channels/{{chat}}", self._channel),
+            web.get(f"{api}/guilds/{{guild}}/members/{{user}}", self._member),
             web.get(f"{api}/channels/{{chat}}/messages", self._history),
             web.post(f"{api}/channels/{{chat}}/messages", self._create),
             web.patch(f"{api}/channels/{{chat}}/messages/{{message}}", self._edit),
@@ -207,11 +215,19 @@ class StandIn:
     async def _cdn(self, request: web.Request) -> web.Response:
         return web.Response(body=self.files[request.match_info["name"]])
 
+    async def _channel(self, request: web.Request) -> web.Response:
+        return as_json(self.channels[request.match_info["chat"]].payload(BOT))
+
+    async def _member(self, request: web.Request) -> web.Response:
+        user = self.people[request.match_info["user"]]
+        return as_json(user.member | {"user": user.payload})
+
     async def _history(self, request: web.Request) -> web.Response:
         chat, after = request.match_info["chat"], int(request.query.get("after", "0"))
         found = [m for m in self.messages.values() if m.channel == chat and int(m.id) > after]
         found = [m for m in found if not m.deleted][: int(request.query.get("limit", "50"))]
-        return as_json([self.payload(m) for m in reversed(found)])
+        sent = [self.payload(m) for m in reversed(found)]
+        return as_json([{k: v for k, v in m.items() if k != "member"} for m in sent])
 
     async def _create(self, request: web.Request) -> web.Response:
         chat = request.match_info["chat"]
@@ -308,10 +324,11 @@ class Person:
 
     def __init__(self, service: StandIn, user: User) -> None:
         self.service, self.user = service, user
+        service.people[user.id] = user
 
     def dm(self) -> str:
         """The id of their conversation with the bot."""
-        channel = Channel(f"8{self.user.id}", DM, recipient=self.user)
+        channel = Channel(f"2{self.user.id[1:]}", DM, recipient=self.user)
         return self.service.add(channel).id
 
     async def says(
@@ -420,6 +437,10 @@ class Person:
 
 
 # ── what Discord refuses ─────────────────────────────────────────────────────────────────────────
+
+
+def _role(number: str, name: str) -> dict[str, Any]:
+    return {"id": number, "name": name, "permissions": "0", "position": 0, "colors": {}}
 
 
 def as_json(body: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 import pytest
 
 from assistant.desk import Office, clerk, last
@@ -96,6 +95,4 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(
 
         await ann.presses(asks, "Cancel")
         await discord.until_shown(chat, "⏹ **Cancelled** plan a picnic (by ann@discord)")
-        await anyio.sleep(0)
         assert await control.todos(f"t-discord-{chat}") == []
-        for m in discord.shown(chat): print("----", m.content, m.labels, len(m.edits))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +38,7 @@ from midflight.run import Agent
 
 log: Final = logging.getLogger("midflight.channels")
 
+CLOSE_S: Final = 5.0
 FORM_S: Final = 2.0  # a form has to be there within three seconds, and nothing may come before it
 MISSED_MAX: Final = 500  # messages of a chat that are looked through after a time away
 SEEN_MAX: Final = 1_024
@@ -82,6 +84,14 @@ class Client(discord.Client):
         self.refused = self.refused or why
         await self.close()
 
+    async def leave(self) -> None:
+        """Close also when we are cancelled: its threads and sockets would stay behind."""
+        waits_for_guilds = self._connection._ready_task
+        if waits_for_guilds is not None:  # or it would begin something after the end
+            waits_for_guilds.cancel()
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await self.close()
+
     def who(self, user: discord.abc.User, chat: str) -> Who | None:
         """Who this is to us."""
         roles = [str(role.id) for role in getattr(user, "roles", ())]
@@ -99,12 +109,22 @@ class Client(discord.Client):
         since = next(iter(memory.heard), memory.since)
         if not since:
             return
-        place, after = self.get_partial_messageable(int(memory.chat)), discord.Object(int(since))
+        number, after = int(memory.chat), discord.Object(int(since))
         try:
+            place = self.get_channel(number) or await self.fetch_channel(number)
+            assert isinstance(place, discord.abc.Messageable)
             async for message in place.history(limit=MISSED_MAX, after=after, oldest_first=True):
+                await self._with_roles(message)
                 await self.on_message(message)
         except (discord.HTTPException, aiohttp.ClientError) as error:
             log.warning("Cannot look up what was missed: %s", error, extra={"chat": memory.chat})
+
+    async def _with_roles(self, message: discord.Message) -> None:
+        """What is looked up does not say which roles its author has."""
+        here = message.guild
+        if here is not None and isinstance(message.author, discord.User) and not message.author.bot:
+            with suppress(discord.NotFound):  # who has left is who they are without any role
+                message.author = await here.fetch_member(message.author.id)
 
     async def on_message(self, message: discord.Message) -> None:
         """Somebody has written something; it may be for us."""
@@ -125,7 +145,7 @@ class Client(discord.Client):
         """The conversation that a message belongs to; empty if it is not for us."""
         here = str(message.channel.id)
         memory = self.board.memory(here)
-        mentioned = self.user is not None and self.user.id in message.raw_mentions
+        mentioned = self.user in message.mentions  # also by an answer to what it has said
         if message.guild is None or (memory is not None and not memory.mentions_only):
             return here
         if not mentioned:
@@ -302,26 +322,31 @@ async def serve(
 ) -> None:
     """Be there until cancelled. Raises ``DiscordRefused`` when Discord does not let us in."""
     client = Client()
-    async with client:
-        try:
-            await client.login(token)
-            for each in commands_for(client):
-                client.tree.add_command(each)
-            await client.tree.sync()
-            channel = DiscordChannel(client, client.refuse)
-            async with Switchboard(
-                control, channel, agent, folder=folder, people=people, workdir=workdir
-            ) as board:
-                client.board = board
-                await client.connect()
-        except discord.LoginFailure:
-            raise DiscordRefused(REVOKED) from None
-        except discord.PrivilegedIntentsRequired:
-            raise DiscordRefused(CONTENT) from None
-        except discord.ConnectionClosed as closed:
-            why = REVOKED if closed.code == 4004 else f"Discord has closed with code {closed.code}."
-            raise DiscordRefused(why) from None
-        except discord.HTTPException as error:
-            raise DiscordRefused(f"Discord refuses: {error}. Nothing was changed.") from None
+    try:
+        await client.login(token)
+        for each in commands_for(client):
+            client.tree.add_command(each)
+        await client.tree.sync()
+        async with Switchboard(
+            control,
+            DiscordChannel(client, client.refuse),
+            agent,
+            folder=folder,
+            people=people,
+            workdir=workdir,
+        ) as board:
+            client.board = board
+            await client.connect()
+    except discord.LoginFailure:
+        raise DiscordRefused(REVOKED) from None
+    except discord.PrivilegedIntentsRequired:
+        raise DiscordRefused(CONTENT) from None
+    except discord.ConnectionClosed as closed:
+        why = REVOKED if closed.code == 4004 else f"Discord has closed with code {closed.code}."
+        raise DiscordRefused(why) from None
+    except discord.HTTPException as error:
+        raise DiscordRefused(f"Discord refuses: {error}. Nothing was changed.") from None
+    finally:
+        await client.leave()
     if client.refused:
         raise DiscordRefused(client.refused)
