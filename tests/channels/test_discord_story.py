@@ -41,7 +41,7 @@ def script(prompt: Prompt) -> Line:
 
 
 @pytest.mark.slow
-async def test_each_turn_of_the_story_is_shown_in_one_line(
+async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - it is one story
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
     office = Office("story")

@@ -127,14 +127,8 @@ async def test_a_side_question_is_answered_and_touches_nothing(
     office = Office("beside")
     office.gate("slow")
 
-    def script(prompt: Prompt) -> Line:
-        if "far" in last(prompt):
-            return say("Half way.")
-        return (
-            say("Ready.") if prompt.turns[-1].role == "tool" else call("beside_look", what="slow")
-        )
-
-    works, _, _ = clerk("beside", script, office)
+    script = [call("beside_look", what="slow"), say("Ready.")]
+    works, _, _ = clerk("beside", script, office, triage=[say("Half way.")])
 
     async with talking(works):
         chat = ann.dm()
