@@ -48,6 +48,8 @@ class StandIn:
         self.per_channel = (10_000, 5.0)
         self.threads_forbidden = False
         self.closed_channels: set[str] = set()
+        self.hold_answers: anyio.Event | None = None
+        self.held = 0
         self._spent: dict[str, list[float]] = {}
         self.address = ""
         self.add(Channel(GENERAL, TEXT, GUILD, "general"))
@@ -310,6 +312,9 @@ class StandIn:
         body, _ = await parts(request)
         if why := wrong(body):
             return problem(400, 50035, why)
+        if self.hold_answers is not None:
+            self.held += 1
+            await self.hold_answers.wait()
         found.answers.append(self._answer(found, body))
         return as_json(self.payload(found.answers[-1]))
 
