@@ -61,7 +61,8 @@ class StandIn:
 
     def shown(self, chat: str) -> list[Message]:
         """What the bot shows in a chat now, in order."""
-        return [m for m in self.messages.values() if m.channel == chat and m.author is BOT]
+        here = [m for m in self.messages.values() if m.channel == chat and m.author is BOT]
+        return [m for m in here if not m.deleted]
 
     def text(self, chat: str) -> str:
         return "\n".join(message.content for message in self.shown(chat))
@@ -238,7 +239,8 @@ class StandIn:
         body, files = await parts(request)
         if why := wrong(body):
             return problem(400, 50035, why)
-        same = (m for m in self.shown(chat) if m.nonce and m.nonce == body.get("nonce"))
+        ours = [m for m in self.messages.values() if m.channel == chat and m.author is BOT]
+        same = (m for m in ours if m.nonce and m.nonce == body.get("nonce"))
         if body.get("enforce_nonce") and (message := next(same, None)) is not None:
             return as_json(self.payload(message))
         message = Message(

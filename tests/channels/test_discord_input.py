@@ -35,6 +35,7 @@ async def test_files_that_are_words_are_read_and_others_are_named_with_why_not(
         notes = ("notes.md", "grüße".encode(), "text/markdown")
         await ann.says(chat, "see these", files=[notes, long, photo])
         await discord.until_shown(chat, "Read.")
+        await discord.until_shown(chat, "log.txt")
         shown = discord.text(chat)
         assert "photo.png was not read: it is image/png, and I read text only." in shown
         assert "log.txt was not read: it has 70,000 bytes, and I read 65,536 at most." in shown
@@ -103,7 +104,6 @@ async def test_somebody_removes_the_status_message_and_it_is_shown_again(
         await office.until_begun("slow")
         status = await discord.until_shown(chat, "**Running**")
         status.deleted = True
-        status.content = ""
         await ann.commands(chat, "pause")
         again = await discord.until_shown(chat, "**Paused**")
         assert again.id != status.id

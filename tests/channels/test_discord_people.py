@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 async def test_thirty_messages_of_three_people_are_each_stored_once_and_answered_for_once(
     talking: Talking, discord: StandIn, ann: Person, bob: Person, eve: Person
 ) -> None:
-    discord.per_channel = (5, 5.0)  # as Discord has it
+    discord.per_channel = (5, 2.0)  # Discord's own five, in less time
     office = Office("flood")
     office.gate("slow")
     works, model, _ = clerk("flood", [call("flood_look", what="slow"), say("All read.")], office)
@@ -127,7 +127,6 @@ async def test_a_message_removed_before_it_was_read_is_withdrawn_and_one_that_is
         )
         await ann.edits(changed, "for twelve people")
         thread = f"t-discord-{chat}"
-        await discord.until(lambda: True)
         with anyio.fail_after(5):
             while "for twelve people" not in [x.text for x in await control.transcript(thread)]:  # noqa: ASYNC110
                 await anyio.sleep(0.01)

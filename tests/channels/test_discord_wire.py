@@ -10,7 +10,7 @@ import pytest
 
 from assistant.desk import Office, clerk
 from channels.conftest import ALLOWED, Talking, on_discord
-from channels.stand_in import TOKEN, Person, StandIn
+from channels.stand_in import AT, GENERAL, TOKEN, Person, StandIn
 from midflight.channels.discord import DiscordRefused, serve
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
@@ -28,7 +28,7 @@ async def test_a_refusal_for_too_many_requests_is_waited_for_and_nothing_is_lost
     busy = {"message": "You are being rate limited.", "retry_after": 0.3, "global": False}
 
     async with talking(works):
-        discord.to_refuse = [(429, busy), (429, busy | {"global": True}), (502, {})]
+        discord.to_refuse = [(502, {}), (429, busy), (429, busy | {"global": True})]
         chat = ann.dm()
         await ann.says(chat, "hello")
         await discord.until_shown(chat, "Here I am.")
@@ -81,13 +81,12 @@ async def test_after_a_session_that_is_over_it_looks_up_what_it_has_missed(
     works, _, _ = clerk("anew", [say("One."), say("Two.")])
 
     async with talking(works) as control:
-        begun = await ann.says(*_mention("hello"))
+        begun = await ann.says(GENERAL, f"{AT} hello")
         await discord.until_shown(begun.id, "One.")
         await discord.until_shown(begun.id, "**Done**")
+        await anyio.sleep(0.7)  # its first session has begun wholly
         await discord.gateway.invalidate()
-        discord.gateway.connections.clear()
         missed = await bob.says(begun.id, "what have I missed?")
-        discord.gateway.events.clear()
         await discord.until_shown(begun.id, "Two.", 20.0)
         lines = await control.transcript(f"t-discord-{begun.id}")
 
@@ -143,7 +142,7 @@ async def test_a_press_is_acknowledged_within_three_seconds_while_the_store_is_s
 
 
 def _turnstile(folder: Path) -> Path:
-    return next(path for path in folder.iterdir() if path.name.endswith("gate"))
+    return next(folder.rglob("gate"))
 
 
 async def test_a_wrong_token_is_said_in_words(
@@ -183,9 +182,3 @@ async def test_a_token_that_is_revoked_ends_it_in_words_and_the_next_life_goes_o
             await discord.until_shown(chat, "**Done**")
 
     assert discord.text(chat).count("Ready.") == 1
-
-
-def _mention(text: str) -> tuple[str, str]:
-    from channels.stand_in import AT, GENERAL
-
-    return GENERAL, f"{AT} {text}"

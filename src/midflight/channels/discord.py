@@ -39,6 +39,7 @@ from midflight.run import Agent
 log: Final = logging.getLogger("midflight.channels")
 
 CLOSE_S: Final = 5.0
+GUILDS_S: Final = 0.5  # nothing here needs them to be known first
 FORM_S: Final = 2.0  # a form has to be there within three seconds, and nothing may come before it
 MISSED_MAX: Final = 500  # messages of a chat that are looked through after a time away
 SEEN_MAX: Final = 1_024
@@ -73,6 +74,7 @@ class Client(discord.Client):
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
             chunk_guilds_at_startup=False,
+            guild_ready_timeout=GUILDS_S,
         )
         self.tree = app_commands.CommandTree(self)
         self._seen: dict[int, None] = {}
@@ -94,7 +96,7 @@ class Client(discord.Client):
 
     def who(self, user: discord.abc.User, chat: str) -> Who | None:
         """Who this is to us."""
-        roles = [str(role.id) for role in getattr(user, "roles", ())]
+        roles = [str(role) for role in getattr(user, "_roles", ())]  # also of a guild not known yet
         return self.board.people.who(str(user.id), user.name, channel=NAME, chat=chat, roles=roles)
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────

@@ -80,6 +80,7 @@ class Relay:
         self.memory = memory
         self._control, self._channel, self._ledger = control, channel, ledger
         self._clock, self._workdir = clock, workdir
+        self._removed = 0
         self._acks: list[Ack] = []
         self._notes: list[Post] = []
         self._stirred = anyio.Event()
@@ -327,7 +328,9 @@ class Relay:
         post = await self._status(book)
         if run != self.memory.status_run:
             await self._leave_status()
-            keyed = msgspec.structs.replace(post, key=f"status:{run}:{self._fronted}")
+            keyed = msgspec.structs.replace(
+                post, key=f"status:{run}:{self._fronted}:{self._removed}"
+            )
             message = await self._deliver(keyed)
             await self._ledger.keep(self.memory, _status_is(run, message))
         elif post == self._shown:
@@ -337,6 +340,7 @@ class Relay:
             return
         elif not await self._deliver(post, edits=self.memory.status_message):
             await self._ledger.keep(self.memory, _status_is("", ""))  # somebody has removed it
+            self._removed += 1
             self._stir()
             return
         self._owed = False

@@ -81,7 +81,7 @@ class Switchboard:
     ) -> None:
         """Tell nobody any more; what was not told is told by the next life."""
         self._tasks.cancel_scope.cancel()
-        await self._stack.__aexit__(kind, error, trace)
+        await self._stack.__aexit__(None, None, None)  # an error of the block is the block's
 
     # ── chats ────────────────────────────────────────────────────────────────────────────────
 
