@@ -102,9 +102,8 @@ class Client(discord.Client):
     # ── texts ────────────────────────────────────────────────────────────────────────────────
 
     async def on_ready(self) -> None:
-        """A new session: what came while we were away is looked up, presses are answered."""
+        """A new session: what came while we were away is looked up."""
         for memory in self.board.chats:
-            await self._answer_pending(memory)
             await self._catch_up(memory)
 
     async def _catch_up(self, memory: Memory) -> None:
@@ -294,13 +293,17 @@ class Client(discord.Client):
                 more: dict[str, Any] = {"view": view} if view is not None else {}
                 await hook.send(texts[0], ephemeral=True, **more)
         except MidflightError:
+            if self.is_closed():
+                return  # the next life answers it
             await self.board.say(chat, Post(done.text, f"late:{key}", buttons=done.buttons))
         await self.board.answered(chat, key)
 
-    async def _answer_pending(self, memory: Memory) -> None:
-        for key, pending in list(memory.pending.items()):
-            done = await self.board.press_again(memory, key)
-            await self._answer(memory.chat, key, pending.way, done)
+    async def answer_the_left(self) -> None:
+        """Presses that an earlier life has taken and not answered. Before any of this one comes."""
+        for memory in self.board.chats:
+            for key, pending in list(memory.pending.items()):
+                done = await self.board.press_again(memory, key)
+                await self._answer(memory.chat, key, pending.way, done)
 
 
 def _wants_form(code: str) -> bool:
@@ -338,6 +341,7 @@ async def serve(
             workdir=workdir,
         ) as board:
             client.board = board
+            await client.answer_the_left()
             await client.connect()
     except discord.LoginFailure:
         raise DiscordRefused(REVOKED) from None
