@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from midflight.cli import serve, token
+from midflight.cli import discord, serve, token
 from midflight.errors import MidflightError
 
 
@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="command")
     serve.add_to(commands)
     token.add_to(commands)
+    discord.add_to(commands)
     chosen = parser.parse_args(arguments)
     try:
         return int(chosen.run(chosen))

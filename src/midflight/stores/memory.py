@@ -281,8 +281,7 @@ class MemoryStore:
         return [
             state
             for state in map(self._state, sorted(self._journals))
-            if isinstance(state, RunState)
-            and scope in scopes(state.agent, state.thread)
+            if isinstance(state, RunState) and scope in scopes(state.agent, state.thread)
         ]
 
     def _drop(self, journal: str) -> None:
