@@ -1,22 +1,13 @@
-"""``midflight discord`` in a process of its own, with Discord's addresses from the environment.
-
-Its agent looks for as long as a file is not there.
-"""
+"""An agent that looks for as long as a file is not there."""
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import anyio
-import yarl
-from discord.gateway import DiscordWebSocket
-from discord.http import Route
 
 from midflight import tool
 from midflight.assistant import Profile, assistant
-from midflight.cli.main import main
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, say
 
@@ -35,8 +26,3 @@ def script(prompt: Prompt) -> Line:
 
 
 works = assistant("mortal-bot", Profile(ScriptedModel(script), [look]))
-
-if __name__ == "__main__":
-    Route.BASE = os.environ["DISCORD_REST"]
-    DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(os.environ["DISCORD_GATEWAY"])
-    sys.exit(main(sys.argv[1:]))

@@ -166,9 +166,9 @@ class Relay:
 
     def _take(self, record: Recorded) -> None:
         if record.journal == self.memory.thread:
-            posts = self._take_line(record)
+            posts = list(self._take_line(record))
         else:
-            posts = self._take_step(record)
+            posts = list(self._take_step(record))
         if record.position > self.memory.cursors.get(record.journal, 0):
             told = (post for post in posts if post is not None)
             self._items += [Item(record.journal, record.position, post) for post in told]

@@ -75,7 +75,8 @@ def run(chosen: Namespace) -> int:
         raise InvalidRequest(f"set {TOKEN} to the token of your bot. Nothing was started.")
     if not (chosen.allow or chosen.allow_role or chosen.others):
         raise InvalidRequest(
-            "nobody would be allowed to talk to it: name somebody with --allow. Nothing was started."
+            "nobody would be allowed to talk to it: name somebody with --allow. Nothing was "
+            "started."
         )
     log_to_stderr()
     anyio.run(serving, chosen, agents, people, token)
