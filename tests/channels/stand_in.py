@@ -480,7 +480,9 @@ def wrong(body: dict[str, Any]) -> str:
     buttons = [part for part in shown if part["type"] == 2]
     menus = [part for part in shown if part["type"] == 3]
     empty = "content" in body and not (body["content"] or body.get("attachments"))
+    pings = (body.get("allowed_mentions") or {}).get("parse") != []
     reasons = {
+        "it would ping whomever it names": bool(body.get("content")) and pings,
         "content is too long": len(body.get("content") or "") > 2000,
         "cannot send an empty message": empty,
         "nonce is too long": len(str(body.get("nonce") or "")) > 25,

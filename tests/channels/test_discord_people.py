@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 
 import anyio
 import pytest
 
 from assistant.desk import Office, clerk
 from channels.conftest import MALLORY, Talking
-from channels.stand_in import AT, GENERAL, Message, Person, StandIn
+from channels.guild import Message
+from channels.stand_in import AT, GENERAL, Person, StandIn
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
 
@@ -71,7 +73,7 @@ async def test_who_may_only_look_cannot_control_and_what_they_write_is_data(
         status = await discord.until_shown(chat, "**Running**")
         for label in ("Pause", "Cancel"):
             pressed = await eve.presses(status, label)
-            await discord.until(lambda p=pressed: p.answers)
+            await discord.until(partial(getattr, pressed, "answers"))
             assert "is a viewer and" in pressed.text
             assert "Nothing was changed." in pressed.text
         await eve.says(chat, "stop")

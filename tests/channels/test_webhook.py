@@ -70,7 +70,7 @@ class Sender:
     """Sends signed deliveries to the channel."""
 
     def __init__(self, channel: Webhook) -> None:
-        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(app=channel))  # type: ignore[arg-type]
+        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(app=channel))
         self._signer = Signer(SECRET)
         self._board = channel.board
         self._count = 0

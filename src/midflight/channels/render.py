@@ -116,10 +116,10 @@ def _steps(count: int) -> str:
 
 def _money(sheet: RunSheet) -> str:
     spent, cap = sheet.spent.usd, sheet.limits.usd
-    partly = "+" if sheet.spent.unpriced else ""
+    at_least = "≥" if sheet.spent.unpriced else ""  # some of it has no known price
     if cap is None:
-        return f"${spent:.2f}{partly}"
-    return f"${spent:.2f}{partly} of ${cap:.2f}" + " ⚠" * (spent >= NEAR * cap)
+        return f"{at_least}${spent:.2f}"
+    return f"{at_least}${spent:.2f} of ${cap:.2f}" + " ⚠" * (spent >= NEAR * cap)
 
 
 def _todo_list(todos: Sequence[TodoOffer]) -> str:
