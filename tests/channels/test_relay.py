@@ -35,7 +35,7 @@ async def life(paper: Paper, control: Control, works: Agent, folder: Path, **mor
 
 
 @pytest.fixture
-async def driving(tmp_path: Path) -> AsyncIterator[Any]:
+def driving(tmp_path: Path) -> Any:
     @asynccontextmanager
     async def opened(*agents: Agent) -> AsyncIterator[Control]:
         store = MemoryStore()
@@ -78,10 +78,12 @@ async def test_a_chat_that_is_away_for_a_while_is_told_everything_later(
     paper = Paper()
     paper.away = 2
 
-    async with driving(works) as control:
-        async with life(paper, control, works, tmp_path / "chats") as board:
-            await board.hear("desk", Heard("1", "first"), ANN)
-            await until(lambda: "One." in paper.text and "**Done**" in paper.text)
+    async with (
+        driving(works) as control,
+        life(paper, control, works, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "first"), ANN)
+        await until(lambda: "One." in paper.text and "**Done**" in paper.text)
 
 
 async def test_a_late_press_is_done_if_it_costs_nothing_and_otherwise_asked_again(
@@ -126,18 +128,20 @@ async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much(
         return "through"
 
     paper = Paper()
-    async with driving(capped) as control:
-        async with life(paper, control, capped, tmp_path / "chats") as board:
-            await board.hear("desk", Heard("1", "go"), ANN)
-            await until(lambda: "**Paused at the cap**" in paper.text)
-            await until(lambda: any(_labels(p) == ["Raise cap"] for p in paper.shown.values()))
-            card = next(p for p in paper.shown.values() if _labels(p) == ["Raise cap"])
-            form = await board.form("desk", card.buttons[0].action, ANN)
-            assert [(f.name, f.value) for f in form.fields] == [("steps", "4")]
-            wrong = await board.press("desk", form.action.code, ANN, key="a", fields={"steps": "x"})
-            assert "a cap is a number" in wrong.text
-            await board.press("desk", form.action.code, ANN, key="b", fields={"steps": "4"})
-            await until(lambda: "**Done** go" in paper.text)
+    async with (
+        driving(capped) as control,
+        life(paper, control, capped, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "go"), ANN)
+        await until(lambda: "**Paused at the cap**" in paper.text)
+        await until(lambda: any(_labels(p) == ["Raise cap"] for p in paper.shown.values()))
+        card = next(p for p in paper.shown.values() if _labels(p) == ["Raise cap"])
+        form = await board.form("desk", card.buttons[0].action, ANN)
+        assert [(f.name, f.value) for f in form.fields] == [("steps", "4")]
+        wrong = await board.press("desk", form.action.code, ANN, key="a", fields={"steps": "x"})
+        assert "a cap is a number" in wrong.text
+        await board.press("desk", form.action.code, ANN, key="b", fields={"steps": "4"})
+        await until(lambda: "**Done** go" in paper.text)
 
 
 async def _nothing() -> None:
