@@ -16,6 +16,7 @@ class Paper:
         self.times: dict[str, int] = {}
         self.away = 0
         self.loses_answers_after = -1
+        self.loses_answer_to = ""
         self.gone = False
 
     async def post(self, chat: str, post: Post) -> str:
@@ -29,7 +30,7 @@ class Paper:
         self.times[post.key] = self.times.get(post.key, 0) + 1
         if not known:
             self.shown[number] = post
-        if self.loses_answers_after == len(self.shown):
+        if self.loses_answers_after == len(self.shown) or self.loses_answer_to == post.text:
             raise LostAnswer
         return number
 

@@ -71,6 +71,30 @@ async def test_what_was_being_posted_when_the_process_ended_is_shown_once(
     assert sum("first" in text for text in texts) == 1
 
 
+async def test_what_happens_between_two_lives_is_not_taken_for_what_was_shown_already(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("between", [say("One."), say("Two.")])
+    paper = Paper()
+    paper.loses_answer_to = "One."
+
+    async with driving(works) as control:
+        with pytest.RaisesGroup(LostAnswer, flatten_subgroups=True, allow_unwrapped=True):
+            async with life(paper, control, works, tmp_path / "chats") as board:
+                await board.hear("desk", Heard("1", "first"), ANN)
+                await until(lambda: False)
+        paper.loses_answer_to = ""
+        (row,) = await control.runs()
+        await control.ended(row.journal)
+        second = await control.send("t-paper-desk", "second", who=ANN)
+        await control.ended(second.target)
+        async with life(paper, control, works, tmp_path / "chats") as board:
+            await until(lambda: "Two." in paper.text and "**Done** second" in paper.text)
+
+    texts = [post.text for post in paper.shown.values()]
+    assert texts.count("One.") == texts.count("Two.") == 1
+
+
 async def test_a_chat_that_is_away_for_a_while_is_told_everything_later(
     driving: Any, tmp_path: Path
 ) -> None:
