@@ -5,24 +5,34 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server mutants clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page mutants web web-types clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-$(INSTALLED): pyproject.toml constraints.txt
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Midflight needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing the pinned versions into .venv (once) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+endef
+
+$(INSTALLED): EXTRAS = dev
+$(INSTALLED): pyproject.toml constraints.txt
+	$(install)
+	@touch $@ $(DEMO_READY)
+
+# far less than the tests need; the models are there in case that there is a key
+$(DEMO_READY): EXTRAS = anthropic,openai,server
+$(DEMO_READY): pyproject.toml constraints.txt
+	$(install)
 	@touch $@
 
-demo: $(INSTALLED)  ## an agent that is paused, redirected and cancelled, and its journal
-	@$(BIN)/python examples/own_loop.py
-	@$(BIN)/python examples/report.py
-	@$(BIN)/python examples/journal_tour.py
+demo: $(DEMO_READY)  ## an agent at work, to be interrupted: ARGS="--fresh", or --help for the rest
+	@$(BIN)/midflight demo $(ARGS)
 
 test: $(INSTALLED)  ## everything that CI runs
 	@$(BIN)/python scripts/test.py
@@ -52,8 +62,20 @@ bench-server: $(INSTALLED)  ## measure how soon a cancel over HTTP is heard, and
 bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a message answered for
 	@PYTHONPATH=tests $(BIN)/python bench/talking.py
 
+bench-page: $(INSTALLED)  ## measure the page in a real browser: load, long runs, presses
+	@PYTHONPATH=tests $(BIN)/python bench/browser.py
+
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py
 
+web-types: $(INSTALLED)  ## write the page's types anew from the structs of the server
+	@$(BIN)/python scripts/web_types.py
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	@npm ci --silent --no-audit --no-fund --prefix web
+
+web: web/node_modules/.package-lock.json  ## build the page anew from web/, into the package
+	@npm run --silent --prefix web build
+
 clean:  ## remove what make has made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules

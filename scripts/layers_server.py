@@ -7,14 +7,14 @@ from layers import Mutant
 SERVER, STORES = "src/midflight/server/", "src/midflight/stores/"
 ACCESS, EVENTS = ("tests/server/test_access.py",), ("tests/server/test_events.py",)
 BAD_INPUT, LIVE = ("tests/server/test_bad_input.py",), ("tests/scenarios/test_live_text.py",)
-HUB = ("tests/stores/test_hub.py",)
+HUB, VIEWS = ("tests/stores/test_hub.py",), ("tests/server/test_views.py",)
 
 SERVER_MUTANTS = (
     Mutant(
         "server: a stranger is not let in",
         SERVER + "access.py",
-        "        if path in self.public:\n            return None\n",
-        "        return None\n",
+        '        if path in self.public or (is_page(path) and scope["method"] in SAFE):\n',
+        "        if True:\n",
         ACCESS,
     ),
     Mutant(
@@ -110,7 +110,7 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "server: who comes back goes on where they were",
-        SERVER + "sse.py",
+        SERVER + "routes_events.py",
         "known.get(journal, 0)",
         "0",
         EVENTS,
@@ -177,5 +177,41 @@ SERVER_MUTANTS = (
         "            self._step.driver.store.voices.end(self._voice)\n",
         "            pass\n",
         LIVE,
+    ),
+    Mutant(
+        "views: who comes late is told how it stands",
+        SERVER + "view_stream.py",
+        "        self._news.set()  # a sheet may be there already\n",
+        "",
+        VIEWS,
+    ),
+    Mutant(
+        "views: when who does the work leaves, the next one does it",
+        SERVER + "live.py",
+        "        async with self._turn:\n            head",
+        "        if self.version:\n            return\n        async with self._turn:\n"
+        "            head",
+        VIEWS,
+    ),
+    Mutant(
+        "views: a patch leads on from what this reader was told",
+        SERVER + "live.py",
+        "            changes = patch(sheet, self.sheet)",
+        "            changes = []",
+        VIEWS,
+    ),
+    Mutant(
+        "views: many records make few sheets",
+        SERVER + "live.py",
+        "        self._due = anyio.current_time() + max(PACE_S, SHARE * took)",
+        "        self._due = 0.0 * took",
+        VIEWS,
+    ),
+    Mutant(
+        "page: only files of the page are given",
+        SERVER + "page.py",
+        '    found = _files(WEB).get(f"assets/{name}")',
+        '    found = WEB / "assets" / name.replace("%2f", "/")',
+        ("tests/server/test_page.py",),
     ),
 )

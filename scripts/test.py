@@ -20,16 +20,17 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
-CLIENT = ROOT / "tests/server/agui"  # where package.json names it
+NODE = (ROOT / "tests/server/agui", ROOT / "web")  # where a package.json names what is needed
 
 PARTS = {
     "strace": (("strace", "-o", "/dev/null", "true"), "strace"),
     "namespaces": (("unshare", "-rm", "true"), "util-linux"),
     "node": (("npm", "--version"), "npm"),
+    "chromium": (("chromium", "--version"), "chromium"),
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
-DOORS = ("assistant", "cli", "models", "server", "tools")
+DOORS = ("assistant", "cli", "models", "page", "server", "tools")
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
 HURRY = ("-n", "4", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
@@ -110,18 +111,19 @@ def provide_parts() -> dict[str, str]:
             left_out[part] = f"apt-get could not install {package}"
         elif not works(*probe):
             left_out[part] = f"`{' '.join(probe)}` is not allowed on this machine"
-    if "node" not in left_out and not install_client():
-        left_out["node"] = f"`npm ci` has failed in {CLIENT.relative_to(ROOT)}"
+    for folder in NODE:
+        if "node" not in left_out and not install_locked(folder):
+            left_out["node"] = f"`npm ci` has failed in {folder.relative_to(ROOT)}"
     return left_out
 
 
-def install_client() -> bool:
-    """Install the stock AG-UI client by its lock file, unless that is done."""
-    locked, installed = CLIENT / "package-lock.json", CLIENT / "node_modules/.package-lock.json"
+def install_locked(folder: Path) -> bool:
+    """Install what the lock file of a folder names, unless that is done."""
+    locked, installed = folder / "package-lock.json", folder / "node_modules/.package-lock.json"
     if installed.exists() and installed.stat().st_mtime >= locked.stat().st_mtime:
         return True
     return run(
-        "npm ci", "npm", "ci", "--silent", "--no-audit", "--no-fund", "--prefix", str(CLIENT)
+        "npm ci", "npm", "ci", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder)
     )
 
 

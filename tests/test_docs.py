@@ -36,9 +36,9 @@ def test_the_state_diagram_is_drawn_from_the_table() -> None:
     assert redrawn(page) == page, "run `make diagram`"
 
 
-@pytest.mark.parametrize("name", ["journal", "interrupt", "server"])
+@pytest.mark.parametrize("name", ["journal", "interrupt", "server", "page"])
 def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None:
-    bench = benchmark({"server": "http_server"}.get(name, name))
+    bench = benchmark({"server": "http_server", "page": "browser"}.get(name, name))
     results = benchmark("figures").load(name)
     page = (ROOT / f"docs/benchmarks-{name}.md").read_text(encoding="utf-8")
 
@@ -149,6 +149,7 @@ SHOWN = {
     "own_loop.py": "undone",
     "people.py": "Then 10 % it is.",
     "report.py": "Edsger: 77%",
+    "traced.py": "control cancel",
     "undo.py": "changed by others since",
 }
 
@@ -222,6 +223,7 @@ def test_the_core_imports_nothing_that_was_not_asked_for() -> None:
         "httpx",
         "httpcore",
         "mcp",
+        "opentelemetry",
     }
 
 
@@ -249,3 +251,12 @@ def test_the_code_about_the_assistant_runs(tmp_path: Path, monkeypatch: pytest.M
     exec(compile(code, "docs/assistant.md", "exec"), scope)
 
     assert scope["clerk"].converses
+
+
+def test_the_code_about_telemetry_can_be_run() -> None:
+    page = (ROOT / "docs/telemetry.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(compile(code, "docs/telemetry.md", "exec"), scope)
+
+    assert callable(scope["serve"])

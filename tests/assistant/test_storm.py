@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(240)]
 
 ANN = Who("ann")
 INTERRUPTIONS = 250  # by each SDK
-VERBS = ("pause", "pause", "redirect", "message", "both")
+VERBS = ("pause", "pause", "redirect", "message", "both", "cancel")
 NO_LIMITS = Limits()
 
 
@@ -97,6 +97,9 @@ async def interrupt(control: Control, run: str, storm: Storm) -> str:
         if verb == "message":
             await control.send(run, f"thought {storm.number}", who=ANN)
             return run
+        if verb == "cancel":
+            await control.cancel(run, who=ANN)
+            await control.ended(run)
         if verb in {"pause", "both"}:
             await control.pause(run, who=ANN)
             state = await control.until(run, lambda s: s.phase is Phase.PAUSED or not s.alive)

@@ -317,6 +317,29 @@ async def test_a_cancel_saves_results_text_and_files_and_the_receipt_says_so(
         assert (folder / "memo.md").read_text() == "# Draft"
 
 
+async def test_a_result_that_has_a_text_is_saved_as_that_text(driving: Open) -> None:
+    stage = Stage("partial-worded")
+    look = stage.reader()
+    stage.gate("slow")
+
+    @tool(effect="read", name="partial-worded.count")
+    async def count() -> dict[str, Any]:
+        return {"text": "2 of 3 at risk", "rows": [1, 2]}
+
+    @agent("partial-worded")
+    async def works(run: Run) -> None:
+        await run.step("Count", count)
+        await run.step("Read", look, "slow")
+
+    async with driving(works) as control:
+        run = await control.start(works, "work")
+        await stage.until_begun("slow")
+        await control.cancel(run)
+        await control.ended(run)
+        (told,) = await said(control, run, "partial")
+        assert told.endswith("\n\nCount: 2 of 3 at risk")
+
+
 async def test_a_cancel_with_nothing_done_saves_nothing(driving: Open) -> None:
     stage = Stage("partial-nothing")
     look = stage.reader()

@@ -8,6 +8,7 @@ import pytest
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
+from midflight.kernel.status import status
 from midflight.run import Agent, Redirected, Run, agent
 from midflight.tools.base import tool
 from scenarios.company import events
@@ -150,3 +151,27 @@ async def test_nothing_is_planned_inside_a_step(driving: Open) -> None:
     async with driving(plans) as control:
         run = await control.start(plans, "work")
         assert (await control.ended(run)).phase is Phase.DONE
+
+
+async def test_steps_of_a_background_run_are_no_steps_of_the_plan(driving: Open) -> None:
+    stage = Stage("plan-child")
+    look = stage.reader()
+    stage.gate("book")
+
+    @agent(f"{stage.name}-child")
+    async def child(run: Run) -> None:
+        await run.step("Look", look, "leaf")
+        await run.step("Look", look, "stem")
+
+    @agent(stage.name)
+    async def plans(run: Run) -> None:
+        await run.plan("Read", "Go home")
+        await (await run.spawn(child, "look around")).result()
+        await run.step("Read", look, "book")
+
+    async with driving(plans, child) as control:
+        run = await control.start(plans, "work")
+        await stage.until_begun("book")
+        assert status(await control.state(run), 0.0).startswith("working: Read, step 1 of 2")
+        stage.gate("book").set()
+        await control.ended(run)

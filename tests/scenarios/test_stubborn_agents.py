@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -154,10 +155,12 @@ async def test_an_agent_that_catches_it_is_stopped_all_the_same(
     await cancelled_by(driving, stubborn)
 
 
-async def for_ever(work: Work) -> None:
-    while True:
-        with contextlib.suppress(BaseException):
+async def for_ever(work: Work, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+    while not ending():  # the interpreter itself may have its way
+        try:
             await work()
+        except BaseException:  # noqa: BLE001 - as such agents do
+            continue
 
 
 @in_memory

@@ -22,6 +22,7 @@ class Reader:
     def __init__(self, port: int, token: str, watch: Iterable[str]) -> None:
         self.port, self.token, self.watch = port, token, list(watch)
         self.last_id = ""
+        self.query: list[tuple[str, str]] = []
         self.positions: dict[str, list[int]] = defaultdict(list)
         self.texts: dict[str, str] = defaultdict(str)
         self.names: list[str] = []
@@ -32,7 +33,7 @@ class Reader:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[SocketStream]:
         """A socket with the request sent."""
-        query = urlencode([("watch", journal) for journal in self.watch])
+        query = urlencode([*(("watch", journal) for journal in self.watch), *self.query])
         lines = [
             f"GET {self.prefix}/v1/events?{query} HTTP/1.1",
             f"Host: 127.0.0.1:{self.port}",

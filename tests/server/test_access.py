@@ -115,7 +115,10 @@ async def test_a_role_does_what_it_may_and_no_more(
 async def test_a_viewer_sees_everything_and_asks_who_they_are(shared: Shared) -> None:
     house, _, run = shared
     async with house.client(Role.VIEWER) as http:
-        assert (await http.get("/v1/me")).json() == {"by": "the-viewer", "role": "viewer"}
+        me = (await http.get("/v1/me")).json()
+        assert (me["by"], me["role"]) == ("the-viewer", "viewer")
+        assert [agent["name"] for agent in me["agents"]] == ["idle"]
+        assert me["server"]["store"] == "memory"
         for place in ("/v1/runs", f"/v1/runs/{run}", f"/v1/runs/{run}/records", "/metrics"):
             assert (await http.get(place)).status_code == 200
 

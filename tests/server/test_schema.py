@@ -101,7 +101,16 @@ def test_every_route_answers_as_the_document_says(
 
 def test_the_document_describes_every_verb_with_an_example(house: House) -> None:
     described = house.app.openapi()
-    verbs = {"pause", "resume", "redirect", "cancel", "answer", "raise_limits", "stop_effect"}
+    verbs = {
+        "pause",
+        "resume",
+        "redirect",
+        "cancel",
+        "answer",
+        "decline",
+        "raise_limits",
+        "stop_effect",
+    }
     verbs |= {"take_over", "hand_back", "undo", "fork", "recover"}
     for verb in verbs:
         operation = described["paths"][f"/v1/runs/{{run}}/{verb}"]["post"]

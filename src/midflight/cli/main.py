@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from midflight.cli import discord, serve, token
+from midflight.cli import demo, discord, serve, token
 from midflight.errors import MidflightError
 
 
@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="midflight", description="Agents that people can interrupt while they work."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
+    demo.add_to(commands)
     serve.add_to(commands)
     token.add_to(commands)
     discord.add_to(commands)

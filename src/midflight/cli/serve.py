@@ -12,8 +12,9 @@ import os
 import socket
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ import anyio
 
 from midflight.cli.logs import log_to_stderr
 from midflight.cli.token import KEYS
-from midflight.control import local
+from midflight.control import Control, local
 from midflight.engines.leaving import leaving_on
 from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
@@ -39,6 +40,8 @@ PORT: Final = 8321
 REQUESTS_S: Final = 5  # what requests in flight have to end
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+Greet = Callable[[Control, str], Awaitable[None]]
 
 
 def add_to(commands: _SubParsersAction[ArgumentParser]) -> None:
@@ -111,8 +114,10 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def serving(chosen: Namespace, agents: list[Agent], listener: socket.socket) -> None:
-    """Drive and serve until a signal comes."""
+async def serving(
+    chosen: Namespace, agents: list[Agent], listener: socket.socket, greet: Greet | None = None
+) -> None:
+    """Drive and serve until a signal comes; ``greet`` is told of the URL to open."""
     from midflight.server.access import LOOPBACK as NAMES
     from midflight.server.access import Access
     from midflight.server.app import create_app
@@ -130,7 +135,8 @@ async def serving(chosen: Namespace, agents: list[Agent], listener: socket.socke
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with until_told:
-                _greet(chosen, listener, keyring.code(_person(), Role.OPERATOR))
+                url = _url(chosen, listener, keyring.code(_person(), Role.OPERATOR))
+                await (greet or partial(_greet, chosen))(control, url)
                 await anyio.sleep_forever()
             app.state.streams.close()
             server.should_exit = True
@@ -159,10 +165,14 @@ def _server(app: FastAPI) -> uvicorn.Server:
     )
 
 
-def _greet(chosen: Namespace, listener: socket.socket, code: str) -> None:
+def _url(chosen: Namespace, listener: socket.socket, code: str) -> str:
     host, port = listener.getsockname()[:2]
     named = chosen.allow_host[0] if host not in LOOPBACK else host
-    print(f"Midflight serves {chosen.store} at http://{named}:{port}/#code={code}")
+    return f"http://{named}:{port}/#code={code}"
+
+
+async def _greet(chosen: Namespace, _control: Control, url: str) -> None:
+    print(f"Midflight serves {chosen.store} at {url}")
     print("The code works once, within ten minutes. For programs: midflight token NAME", flush=True)
 
 

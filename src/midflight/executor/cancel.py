@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from midflight.executor import values
 from midflight.executor.children import await_all, await_turn
 from midflight.executor.front import end
 from midflight.executor.undo import compensate
@@ -111,9 +112,18 @@ def _results(driver: Driver) -> Iterator[str]:
     for record in reversed(driver.replay.records.values()):
         if not record.name or record.error or bytes(record.result) == bytes(NULL):
             continue
-        result = bytes(record.result).decode()
+        result = _in_words(bytes(record.result))
         short = result if len(result) <= RESULT_MAX else f"{result[:RESULT_MAX]}…"
         yield f"{record.name}: {short}"
+
+
+def _in_words(result: bytes) -> str:
+    """As it is on record; of something that has a text, the text."""
+    match values.decode(result):
+        case {"text": str(text)} if text.strip():
+            return text
+        case _:
+            return result.decode()
 
 
 def _few(names: list[str]) -> str:

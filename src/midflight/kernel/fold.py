@@ -414,6 +414,7 @@ def _child_settled(s: RunState, event: e.ChildSettled, _at: int) -> None:
     s.children[event.child] = event.outcome
     s.allotments.pop(event.child, None)
     s.spent.steps += event.steps
+    s.plan_from += event.steps  # they are no steps of this run's plan
     s.spent.tool_calls += event.tool_calls
     _spend(s, event.usage)
     s.spent.unpriced += event.unpriced

@@ -130,7 +130,8 @@ def _staying(state: RunState) -> list[Attempt]:
 
 
 def _listed(attempts: Iterable[Attempt]) -> str:
-    counted = Counter(a.noun for a in attempts)
+    own_first = sorted(attempts, key=lambda a: bool(a.child))
+    counted = Counter("background run" if a.child else a.noun for a in own_first)
     words = [noun if n == 1 else _count(n, noun) for noun, n in counted.items()]
     if len(words) > 3:
         words = [*words[:2], f"{len(words) - 2} more"]

@@ -36,6 +36,7 @@ POLICY: Final = "; ".join(
 )
 FOR_EVER: Final = "public, max-age=31536000, immutable"  # an asset's name changes with its content
 PACKED: Final = frozenset({".js", ".css", ".html", ".svg", ".json", ".map"})
+LOOKING: Final = ["GET", "HEAD"]
 NOT_BUILT: Final = """This copy of Midflight has no page: it was not built.
 
 In a checkout, `make web` builds it. The API works without it: see openapi.json.
@@ -48,9 +49,9 @@ def is_page(path: str) -> bool:
     return path == "/" or path.startswith(("/runs/", "/threads/", "/assets/"))
 
 
-@router.get("/")
-@router.get("/runs/{run}")
-@router.get("/threads/{thread}")
+@router.api_route("/", methods=LOOKING)
+@router.api_route("/runs/{run}", methods=LOOKING)
+@router.api_route("/threads/{thread}", methods=LOOKING)
 async def app(request: Request) -> Response:
     """The app; which run or thread it shows it reads from its own address."""
     found = _files(WEB).get("index.html")
@@ -62,7 +63,7 @@ async def app(request: Request) -> Response:
     return Response(body, headers=headers, media_type="text/html")
 
 
-@router.get("/assets/{name}")
+@router.api_route("/assets/{name}", methods=LOOKING)
 async def asset(request: Request, name: str) -> Response:
     """A script, a style, a font."""
     found = _files(WEB).get(f"assets/{name}")

@@ -82,6 +82,7 @@ class ViewStream(EventStream):
         super().__init__(control, streams, who, heads)
         self._lives, self._index, self._with_index = lives, index, with_index
         self._news = anyio.Event()
+        self._news.set()  # a sheet may be there already
         self._failure: MidflightError | None = None
         self._seen = 0
         self._switched = -1

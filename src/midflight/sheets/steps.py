@@ -305,7 +305,7 @@ def _planned(state: RunState, first: bool, asks: bool) -> Stand:
 
 
 def _retry(entry: Entry) -> Stand:
-    return "retrying", f"{WORDS['retrying']} {entry.retries}"
+    return "retrying", f"{WORDS['retrying']} {entry.retries + 1}"
 
 
 def _worded(status: str) -> Stand:

@@ -1,0 +1,260 @@
+"""What the page costs a person: until it is seen, until a press is, and how long runs scroll.
+
+Run by ``make bench-page``. A real Chromium on the real server, which is a process of its own with a
+SQLite file. Times are taken inside the page, by its own clock.
+"""
+
+from __future__ import annotations
+
+import gzip
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from figures import ROOT, Load, machine, percentile, save, show, table
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from page.conftest import CHROMIUM, FLAGS, come_in
+from page.glass import Glass
+from page.theatre import Stage, Theatre
+
+LOADS = 5
+PRESSES = 30
+TABS = 8
+MANY, VERY_MANY = 500, 5_000
+STREAM_S = 8.0
+
+WATCH_TASKS = """
+window.longest = 0;
+new PerformanceObserver((list) => {
+    for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration);
+}).observe({ type: "longtask", buffered: true });
+"""
+WATCH_PAINT = """
+window.paintedAt = 0;
+new MutationObserver(() => {
+    const there = document.querySelector(".steps li") && document.querySelector(".bar .what b");
+    if (there && !window.paintedAt)
+        requestAnimationFrame(() => setTimeout(() => { window.paintedAt ||= performance.now(); }));
+}).observe(document, { childList: true, subtree: true });
+"""
+WATCH_PRESSES = """
+window.presses = [];
+const bare = window.fetch;
+window.fetch = async (...given) => {
+    const asked = performance.now();
+    const answer = await bare(...given);
+    const url = String(given[0]?.url ?? given[0]);
+    if (/\\/(pause|resume)$/.test(url)) {
+        const press = { asked, answered: performance.now(), seen: 0 };
+        window.presses.push(press);
+        const word = () => document.querySelector(".status .what b")?.textContent;
+        const wanted = url.endsWith("pause") ? /^Paus/ : /^Running/;
+        const look = () => {
+            if (wanted.test(word() ?? "")) press.seen = performance.now();
+            else requestAnimationFrame(look);
+        };
+        look();
+    }
+    return answer;
+};
+"""
+
+
+class Desk:
+    """Tabs of one person."""
+
+    def __init__(self, browser: Browser, theatre: Theatre, known: Any) -> None:
+        self.browser, self.theatre, self.known = browser, theatre, known
+
+    @contextmanager
+    def tab(self, *scripts: str) -> Iterator[Page]:
+        context = self.browser.new_context(
+            storage_state=self.known, viewport={"width": 1280, "height": 800}
+        )
+        for script in scripts:
+            context.add_init_script(script)
+        yield context.new_page()
+        context.close()
+
+    def counted(self, steps: int, **more: Any) -> Stage:
+        """A run that has made many steps, and holds still."""
+        stage = self.theatre.begin("counter", f"Count {steps}", input={"steps": steps, **more})
+        until = time.monotonic() + 120
+        while stage.view["spent"]["steps"] < steps:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        return stage
+
+
+def first_load(desk: Desk) -> dict[str, float]:
+    """JavaScript that is loaded before a run is seen, packed."""
+    stage = desk.theatre.begin()
+    loaded: dict[str, int] = {}
+    with desk.tab() as page:
+        page.on(
+            "response",
+            lambda answer: (
+                loaded.update({answer.url: len(gzip.compress(answer.body()))})
+                if answer.url.endswith(".js")
+                else None
+            ),
+        )
+        Glass(page, desk.theatre.url).look_at(stage.run).says("Running")
+        page.wait_for_load_state("load")
+    return {"first_load_js_kb": sum(loaded.values()) / 1000}
+
+
+def paints(desk: Desk) -> dict[str, float]:
+    """From the address to the steps and the bar on the screen, each time in a new browser."""
+    found = {}
+    for steps, name in ((MANY, "paint_500_ms"), (VERY_MANY, "paint_5000_ms")):
+        stage, times = desk.counted(steps), []
+        for _ in range(LOADS):
+            with desk.tab(WATCH_PAINT) as page:
+                Glass(page, desk.theatre.url).look_at(stage.run)
+                page.wait_for_function("window.paintedAt > 0")
+                times.append(page.evaluate("window.paintedAt"))
+        found[name] = statistics.median(times)
+        if steps == VERY_MANY:
+            found |= scrolls(desk, stage)
+    return found
+
+
+def scrolls(desk: Desk, stage: Stage) -> dict[str, float]:
+    """Through five thousand steps by the wheel; only what is on the screen is in the document."""
+    with desk.tab(WATCH_TASKS) as page:
+        Glass(page, desk.theatre.url).look_at(stage.run)
+        page.wait_for_timeout(500)
+        page.evaluate("window.longest = 0")
+        page.locator(".steps-pane").hover()
+        rows = 0
+        for turn in range(120):
+            page.mouse.wheel(0, -2_500 if turn < 100 else 2_500)
+            page.wait_for_timeout(16)
+            rows = max(rows, page.locator("li.step").count())
+        return {
+            "scroll_5000_longest_task_ms": page.evaluate("window.longest"),
+            "scroll_5000_rows_in_document": rows,
+        }
+
+
+def streams(desk: Desk) -> dict[str, float]:
+    """While a step of a long run says a hundred words a second."""
+    stage = desk.counted(MANY, recite=STREAM_S + 4)
+    with desk.tab(WATCH_TASKS) as page:
+        Glass(page, desk.theatre.url).look_at(stage.run)
+        page.wait_for_timeout(1_000)
+        page.evaluate("window.longest = 0")
+        page.wait_for_timeout(int(STREAM_S * 1_000))
+        return {"stream_longest_task_ms": page.evaluate("window.longest")}
+
+
+def presses(desk: Desk) -> dict[str, float]:
+    """Pause and resume in turn: until the server has answered, and from then until it is seen."""
+    stage = desk.theatre.begin()
+    with desk.tab(WATCH_PRESSES) as page:
+        tab = Glass(page, desk.theatre.url).look_at(stage.run)
+        for number in range(PRESSES):
+            tab.says("Paused" if number % 2 else "Running")
+            tab.press(1)
+        tab.says("Running")
+        made = page.evaluate("window.presses")
+    seen = [max(0.0, one["seen"] - one["answered"]) for one in made]
+    heard = [one["answered"] - one["asked"] for one in made]
+    return {
+        "presses": len(made),
+        "press_answered_p50_ms": percentile(heard, 50),
+        "press_seen_after_answer_p50_ms": percentile(seen, 50),
+        "press_seen_after_answer_p95_ms": percentile(seen, 95),
+    }
+
+
+def eight_tabs(desk: Desk) -> dict[str, float]:
+    """Eight tabs of one browser on eight running runs: a cancel in each, one after another."""
+    stages = [desk.theatre.begin(brief=f"Run {n}") for n in range(TABS)]
+    times = []
+    with desk.tab() as first:
+        pages = [first, *(first.context.new_page() for _ in range(TABS - 1))]
+        tabs = [
+            Glass(page, desk.theatre.url).look_at(stage.run)
+            for page, stage in zip(pages, stages, strict=True)
+        ]
+        for tab in tabs:
+            tab.says("Running")
+        for tab in tabs:
+            tab.page.bring_to_front()
+            tab.page.wait_for_timeout(450)
+            with tab.page.expect_response("**/cancel"):
+                began = time.perf_counter()
+                tab.slot(3).click()
+            times.append((time.perf_counter() - began) * 1_000)
+            expect(tab.page.locator(".status .what b")).to_have_text("Cancelled")
+    return {"eight_tabs_cancel_max_ms": max(times)}
+
+
+ROWS = {
+    "first_load_js_kb": ("JavaScript at first load, packed, kB", "≤ 200"),
+    "paint_500_ms": ("a run of 500 steps until it is seen, ms", "≤ 1500"),
+    "paint_5000_ms": ("a run of 5,000 steps until it is seen, ms", "no goal"),
+    "scroll_5000_longest_task_ms": ("longest task while 5,000 steps scroll, ms", "≤ 100"),
+    "scroll_5000_rows_in_document": ("rows in the document meanwhile, at most", "no goal"),
+    "stream_longest_task_ms": ("longest task while a step of 500 streams, ms", "≤ 100"),
+    "press_answered_p50_ms": ("a press until the server has answered, p50, ms", "no goal"),
+    "press_seen_after_answer_p50_ms": ("from the answer until it is seen, p50, ms", "≤ 100"),
+    "press_seen_after_answer_p95_ms": ("the same, p95, ms", "≤ 100"),
+    "eight_tabs_cancel_max_ms": ("eight tabs: the slowest acknowledged cancel, ms", "≤ 1000"),
+}
+PAGE = """\
+# The page, measured
+
+Made by `make bench-page`; the figures are in `bench/results/page.json`. A real Chromium on a real
+server with SQLite, both on this machine. A task that takes less than 50 ms is not counted by the
+browser, and stands here as 0.
+
+| what | measured | wanted |
+|---|---|---|
+{table}
+
+Machine: {machine}; other programs used {load:.0f} % of it meanwhile.
+"""
+
+
+def report(results: dict[str, Any]) -> str:
+    return PAGE.format(
+        table=table(results, ROWS),
+        machine=results["machine"],
+        load=results["load_of_others_pct"],
+    )
+
+
+def main() -> None:
+    began, load = time.perf_counter(), Load()
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".bench-") as folder:
+        theatre = Theatre(Path(folder))
+        theatre.open()
+        theatre.come_in()
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            desk = Desk(browser, theatre, come_in(browser, theatre))
+            for part in (first_load, presses, eight_tabs, paints, streams):
+                results |= part(desk)
+                theatre.clear()
+                show(results)
+            browser.close()
+        theatre.kill()  # its runs are not meant to end
+    results["load_of_others_pct"] = load.of_others_pct()
+    results = {name: round(value, 4) for name, value in results.items()}
+    results["machine"], results["seconds"] = machine(), round(time.perf_counter() - began, 1)
+    save("page", results)
+    (ROOT / "docs/benchmarks-page.md").write_text(report(results), encoding="utf-8")
+    print(f"Done in {results['seconds']} s.")
+
+
+if __name__ == "__main__":
+    main()

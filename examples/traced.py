@@ -1,0 +1,69 @@
+"""A run as OpenTelemetry spans: its steps, a cancel, and what the cancel undid.
+
+Needs ``pip install 'midflight[otel]' opentelemetry-sdk``. Here the spans are printed; give the
+provider another exporter and they go where yours go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from midflight import Run, agent, local, tool
+from midflight.telemetry import tracing
+
+
+@tool(effect="once", noun="draft", undo=lambda made: None)
+async def write_draft(name: str) -> str:
+    """An effect that can be undone."""
+    await asyncio.sleep(0.05)
+    return name
+
+
+@tool(effect="once", noun="walk")
+async def walk() -> None:
+    """Something that takes its time."""
+    await asyncio.sleep(60)
+
+
+@agent()
+async def writer(run: Run) -> None:
+    """Two drafts, and a long walk."""
+    for name in ("summary", "details"):
+        await run.step(f"Write {name}", write_draft, name)
+    await run.step("Think about it", walk)
+
+
+def line(span: ReadableSpan, began: int) -> str:
+    """``+12 ms  run writer (103 ms)``, with what became of it."""
+    start, end = span.start_time or 0, span.end_time or 0
+    said = span.attributes or {}
+    words = [said.get(f"midflight.{name}") for name in ("phase", "outcome", "delivery")]
+    became = next((word for word in words if word), "")
+    below = "  " if span.parent else ""
+    at, took = (start - began) / 1e6, (end - start) / 1e6
+    return f"+{at:4.0f} ms {below}{span.name} ({took:.0f} ms) {became}"
+
+
+async def main() -> None:
+    """Cancel it in the middle of its walk."""
+    told = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(told))
+    async with local("memory:", writer, workdir=tempfile.mkdtemp()) as control:
+        async with tracing(control, provider=provider):
+            run = await control.start(writer, "write")
+            await control.until(run, lambda s: any(a.noun == "walk" for a in s.open.values()))
+            await control.cancel(run)
+            await control.ended(run)
+        spans = sorted(told.get_finished_spans(), key=lambda span: span.start_time or 0)
+        for span in spans:
+            print(line(span, spans[0].start_time or 0))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

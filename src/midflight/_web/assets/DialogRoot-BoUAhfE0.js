@@ -1,0 +1,1 @@
+import{a as e,s as t}from"./DialogTitle-BFRnQF11.js";var n=t(function(t){return e(`dialog`,t)});export{n as t};

@@ -1,0 +1,155 @@
+"""``midflight demo``: an agent at work on a company of its own, for whoever wants to interrupt it.
+
+It needs no key. Run it again and it goes on where it was, also after a kill; ``--fresh`` begins
+anew. Ctrl-C leaves in good order.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import socket
+import sys
+import webbrowser
+from argparse import ArgumentParser, Namespace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from msgspec import Struct
+
+from midflight.cli.logs import Lines
+from midflight.cli.serve import PORT, listening, serving
+from midflight.control import Control
+from midflight.errors import InvalidRequest, MidflightError
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from midflight.demo.cast import Cast
+
+FOLDER: Final = ".midflight-demo"
+DRAIN_S: Final = 5.0  # what steps in flight have to end: none of them takes longer
+
+GREETING: Final = """
+{model}
+{begun}
+
+  Open  {url}
+        It works once, within ten minutes, for you alone.
+
+  1  Pause it, think, resume: it goes on exactly where it was. Even kill this process and run
+     the same command again.
+  2  Redirect it: only EU. Or write to it while it works: top 20, also include trials,
+     first tell me how many customers churned in March, later: draft a slide.
+  3  When it asks to send the memo, approve, edit or reject; or cancel: tasks and memo are
+     undone, and a receipt accounts for everything.
+
+Data, memos and the outbox are in {folder}. Ctrl-C leaves; the same command goes on.
+"""
+
+
+class DemoOptions(Struct, frozen=True):
+    """What the command can be told."""
+
+    folder: str = FOLDER
+    port: int = PORT
+    open_browser: bool = True
+    fresh: bool = False
+    pace: float = 1.0
+    hold: float | None = None
+    model: str = ""
+
+
+def add_to(commands: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the command."""
+    command = commands.add_parser("demo", help="an agent at work, to be interrupted: try it")
+    command.add_argument("--folder", default=FOLDER, help="where it keeps its data (%(default)s)")
+    command.add_argument("--fresh", action="store_true", help="begin anew, with new data")
+    command.add_argument("--port", type=int, default=PORT, help="(%(default)s, or a free one)")
+    command.add_argument("--no-open", action="store_true", help="print the URL, open no browser")
+    command.add_argument("--pace", type=float, default=1.0, help="2 is half as fast, 0 at once")
+    command.add_argument("--hold", type=float, metavar="SECONDS", help="to take a sending back")
+    command.add_argument(
+        "--model",
+        default="",
+        metavar="ADDRESS",
+        help="anthropic:MODEL, openai:MODEL[@URL], or demo; by default as there are keys",
+    )
+    command.set_defaults(run=run)
+
+
+def run(chosen: Namespace) -> int:
+    """Run the demo as it was asked for."""
+    return run_demo(
+        DemoOptions(
+            folder=chosen.folder,
+            port=chosen.port,
+            open_browser=not chosen.no_open,
+            fresh=chosen.fresh,
+            pace=chosen.pace,
+            hold=chosen.hold,
+            model=chosen.model,
+        )
+    )
+
+
+def run_demo(options: DemoOptions) -> int:
+    """Set up, serve and work until told to leave."""
+    importlib.import_module("midflight.server")  # or say which extra it needs
+    from midflight.demo.cast import cast_at
+    from midflight.demo.place import RUNS, taken
+
+    if not (options.pace >= 0 and (options.hold is None or options.hold >= 0)):
+        raise InvalidRequest("--pace and --hold are numbers of zero or more. Nothing was started.")
+    with taken(Path(options.folder), fresh=options.fresh) as folder:
+        cast = cast_at(folder, pace=options.pace, hold=options.hold, model=options.model)
+        _log_to(folder / "demo.log")
+        chosen = Namespace(
+            store=str(folder / RUNS),
+            workdir=str(folder / "work"),
+            keys=str(folder / "keys.json"),
+            allow_host=[],
+            allow_origin=[],
+            drain=DRAIN_S,
+        )
+        with _listener(options.port) as listener:
+            anyio.run(serving, chosen, cast.agents, listener, partial(_greet, options, cast))
+    print("\nHeld where it is. The same command goes on; with --fresh it begins anew.")
+    return 0
+
+
+def _listener(port: int) -> socket.socket:
+    try:
+        return listening("127.0.0.1", port)
+    except InvalidRequest:  # taken: any other will do as well
+        return listening("127.0.0.1", 0)
+
+
+async def _greet(options: DemoOptions, cast: Cast, control: Control, url: str) -> None:
+    try:
+        begun_run, begun = await cast.begin(control)
+        url = url.replace("/#", f"/runs/{begun_run}#")
+    except MidflightError as error:
+        begun = f"No run was begun: {error}"
+    print(
+        GREETING.format(model=cast.model_words, begun=begun, url=url, folder=options.folder),
+        flush=True,
+    )
+    if options.open_browser and _has_display():
+        await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+
+
+def _has_display() -> bool:
+    shown = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    return shown or sys.platform in {"darwin", "win32"}
+
+
+def _log_to(path: Path) -> None:
+    """People read the terminal, and grep the log."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(Lines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("midflight").setLevel(logging.INFO)

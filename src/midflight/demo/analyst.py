@@ -1,0 +1,316 @@
+"""The demo's agent: a loop of its own on ``run``, with the demo model's rules in place of a model.
+
+It compares what is there with what is wanted and does the first thing that is missing. A message or
+a redirect changes only what is wanted, so whatever is still good is kept, and the rest follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+from msgspec.structs import asdict, replace
+
+from midflight.conversation import BACKGROUND, Choice, Message, TriageView, rule_triage
+from midflight.demo.desk import TO, Desk, Tasks, Written
+from midflight.demo.figures import Overview, Revenue, Scored
+from midflight.demo.memo import composed
+from midflight.demo.wishes import (
+    Heard,
+    Question,
+    Scope,
+    Slide,
+    Status,
+    Unknown,
+    Wishes,
+    counted,
+    understood,
+)
+from midflight.errors import StepFailed
+from midflight.kernel.record import Limits
+from midflight.run import Agent, Child, Redirected, Run, agent
+
+NAME: Final = "analyst"
+BRIEF: Final = "Write a memo on churn risk and send it"
+LIMITS: Final = Limits(steps=60, seconds=3600.0, tokens=20_000, usd=1.0)
+AUDIT: Final = "Check the revenue figures"
+TITLE: Final = "Who may leave us"
+SAYS: Final = " says: "
+"""What is behind it in the error of a step is what a person has answered instead of approving."""
+
+ONCE_ANSWERED: Final = "I read it as soon as you have answered me; a redirect I hear at once."
+FETCH, JOIN, SCORE = "Fetch customer list", "Join against MRR", "Score churn risk"
+TASKS, MEMO, SEND = "Create follow-up tasks", "Write memo with chart", "Send memo"
+
+Do = Callable[[str], Awaitable[None]]
+
+
+class Analysis:
+    """One run of the analyst: what it has, what is wanted, and what it has still to say."""
+
+    def __init__(self, run: Run, desk: Desk, auditor: Agent) -> None:
+        self._run, self._desk, self._auditor = run, desk, auditor
+        self._wishes = Wishes()
+        self._errands: list[Question | Slide] = []
+        self._unsaid: list[str] = []
+        self._planned: list[str] = []
+        self._wants_memo = False
+        self._customers: Overview | None = None
+        self._revenue: Revenue | None = None
+        self._audit: Child | None = None
+        self._scored: tuple[Scope, Scored] | None = None
+        self._tasks: tuple[Scope, Tasks] | None = None
+        self._memo: tuple[Wishes, Written] | None = None
+        self._to = self._ending = ""
+        self._begin(understood(run.brief, self._wishes))
+
+    def _begin(self, heard: Heard) -> None:
+        if isinstance(heard, Wishes):
+            self._wants_memo = True
+            self._wishes = heard
+            self._unsaid.append(f"I write a memo about {heard.words()}, in six steps.")
+        else:
+            self._take(heard)
+
+    # ── what is told ─────────────────────────────────────────────────────────────────────────
+
+    def redirected(self, text: str) -> None:
+        """The person has changed the course: what is wanted is different from here on."""
+        heard = understood(text, self._wishes)
+        if isinstance(heard, Wishes):
+            self._unsaid.append(f"Changed course: {heard.words()}.")
+        self._take(heard)
+
+    def _hear(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            if message.role == BACKGROUND:
+                continue  # its report is asked for where it is needed
+            if message.role == "viewer":
+                self._unsaid.append(f"{message.by} may look but not direct me; I leave it at that.")
+                continue
+            heard = understood(message.text, self._wishes)
+            if isinstance(heard, Wishes) and heard != self._wishes:
+                self._unsaid.append(f"Taken into account: {heard.words()}.")
+            self._take(heard)
+
+    def _take(self, heard: Heard) -> None:
+        match heard:
+            case Wishes():
+                self._wishes, self._wants_memo = heard, True
+            case Question() | Slide():
+                self._errands.append(heard)
+            case Status() | Unknown():
+                words = heard.words() if isinstance(heard, Unknown) else self._standing()
+                self._unsaid.append(words)
+                self._ending = self._ending or words
+
+    def _standing(self) -> str:
+        left = self._left()
+        return (
+            f"Next: {left[0][0]}; then {len(left) - 1} more." if left else "Nothing is to be done."
+        )
+
+    # ── what is next ─────────────────────────────────────────────────────────────────────────
+
+    async def go_on(self) -> str:
+        """Do the first thing that is missing, listen, and again until nothing is."""
+        while True:
+            await self._speak()
+            left = self._left()
+            if not left:
+                return self._ending
+            names = [name for name, _ in left]
+            if names != self._planned:
+                await self._run.plan(*names)
+                self._planned = names
+            name, do = left[0]
+            await do(name)
+            self._planned = names[1:]
+            self._hear(await self._run.inbox())
+
+    def _left(self) -> list[tuple[str, Do]]:
+        """What is missing, in its order; errands come first."""
+        scope, again = self._wishes.scope, " again"
+        scored = self._scored is not None and self._scored[0] == scope
+        tasked = self._tasks is not None and self._tasks[0] == scope
+        written = self._memo is not None and self._memo[0] == self._wishes
+        errands: list[tuple[str, Do]] = [(_name(e), self._do_errand) for e in self._errands]
+        if not self._wants_memo:
+            return errands
+        memo: list[tuple[bool, str, Do]] = [
+            (self._customers is None, FETCH, self._fetch),
+            (self._revenue is None, JOIN, self._join),
+            (not scored, SCORE + again * (self._scored is not None), self._score),
+            (not tasked, "Adjust follow-up tasks" if self._tasks else TASKS, self._follow_up),
+            (not written, "Rewrite memo" if self._memo else MEMO, self._write),
+            (True, SEND, self._send),
+        ]
+        return errands + [(name, do) for missing, name, do in memo if missing]
+
+    async def _speak(self) -> None:
+        while self._unsaid:
+            await self._run.say(self._unsaid[0])
+            self._unsaid.pop(0)
+
+    # ── the six steps ────────────────────────────────────────────────────────────────────────
+
+    async def _fetch(self, name: str) -> None:
+        self._customers = await self._run.step(name, self._desk.fetch_customers)
+
+    async def _join(self, name: str) -> None:
+        self._revenue = await self._run.step(name, self._desk.join_mrr)
+        self._audit = await self._run.spawn(self._auditor, AUDIT, limits=Limits(steps=5, usd=0.1))
+
+    async def _score(self, name: str) -> None:
+        scope = self._wishes.scope
+        found = await self._run.step(name, self._desk.score_churn_risk, **asdict(scope))
+        self._scored = scope, found
+
+    async def _follow_up(self, name: str) -> None:
+        scope, found = self._scores()
+        wanted = [account.id for account in found.accounts]
+        noun = counted(len(wanted), "task") if self._tasks is None else "changed tasks"
+        change = replace(self._desk.set_tasks, noun=noun)
+        self._tasks = scope, await self._run.step(name, change, wanted)
+
+    async def _write(self, name: str) -> None:
+        wishes, (scope, found) = self._wishes, self._scores()
+        assert self._tasks is not None
+        text = composed(found, wishes, tasks=self._tasks[1].open, checked=await self._checked())
+        step = self._run.step
+        self._memo = wishes, await step(name, self._desk.write_memo, TITLE, text, **asdict(scope))
+
+    async def _send(self, name: str) -> None:
+        """Asks who shall get it, and then whether it may go: that cannot be unsent."""
+        if not self._to:
+            schema = {"type": "string", "title": "Recipients", "enum": list(TO)}
+            self._to = (await self._run.ask("Who shall get the memo?", schema=schema)).payload
+            self._hear(await self._run.inbox())  # people write while they are waited for
+            if self._left()[0][0] != name:
+                return
+        assert self._memo is not None
+        memo = self._memo[1].path
+        sending = replace(self._desk.send_memo, noun=f"email to {self._to}")
+        try:
+            sent = await self._run.step(name, sending, memo=memo, to=self._to)
+        except StepFailed as failed:
+            self._not_sent(failed, memo)
+        else:
+            self._end(f"The memo went out: {sent.text}. It is about {self._wishes.words()}.")
+
+    def _not_sent(self, failed: StepFailed, memo: str) -> None:
+        """Who has answered in words is listened to; who has said no is not asked again."""
+        wanted = understood(failed.error.partition(SAYS)[2], self._wishes)
+        if isinstance(wanted, Wishes) and wanted != self._wishes:
+            self._unsaid.append(f"Not sent. Changed first: {wanted.words()}.")
+            self._wishes = wanted
+        else:
+            self._end(f"Nothing was sent ({failed.error}). The memo is in {memo}.")
+
+    def _end(self, words: str) -> None:
+        self._unsaid.append(words)
+        self._ending, self._wants_memo, self._to = words, False, ""
+
+    def _scores(self) -> tuple[Scope, Scored]:
+        assert self._scored is not None
+        return self._scored
+
+    async def _checked(self) -> str:
+        """What the background run has found, if nobody has stopped it."""
+        if self._audit is None:
+            return ""
+        try:
+            return str(await self._audit.result())
+        except StepFailed:
+            return ""
+
+    # ── errands ──────────────────────────────────────────────────────────────────────────────
+
+    async def _do_errand(self, name: str) -> None:
+        errand = self._errands[0]
+        if isinstance(errand, Question):
+            words = str(await self._run.step(name, self._desk.count, **asdict(errand)))
+        else:
+            points = [self._desk.books.answer(Question(kind)) for kind in ("customers", "churned")]
+            found: Scored = await self._run.step(SCORE, self._desk.score_churn_risk)
+            points.append(f"{found.text[0].upper()}{found.text[1:]}.")
+            drafted = await self._run.step(name, self._desk.draft_slide, TITLE, points)
+            words = f"The slide is drafted: {drafted.path}."
+        self._errands.pop(0)
+        self._unsaid.append(words)
+        self._ending = self._ending or words
+
+
+def _name(errand: Question | Slide) -> str:
+    if isinstance(errand, Slide):
+        return "Draft a slide"
+    month = f" in {errand.month}" if errand.month else ""
+    return {"churned": f"Count who churned{month}", "revenue": f"Look up revenue{month}"}.get(
+        errand.kind, "Count customers"
+    )
+
+
+# ── the agent ────────────────────────────────────────────────────────────────────────────────
+
+
+def analyst(desk: Desk) -> Agent:
+    """The agent, its background run and its side answers, at this desk."""
+
+    @agent(f"{NAME}.auditor", limits=LIMITS)
+    async def audit(run: Run) -> str:
+        months = await run.step("Add up the months", desk.check_months)
+        leavers = await run.step("Look at those who left", desk.check_leavers)
+        return f"{months}, and {leavers}"
+
+    async def aside(run: Run) -> str:
+        said = await _beside(run, desk)
+        await run.say(said)
+        return said
+
+    @agent(NAME, limits=LIMITS, converses=True, triage=choose, aside=aside, helpers=(audit,))
+    async def analyse(run: Run) -> str:
+        analysis = Analysis(run, desk, audit)
+        while True:
+            try:
+                return await analysis.go_on()
+            except Redirected as told:
+                analysis.redirected(told.brief)
+
+    return analyse
+
+
+async def _beside(run: Run, desk: Desk) -> str:
+    """A side question is counted, or answered with how the work stands; nothing is touched."""
+    heard, seen = understood(run.brief, Wishes()), run.input or {}
+    if isinstance(heard, Question):
+        return str(await run.step(_name(heard), desk.count, **asdict(heard)))
+    if isinstance(heard, Unknown):
+        return heard.words()
+    return f"I am {seen.get('status', 'at rest')}."
+
+
+async def choose(view: TriageView) -> Sequence[Choice]:
+    """What to do about messages: by plain words, and each is answered in one sentence."""
+    plain = {choice.message: choice.action for choice in await rule_triage(view)}
+    return [_choice(message, plain[message.id], view) for message in view.messages]
+
+
+def _choice(message: Message, action: str, view: TriageView) -> Choice:
+    heard: Any = understood(message.text, Wishes())
+    match heard, action:
+        case Unknown(), _:
+            return Choice(message.id, "incorporate", say=f"{heard.words()} I go on as before.")
+        case Wishes(), "incorporate" | "switch":
+            waits = view.status.startswith("waiting")
+            say = ONCE_ANSWERED if waits else "From the next step on, yes."
+            return Choice(message.id, "incorporate", say=say)
+        case Status(), _:
+            return Choice(message.id, "incorporate", say=f"I am {view.status}.")
+        case ((Question() | Slide()), "switch"):
+            say = "First this; then I come back to the memo."
+            return Choice(message.id, "switch", say=say, title=_name(heard))
+        case Question(), "incorporate":
+            return Choice(message.id, "incorporate", say="I count that right after this step.")
+        case _:
+            title = _name(heard) if isinstance(heard, Question | Slide) else message.text
+            return Choice(message.id, "defer", say="Noted; after the memo.", title=title)

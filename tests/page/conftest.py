@@ -1,0 +1,93 @@
+"""A real server, a real Chromium, and a tab that has come in by the printed link."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+
+from page.glass import WAIT_MS, Glass
+from page.theatre import Stage, Theatre
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
+Look = Callable[..., Glass]
+
+
+@pytest.fixture(scope="session")
+def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    there = Theatre(tmp_path_factory.mktemp("theatre"))
+    there.open()
+    there.come_in()
+    yield there
+    there.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def known(browser: Browser, theatre: Theatre) -> Any:
+    """The session of who has opened the printed link, once."""
+    return come_in(browser, theatre)
+
+
+def come_in(browser: Browser, theatre: Theatre) -> Any:
+    """Open the printed link; gives the cookie that this has made."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{theatre.url}/#code={theatre.code}")
+    expect(page.locator(".shell")).to_be_visible(timeout=WAIT_MS)
+    assert "code=" not in page.url
+    kept = context.storage_state()
+    context.close()
+    return kept
+
+
+@pytest.fixture(autouse=True)
+def cleared(theatre: Theatre) -> Iterator[None]:
+    """What a test has left waiting does not wait beside the next one."""
+    yield
+    theatre.clear()
+
+
+@pytest.fixture
+def contexts(browser: Browser, known: Any) -> Iterator[Callable[..., BrowserContext]]:
+    """Browsers of people who have come in; each is one of its own."""
+    opened: list[BrowserContext] = []
+
+    def make(**options: Any) -> BrowserContext:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        options.setdefault("reduced_motion", "reduce")
+        opened.append(context := browser.new_context(storage_state=known, **options))
+        context.set_default_timeout(WAIT_MS)
+        return context
+
+    yield make
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def look(contexts: Callable[..., BrowserContext], theatre: Theatre) -> Look:
+    """Look at a run in a tab of a browser of one's own. No error may be in its console."""
+
+    def at(stage: Stage | str, cookie: str = "", **options: Any) -> Glass:
+        context = contexts(**options)
+        if cookie:
+            context.clear_cookies()
+            name = f"midflight_{theatre.port}"
+            context.add_cookies([{"name": name, "value": cookie, "url": theatre.url}])
+        page = context.new_page()
+        return Glass(page, theatre.url).look_at(stage if isinstance(stage, str) else stage.run)
+
+    return at

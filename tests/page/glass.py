@@ -1,0 +1,106 @@
+"""What a person sees and presses, in the words of the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+PICTURES = Path(__file__).resolve().parent.parent.parent / "docs/pictures"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+WAIT_MS = 15_000
+
+
+class Glass:
+    """One tab on a run."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+
+    def look_at(self, run: str) -> Glass:
+        """Go to a run's own address, and wait until it is shown."""
+        self.page.goto(f"{self.url}/runs/{run}")
+        expect(self.bar).to_be_visible(timeout=WAIT_MS)
+        return self
+
+    @property
+    def bar(self) -> Locator:
+        return self.page.locator(".bar")
+
+    def slot(self, number: int) -> Locator:
+        return self.page.locator(f'#controls [data-slot="{number}"]')
+
+    def slots_read(self, *labels: str) -> None:
+        """Each slot begins with this label."""
+        for number, label in enumerate(labels, 1):
+            expect(self.slot(number).locator(".label")).to_contain_text(label, timeout=WAIT_MS)
+
+    def says(self, word: str, detail: str = "") -> None:
+        """The status line."""
+        what = self.page.locator(".status .what")
+        expect(what.locator("b")).to_have_text(word, timeout=WAIT_MS)
+        if detail:
+            expect(what).to_contain_text(detail, timeout=WAIT_MS)
+
+    def press(self, number: int) -> None:
+        self.page.wait_for_timeout(450)  # a second tap of a double tap is ignored for so long
+        self.slot(number).click()
+
+    @property
+    def changed(self) -> Locator:
+        """The line over the steps that says what a redirect has changed."""
+        return self.page.get_by_role("region", name="Steps").locator(".change-line")
+
+    @property
+    def rewrite(self) -> Locator:
+        """The field of a redirect."""
+        return self.page.get_by_role("textbox", name="Rewrite the brief")
+
+    def step(self, name: str) -> Locator:
+        return self.page.locator("li.step", has=self.page.locator(".step-name", has_text=name))
+
+    def step_is(self, name: str, word: str) -> None:
+        expect(self.step(name).last.locator(".step-word")).to_have_text(word, timeout=WAIT_MS)
+
+    def violations(self) -> list[str]:
+        """What axe finds wrong."""
+        found = Axe().run(self.page, options={"runOnly": {"type": "tag", "values": RULES}})
+        return [
+            f"{one['id']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary']}"
+            for one in found.response["violations"]
+        ]
+
+    def picture(self, name: str) -> None:
+        """Keep what is to be seen, when it is asked for."""
+        if os.environ.get("MIDFLIGHT_PICTURES"):
+            PICTURES.mkdir(exist_ok=True)
+            self.page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
+
+    def box(self, what: Locator) -> dict[str, float]:
+        found: Any = what.bounding_box()
+        assert found is not None
+        return dict(found)
+
+    def covered(self, what: Locator) -> bool:
+        """Whether something else lies over the middle of it."""
+        return bool(
+            what.evaluate(
+                """(element) => {
+                    const box = element.getBoundingClientRect();
+                    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+                    const top = document.elementFromPoint(x, y);
+                    return !(top && (element === top || element.contains(top)));
+                }"""
+            )
+        )
+
+    def overflows(self) -> bool:
+        """Whether the page scrolls sideways."""
+        return bool(
+            self.page.evaluate(
+                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            )
+        )

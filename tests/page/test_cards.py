@@ -1,0 +1,161 @@
+"""Questions as cards: what is asked, what each answer means, and nothing that would be refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from page.conftest import Look
+from page.glass import WAIT_MS, Glass
+from page.theatre import Stage, Theatre, soon
+
+pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+def approval(theatre: Theatre, look: Look) -> tuple[Stage, Glass, Locator]:
+    stage = theatre.begin()
+    stage.give("all")
+    tab = look(stage)
+    tab.says("Waiting for you", "email")
+    card = tab.page.get_by_role("group", name=re.compile("May this be done: email"))
+    return stage, tab, card
+
+
+def button(card: Locator, name: str) -> Locator:
+    return card.get_by_role("button", name=re.compile(f"^{name}"))
+
+
+def test_approve(theatre: Theatre, look: Look) -> None:
+    stage, tab, card = approval(theatre, look)
+    tab.slots_read("Review", "Redirect", "Cancel")
+    expect(tab.slot(1)).to_contain_text("One decision")
+    expect(tab.step("Send memo")).to_contain_text("May this be done")
+    tab.picture("approval")
+    tab.press(1)
+    expect(card.locator(".card-title")).to_be_focused()
+    button(card, "Approve").click()
+
+    tab.says("Done", "sent to ana@example.com")
+    assert stage.view["phase"] == "done"
+
+
+def test_reject(theatre: Theatre, look: Look) -> None:
+    stage, tab, card = approval(theatre, look)
+    button(card, "Reject").click()
+
+    tab.says("Failed at step 6", "rejected")
+    assert "email" not in [line["noun"] for line in stage.view["receipt"]["lines"]]
+
+
+def test_edit_then_approve(theatre: Theatre, look: Look) -> None:
+    _, tab, card = approval(theatre, look)
+    button(card, "Edit").click()
+    field = card.get_by_role("textbox").last
+    before = field.input_value()
+    assert "ana@example.com" in before
+    field.fill(before.replace("ana@example.com", "bob@example.com"))
+    tab.picture("edit")
+    card.get_by_role("button", name="Approve as edited").click()
+
+    tab.says("Done", "sent to bob@example.com")
+
+
+def test_respond_in_words_instead(theatre: Theatre, look: Look) -> None:
+    _, tab, card = approval(theatre, look)
+    button(card, "Respond").click()
+    card.get_by_role("textbox").fill("Ask Ana first")
+    card.get_by_role("button", name="Send response").click()
+
+    tab.says("Failed at step 6", "Ask Ana first")
+
+
+def asked(theatre: Theatre, look: Look, schema: Any, **more: Any) -> tuple[Stage, Glass, Locator]:
+    stage = theatre.begin("asker", input={"schema": schema, "message": "Which one?", **more})
+    tab = look(stage)
+    tab.says("Waiting for you", "Which one?")
+    return stage, tab, tab.page.get_by_role("group", name="Which one?")
+
+
+def answer_of(stage: Stage) -> Any:
+    stage.until("done")
+    return stage.theatre.get(f"/v1/runs/{stage.run}/result")["result"]["answered"]
+
+
+def test_a_choice_is_one_press(theatre: Theatre, look: Look) -> None:
+    stage, tab, card = asked(theatre, look, {"enum": ["ana", "bob", "eve"]})
+    tab.picture("question")
+    button(card, "Bob").click()
+
+    assert answer_of(stage) == "bob"
+
+
+def test_yes_or_no(theatre: Theatre, look: Look) -> None:
+    stage, _, card = asked(theatre, look, {"type": "boolean"})
+    button(card, "No").click()
+
+    assert answer_of(stage) is False
+
+
+def test_a_number_is_checked_before_it_is_sent(theatre: Theatre, look: Look) -> None:
+    stage, _, card = asked(theatre, look, {"type": "integer", "minimum": 1, "maximum": 9})
+    card.get_by_role("textbox").fill("12")
+    card.get_by_role("button", name="Answer").click()
+    expect(card.get_by_role("alert")).to_be_visible()
+    assert stage.view["phase"] == "waiting"
+    card.get_by_role("textbox").fill("7")
+    card.get_by_role("button", name="Answer").click()
+
+    assert answer_of(stage) == 7
+
+
+def test_words(theatre: Theatre, look: Look) -> None:
+    stage, _, card = asked(theatre, look, {"type": "string", "minLength": 2})
+    card.get_by_role("textbox").fill("the red one")
+    card.get_by_role("button", name="Answer").click()
+
+    assert answer_of(stage) == "the red one"
+
+
+def test_several_fields_at_once(theatre: Theatre, look: Look) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "people": {"type": "integer"},
+            "late": {"type": "boolean"},
+            "room": {"enum": ["garden", "hall"]},
+        },
+        "required": ["city", "people"],
+    }
+    stage, tab, card = asked(theatre, look, schema)
+    card.get_by_label("City").fill("Rome")
+    card.get_by_label("People").fill("4")
+    card.get_by_label("Late").check()
+    tab.picture("form")
+    card.get_by_role("button", name="Answer").click()
+
+    found = answer_of(stage)
+    assert (found["city"], found["people"], found["late"]) == ("Rome", 4, True)
+
+
+def test_an_answer_that_came_too_late_is_not_sent(theatre: Theatre, look: Look) -> None:
+    stage, tab, card = asked(theatre, look, {"enum": ["ana", "bob"]}, expires_in=3)
+    expect(card).to_contain_text("Expires in")
+    expect(tab.slot(1)).to_contain_text("s left")
+    stage.until("done")
+
+    tab.says("Done")
+    assert answer_of(stage) is None
+
+
+def test_what_somebody_else_has_answered_goes_away(theatre: Theatre, look: Look) -> None:
+    stage, tab, card = asked(theatre, look, {"enum": ["ana", "bob"]})
+    (question,) = stage.view["questions"]
+    stage.press("answer", question=question["question"], payload="ana")
+
+    expect(card).to_have_count(0, timeout=WAIT_MS)
+    tab.says("Done")
+    soon(lambda: answer_of(stage) == "ana")

@@ -1,0 +1,300 @@
+"""Every control in every state, pressed by a person in a real browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from page.conftest import Look
+from page.glass import WAIT_MS
+from page.theatre import Theatre
+
+APPROVE = re.compile("^Approve")
+pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+def test_pause_then_reload_then_resume(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running", "Fetch customers")
+    tab.slots_read("Pause", "Redirect", "Cancel")
+    expect(tab.slot(1)).to_have_accessible_name(re.compile(r"^Pause ?, Resume keeps context"))
+    tab.picture("running")
+
+    tab.press(1)
+    tab.says("Paused", "Nothing is running or spending")
+    tab.step_is("Fetch customers", "Paused")
+    assert stage.view["phase"] == "paused"
+    tab.picture("paused")
+
+    tab.page.reload()
+    tab.says("Paused")
+    tab.slots_read("Resume", "Redirect", "Cancel")
+    tab.press(1)
+    tab.says("Running")
+    stage.give("fetch", "join")
+    tab.step_is("Join revenue", "Done")
+
+
+def test_a_pause_lets_an_effect_finish_and_can_be_taken_back(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    stage.give("fetch", "join", "score")
+    tab = look(stage)
+    tab.says("Running", "Create follow-up tasks")
+    expect(tab.slot(1)).to_contain_text("Finishes follow-up task first")
+
+    tab.press(1)
+    tab.says("Pausing", "finishing follow-up task")
+    tab.slots_read("Keep running", "Redirect", "Cancel")
+    tab.press(1)
+    tab.says("Running")
+
+    tab.press(1)
+    tab.says("Pausing")
+    stage.give("tasks")
+    tab.says("Paused")
+    tab.step_is("Create follow-up tasks", "Done")
+    tab.step_is("Write memo", "Paused")
+
+
+def test_a_redirect_while_it_runs_shows_what_was_changed(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    stage.give("fetch", "join")
+    tab = look(stage)
+    tab.says("Running", "Score churn risk")
+
+    tab.press(2)
+    field = tab.rewrite
+    expect(field).to_be_focused()
+    expect(field).to_have_value("Churn of June")
+    tab.says("Running")  # opening it pauses nothing
+    field.fill("Churn of June, only the EU")
+    tab.picture("redirect")
+    tab.page.get_by_role("button", name="Redirect", exact=True).last.click()
+
+    line = tab.changed
+    expect(line).to_contain_text("Changed", timeout=WAIT_MS)
+    expect(line.locator("ins")).to_contain_text("only the EU")
+    expect(tab.step("Score churn risk").last).to_contain_text("Rewritten by you")
+    stage.give("score")
+    expect(tab.step("Score churn risk").last).to_contain_text("38 at risk (Churn of June, only")
+    tab.picture("redirected")
+
+
+def test_a_redirect_while_paused_also_resumes(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.press(1)
+    tab.says("Paused")
+
+    tab.press(2)
+    field = tab.rewrite
+    expect(tab.page.locator(".layer")).to_contain_text("Used when you resume")
+    field.fill("Churn of May")
+    tab.page.get_by_role("button", name="Redirect and resume").click()
+
+    tab.says("Running")
+    expect(tab.changed.locator("del")).to_contain_text("June")
+    assert stage.view["brief"] == "Churn of May"
+
+
+def test_keep_as_is_keeps_the_run_and_what_was_typed(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.press(2)
+    tab.rewrite.fill("Something else")
+    tab.page.get_by_role("button", name="Keep as is").click()
+    expect(tab.rewrite).to_have_count(0)
+    tab.press(2)
+
+    expect(tab.rewrite).to_have_value("Something else")
+    assert stage.view["brief"] == "Churn of June"
+
+
+def test_a_cancel_undoes_what_can_be_undone_and_gives_a_receipt(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin()
+    stage.give("fetch", "join", "score", "tasks", "memo")
+    tab = look(stage)
+    tab.says("Waiting for you", "email")
+    expect(tab.slot(3)).to_contain_text("Undoes follow-up task and memo")
+
+    tab.press(3)
+    tab.says("Cancelling", "Undoing 1 of 2")
+    tab.step_is("Write memo", "Undoing")
+    expect(tab.slot(1)).to_have_attribute("aria-disabled", "true")
+    expect(tab.slot(1)).to_contain_text("Not while cancelling")
+    expect(tab.slot(2)).to_contain_text("Not while cancelling")
+    tab.picture("cancelling")
+    stage.give("undo")
+
+    tab.says("Cancelled")
+    receipt = tab.page.get_by_role("region", name="Receipt")
+    for noun in ("memo", "follow-up task"):
+        expect(receipt.locator("div", has_text="Undone")).to_contain_text(noun)
+    tab.step_is("Write memo", "Undone")
+    tab.step_is("Send memo", "Cancelled")
+    tab.slots_read("Start again", "New run")
+    tab.picture("cancelled")
+
+
+def test_stop_now_is_offered_late_and_says_what_remains(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    stage.give("fetch", "join", "score", "tasks")
+    tab = look(stage)
+    tab.says("Running", "Write memo")
+    stage.give("memo")
+    tab.says("Waiting for you")
+    tab.press(3)
+    tab.slots_read("Pause", "Redirect", "Stop now")
+    expect(tab.slot(3)).to_have_attribute("aria-disabled", "true")
+
+    expect(tab.slot(3)).to_have_attribute("aria-disabled", "false", timeout=WAIT_MS)
+    expect(tab.slot(3)).to_contain_text("Skips undo, follow-up task and memo may remain")
+    tab.slot(3).click()
+
+    tab.says("Cancelled")
+    expect(tab.page.get_by_role("region", name="Receipt")).to_contain_text("undo skipped")
+
+
+def test_while_something_cannot_be_stopped_a_cancel_asks_in_place(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin()
+    stage.give("fetch", "join", "score", "tasks", "memo", "undo")
+    tab = look(stage)
+    tab.page.get_by_role("button", name=APPROVE).click()
+    tab.says("Running", "Send memo")
+
+    tab.press(3)
+    question = tab.page.get_by_role("group", name=re.compile("email is under way"))
+    expect(question.get_by_role("button", name="Keep going")).to_be_focused()
+    assert not tab.covered(tab.slot(3))
+    question.get_by_role("button", name="Keep going").click()
+    assert stage.view["phase"] == "running"
+
+    tab.press(3)
+    question.get_by_role("button", name="Cancel").click()
+    tab.says("Cancelling")
+    stage.give("send")
+    tab.says("Cancelled")
+    expect(tab.page.get_by_role("region", name="Receipt")).to_contain_text("final (irreversible)")
+
+
+def test_a_run_to_its_end_and_what_was_done_undone_afterwards(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    stage.give("all")
+    tab = look(stage)
+    tab.page.get_by_role("button", name=APPROVE).click()
+
+    tab.says("Done", "The report is done: sent to ana@example.com")
+    tab.slots_read("Start another", "Open result", "Undo")
+    receipt = tab.page.get_by_role("region", name="Receipt")
+    expect(receipt).to_contain_text("email")
+    tab.picture("done")
+    receipt.get_by_role("button", name="Undo memo").click()
+    expect(receipt.locator("div", has_text="Undone")).to_contain_text("memo", timeout=WAIT_MS)
+    tab.press(2)
+    expect(tab.page.get_by_role("dialog")).to_contain_text("The report is done")
+
+
+def test_a_failed_run_is_tried_again_from_where_it_failed(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin("failing")
+    stage.give("fetch", "again")
+    tab = look(stage)
+
+    tab.says("Failed at step 2", "the line is busy")
+    tab.slots_read("Try again", "Redirect", "Close")
+    tab.picture("failed")
+    before = tab.page.url
+    stage.give("well")
+    tab.press(1)
+    tab.says("Done", "through")
+    assert tab.page.url != before
+
+
+def test_a_step_that_is_tried_again_says_so(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin("caller")
+    tab = look(stage)
+
+    tab.step_is("Call", "Retry 2")
+    stage.press("cancel")
+
+
+def test_a_cap_holds_the_run_until_it_is_raised(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin(limits={"usd": 0.4})
+    stage.give("fetch", "join", "score", "tasks")
+    tab = look(stage)
+    tab.says("Paused at the cap", "$0.42 spent")
+    tab.slots_read("Raise cap", "Redirect", "Cancel")
+    tab.picture("cap")
+
+    tab.press(1)
+    tab.page.get_by_label("Money, $").fill("2")
+    tab.page.locator(".layer").get_by_role("button", name="Raise cap").click()
+    tab.says("Running", "Write memo")
+    expect(tab.page.locator(".meter")).to_contain_text("$0.42 of $2.00")
+
+
+def test_a_background_run_is_listed_and_can_be_stopped(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin("parent")
+    tab = look(stage)
+    tab.says("Running")
+    tasks = tab.page.locator(".background")
+    expect(tasks).to_contain_text("Look around", timeout=WAIT_MS)
+    tab.picture("background")
+    tasks.get_by_role("button", name=re.compile("Stop|Cancel")).click()
+
+    expect(tasks).to_contain_text(re.compile("cancelled", re.IGNORECASE), timeout=WAIT_MS)
+
+
+def test_an_operator_stops_all_agents_and_allows_them_again(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.page.get_by_role("button", name="Stop all agents").click()
+    dialog = tab.page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("No undo and no saving")
+    expect(dialog.get_by_role("button", name="Keep running")).to_be_focused()
+    tab.picture("kill-switch")
+    dialog.get_by_role("button", name=re.compile("^Stop")).click()
+
+    tab.says("Stopped by an operator")
+    banner = tab.page.get_by_role("region", name="Kill switch")
+    expect(banner).to_contain_text("All agents are stopped")
+    banner.get_by_role("button", name="Allow runs again").click()
+    expect(banner).to_have_count(0, timeout=WAIT_MS)
+
+
+def test_the_keys_pause_redirect_and_cancel(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.page.keyboard.press("Escape")
+    tab.says("Paused")
+    tab.page.wait_for_timeout(450)
+    tab.page.keyboard.press("Escape")
+    tab.says("Running")
+    tab.page.wait_for_timeout(450)
+    tab.page.keyboard.press("Control+e")
+    expect(tab.rewrite).to_be_focused()
+    tab.page.keyboard.press("Escape")  # one layer a press, and never the run with it
+    expect(tab.rewrite).to_have_count(0)
+    tab.says("Running")
+    tab.page.keyboard.press("Control+.")
+    tab.says("Cancelled")
+
+
+def test_a_viewer_sees_everything_and_presses_nothing(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage, cookie=theatre.session("vic", "viewer"))
+
+    tab.says("Running")
+    expect(tab.slot(3)).to_have_attribute("aria-disabled", "true")
+    tab.slot(3).click(force=True)
+    assert stage.view["phase"] == "running"

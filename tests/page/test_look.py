@@ -1,0 +1,264 @@
+"""How it looks: at every width and in every state, nothing covered, nothing that jumps."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from page.conftest import Look
+from page.glass import WAIT_MS, Glass
+from page.theatre import Stage, Theatre
+
+pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(180)]
+WIDTHS = {1280: 800, 820: 1100, 390: 844, 320: 640}
+FIRST_LOAD_MAX = 200_000
+
+
+def running(theatre: Theatre) -> Stage:
+    stage = theatre.begin()
+    stage.give("fetch", "join")
+    stage.until_step("Score churn risk")
+    return stage
+
+
+def paused(theatre: Theatre) -> Stage:
+    stage = running(theatre)
+    stage.press("pause")
+    stage.until("paused")
+    return stage
+
+
+def waiting(theatre: Theatre) -> Stage:
+    stage = theatre.begin()
+    stage.give("fetch", "join", "score", "tasks", "memo", "send")
+    stage.until("waiting")
+    return stage
+
+
+def cancelling(theatre: Theatre) -> Stage:
+    stage = waiting(theatre)
+    stage.press("cancel")
+    stage.until("cancelling")
+    return stage
+
+
+def cancelled(theatre: Theatre) -> Stage:
+    stage = waiting(theatre)
+    stage.give("undo")
+    stage.press("cancel")
+    stage.until("cancelled")
+    return stage
+
+
+def capped(theatre: Theatre) -> Stage:
+    stage = theatre.begin(limits={"usd": 0.4})
+    stage.give("fetch", "join", "score")
+    stage.until("paused")
+    return stage
+
+
+def failed(theatre: Theatre) -> Stage:
+    stage = theatre.begin("failing")
+    stage.give("fetch", "again")
+    stage.until("failed")
+    return stage
+
+
+def done(theatre: Theatre) -> Stage:
+    stage = theatre.begin("looker", "Look around {stage}")
+    stage.give("around")
+    stage.until("done")
+    return stage
+
+
+STATES = {
+    "running": running,
+    "paused": paused,
+    "waiting": waiting,
+    "cancelling": cancelling,
+    "cancelled": cancelled,
+    "cap": capped,
+    "failed": failed,
+    "done": done,
+}
+
+
+@pytest.fixture(scope="module")
+def held(theatre: Theatre) -> dict[str, Stage]:
+    """A run in each state, held still; they are looked at by every test here."""
+    stages = {name: begin(theatre) for name, begin in STATES.items()}
+    theatre.stages.clear()  # they stay as they are when a test ends
+    return stages
+
+
+def size(width: int) -> dict[str, Any]:
+    more = {"is_mobile": True, "has_touch": True} if width < 700 else {}
+    return {"viewport": {"width": width, "height": WIDTHS[width]}, **more}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_bar_is_whole_at_every_width_and_in_every_state(
+    held: dict[str, Stage], look: Look, width: int
+) -> None:
+    tab: Glass | None = None
+    for name, stage in held.items():
+        tab = look(stage, **size(width)) if tab is None else tab.look_at(stage.run)
+        expect(tab.page.locator(".status .what b")).to_be_visible(timeout=WAIT_MS)
+        tab.page.wait_for_timeout(100)
+        tab.picture(f"{name}-{width}")
+        bar, (wide, high) = tab.box(tab.bar), (width, WIDTHS[width])
+        assert not tab.overflows(), (name, width)
+        assert bar["y"] + bar["height"] <= high + 0.5, (name, width)
+        for slot in tab.page.locator("#controls [data-slot]").all():
+            box = tab.box(slot)
+            assert box["height"] >= 44, (name, width, box)
+            assert box["x"] >= 0, (name, width, box)
+            assert box["x"] + box["width"] <= wide + 0.5, (name, width, box)
+            assert not tab.covered(slot), (name, width)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"forced_colors": "active"}],
+    ids=["light", "dark", "forced"],
+)
+def test_axe_finds_nothing_in_any_state(
+    held: dict[str, Stage], look: Look, scheme: dict[str, Any]
+) -> None:
+    tab: Glass | None = None
+    wrong: dict[str, list[str]] = {}
+    for name, stage in held.items():
+        tab = look(stage, **scheme) if tab is None else tab.look_at(stage.run)
+        expect(tab.page.locator(".status .what b")).to_be_visible(timeout=WAIT_MS)
+        tab.page.wait_for_timeout(100)
+        wrong[name] = tab.violations()
+        if scheme.get("color_scheme") == "dark":
+            tab.picture(f"{name}-dark")
+
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_axe_finds_nothing_on_a_phone_with_every_layer_open(
+    held: dict[str, Stage], look: Look
+) -> None:
+    tab = look(held["running"], **size(390))
+    tab.press(2)
+    expect(tab.rewrite).to_be_visible()
+    assert tab.violations() == []
+    tab.page.get_by_role("button", name="Keep as is").click()
+    tab.page.get_by_role("tab", name="Thread").click()
+    assert tab.violations() == []
+    tab.page.get_by_role("button", name="Runs").click()
+    expect(tab.page.get_by_role("navigation", name="Runs")).to_be_visible()
+    assert tab.violations() == []
+
+
+def test_with_text_twice_as_large_nothing_is_cut_off(held: dict[str, Stage], look: Look) -> None:
+    for name in ("running", "waiting", "cancelled"):
+        tab = look(held[name])
+        devtools = tab.page.context.new_cdp_session(tab.page)
+        devtools.send("Page.enable")
+        devtools.send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
+        tab.page.wait_for_timeout(200)
+        tab.picture(f"{name}-large-text")
+        assert not tab.overflows()
+        for slot in tab.page.locator("#controls [data-slot]").all():
+            cut = slot.evaluate("(e) => e.scrollWidth > e.clientWidth + 1")
+            assert not cut, name
+            assert not tab.covered(slot), name
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_bar_never_jumps_through_a_whole_run(theatre: Theatre, look: Look, width: int) -> None:
+    stage = theatre.begin()
+    tab = look(stage, **size(width))
+    boxes: list[tuple[float, float]] = []
+
+    def measure(word: str, detail: str = "") -> None:
+        tab.says(word, detail)
+        tab.page.wait_for_timeout(60)
+        boxes.append((tab.box(tab.slot(1))["y"], tab.box(tab.slot(3))["x"]))
+        assert not tab.covered(tab.slot(1))
+
+    measure("Running", "Fetch customers")
+    stage.give("fetch", "join")
+    measure("Running", "Score churn risk")
+    tab.press(1)
+    measure("Paused")
+    tab.press(1)
+    measure("Running")
+    stage.give("score", "tasks", "memo", "send")
+    measure("Waiting for you")
+    tab.press(3)
+    measure("Cancelling")
+    assert len({round(y) for y, _ in boxes}) == 1, boxes
+    assert len({round(x) for _, x in boxes}) == 1, boxes
+    stage.give("undo")
+    tab.says("Cancelled")
+    assert abs(tab.box(tab.slot(1))["y"] - boxes[0][0]) <= 1
+
+
+def test_what_has_the_focus_is_never_under_the_bar(held: dict[str, Stage], look: Look) -> None:
+    tab = look(held["waiting"], viewport={"width": 1280, "height": 420})
+    for _ in range(40):
+        tab.page.keyboard.press("Tab")
+        hidden = tab.page.evaluate(
+            """() => {
+                const bar = document.querySelector(".bar"), now = document.activeElement;
+                if (!now || now === document.body || bar.contains(now)) return false;
+                const box = now.getBoundingClientRect();
+                return box.height > 0 && box.bottom > bar.getBoundingClientRect().top + 2
+                    && box.right > bar.getBoundingClientRect().left && box.top < innerHeight
+                    && box.left < bar.getBoundingClientRect().right;
+            }"""
+        )
+        assert not hidden, tab.page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+
+
+def test_changes_of_state_are_announced_once_and_politely(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    stage.press("pause")
+    polite = tab.page.locator('[aria-live="polite"], [role="status"]')
+    expect(polite.filter(has_text=re.compile("Paused")).first).to_be_attached(timeout=WAIT_MS)
+    expect(tab.page.locator(".steps [aria-live]")).to_have_count(0)
+
+
+def test_the_first_load_is_small(theatre: Theatre, look: Look, held: dict[str, Stage]) -> None:
+    loaded: dict[str, int] = {}
+    tab = look(held["running"])
+    tab.page.on(
+        "response",
+        lambda answer: (
+            loaded.update({answer.url: len(gzip.compress(answer.body()))})
+            if answer.url.endswith(".js")
+            else None
+        ),
+    )
+    tab.page.reload()
+    tab.says("Running")
+    tab.page.wait_for_load_state("load")
+
+    assert 0 < sum(loaded.values()) <= FIRST_LOAD_MAX, loaded
+
+
+def test_nothing_comes_from_elsewhere_and_the_console_is_silent(
+    held: dict[str, Stage], look: Look, theatre: Theatre
+) -> None:
+    tab = look(held["done"])
+    said: list[str] = []
+    asked: list[str] = []
+    tab.page.on("console", lambda one: said.append(one.text))
+    tab.page.on("pageerror", lambda error: said.append(str(error)))
+    tab.page.on("request", lambda request: asked.append(request.url))
+    for name in ("running", "waiting", "failed"):
+        tab.look_at(held[name].run)
+        expect(tab.page.locator(".status .what b")).to_be_visible(timeout=WAIT_MS)
+
+    assert said == []
+    assert all(url.startswith((theatre.url, "data:")) for url in asked)

@@ -1,0 +1,113 @@
+"""A server that is killed and comes back, and what is pressed while nobody hears it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from page.conftest import come_in
+from page.glass import WAIT_MS, Glass
+from page.theatre import Theatre
+
+pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+@pytest.fixture
+def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    """A server of its own, which the test may kill."""
+    there = Theatre(tmp_path_factory.mktemp("frail"))
+    there.open()
+    there.come_in()
+    yield there
+    there.close()
+
+
+@pytest.fixture
+def tab(frail: Theatre, browser: Browser) -> Iterator[Glass]:
+    kept = come_in(browser, frail)
+    context = browser.new_context(storage_state=kept, viewport={"width": 1280, "height": 800})
+    yield Glass(context.new_page(), frail.url)
+    context.close()
+
+
+def test_a_server_that_is_killed_comes_back_and_the_page_with_it(
+    frail: Theatre, tab: Glass
+) -> None:
+    stage = frail.begin()
+    stage.give("fetch")
+    tab.look_at(stage.run).says("Running", "Join revenue")
+
+    frail.kill()
+    tab.says("Reconnecting", "The agent keeps running")
+    tab.step_is("Fetch customers", "Done")  # what was known stays readable
+    tab.picture("reconnecting")
+    tab.slots_read("Pause", "Redirect", "Cancel")
+    expect(tab.slot(1)).to_contain_text("Sent when back online")
+    expect(tab.slot(2)).to_contain_text("Asks again when back")
+    expect(tab.slot(3)).to_contain_text("Asks again when back")
+    frail.open()
+
+    tab.says("Running", "Join revenue")
+    stage.give("join")
+    tab.says("Running", "Score churn risk")
+    names = [step.split("\n")[0] for step in tab.page.locator(".step-name").all_inner_texts()]
+    assert len(names) == len(set(names)) == 6
+
+
+def test_a_pause_pressed_while_offline_is_sent_when_the_server_is_back(
+    frail: Theatre, tab: Glass
+) -> None:
+    stage = frail.begin()
+    tab.look_at(stage.run).says("Running")
+    frail.kill()
+    tab.says("Reconnecting")
+
+    tab.press(1)
+    expect(tab.page.locator(".status .what")).to_contain_text("Pause will be sent")
+    frail.open()
+
+    tab.says("Paused")
+    assert stage.view["phase"] == "paused"
+
+
+def test_a_pause_can_be_taken_back_before_it_was_sent(frail: Theatre, tab: Glass) -> None:
+    stage = frail.begin()
+    tab.look_at(stage.run).says("Running")
+    frail.kill()
+    tab.says("Reconnecting")
+    tab.press(1)
+    tab.page.get_by_role("button", name="Take back").click()
+    frail.open()
+
+    tab.says("Running")
+    assert stage.view["phase"] == "running"
+
+
+def test_an_old_cancel_asks_once_more_before_it_is_sent(frail: Theatre, tab: Glass) -> None:
+    stage = frail.begin()
+    tab.look_at(stage.run).says("Running")
+    frail.kill()
+    tab.says("Reconnecting")
+    tab.press(3)
+    tab.page.evaluate("(now => { Date.now = () => now() + 31000 })(Date.now.bind(Date))")
+    frail.open()
+
+    asks = tab.page.get_by_role("group", name="Cancel was pressed")
+    expect(asks).to_be_visible(timeout=WAIT_MS)
+    assert stage.until("running", "queued")
+    asks.get_by_role("button", name="Cancel").click()
+    tab.says("Cancelled")
+
+
+def test_a_fresh_cancel_is_sent_when_the_server_is_back(frail: Theatre, tab: Glass) -> None:
+    stage = frail.begin()
+    tab.look_at(stage.run).says("Running")
+    frail.kill()
+    tab.says("Reconnecting")
+    tab.press(3)
+    frail.open()
+
+    tab.says("Cancelled")
+    assert stage.view["phase"] == "cancelled"

@@ -1,0 +1,176 @@
+"""The real server with the troupe, in a process that can be killed and brought back."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import httpx
+
+from midflight.server.keyring import Keyring
+
+TESTS = Path(__file__).resolve().parent.parent
+SOON_S = 15.0  # for what happens in milliseconds, on a machine that does much else
+T = TypeVar("T")
+
+
+def soon(look: Callable[[], T], wanted: str = "it") -> T:
+    """Look again until there is something true."""
+    until = time.monotonic() + SOON_S
+    while time.monotonic() < until:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{wanted} did not come within {SOON_S:g} s")
+
+
+class Stage:
+    """One run, and the cues of its steps."""
+
+    def __init__(self, theatre: Theatre, name: str) -> None:
+        self.theatre, self.name = theatre, name
+        self.cues = theatre.folder / "cues" / name
+        self.cues.mkdir(parents=True)
+        self.run = ""
+
+    def give(self, *names: str) -> None:
+        """Let the steps of these names go on."""
+        for name in names:
+            (self.cues / name).touch()
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """The run as the API shows it."""
+        return dict(self.theatre.get(f"/v1/runs/{self.run}"))
+
+    def until(self, *phases: str) -> dict[str, Any]:
+        """Wait until the run is in one of these phases."""
+
+        def there() -> dict[str, Any] | None:
+            view = self.view
+            return view if view["phase"] in phases else None
+
+        return soon(there, f"{phases}") or {}
+
+    def until_step(self, name: str) -> None:
+        """Wait until a step is in flight, or a read is what the run does."""
+        soon(lambda: name in self.view["status"], name)
+
+    def press(self, verb: str, **body: Any) -> dict[str, Any]:
+        """Press something from outside the page."""
+        return dict(self.theatre.post(f"/v1/runs/{self.run}/{verb}", body))
+
+    @property
+    def thread(self) -> str:
+        return str(self.view["thread"])
+
+
+class Theatre:
+    """A server of its own, on a port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "cues").mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[str] | None = None
+        self._http = httpx.Client(base_url=self.url, timeout=20)
+        self.code = ""
+        self.stages: list[Stage] = []
+        self._keys = ["--keys", str(folder / "keys.json")]
+
+    def open(self) -> None:
+        """Start the server and wait until it has printed its address."""
+        command = ["serve", "page.troupe", "--port", str(self.port)]
+        options = ["--store", str(self.folder / "journals.db"), "--workdir", str(self.folder / "w")]
+        with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "midflight", *command, *options, *self._keys],
+                cwd=TESTS,
+                env={**os.environ, "MIDFLIGHT_CUES": str(self.folder / "cues")},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        printed = self._process.stdout.readline()
+        found = re.search(r"#code=(\S+)", printed)
+        assert found, printed + (self.folder / "log.txt").read_text(encoding="utf-8")
+        self.code = found.group(1)
+
+    def token(self, name: str, role: str) -> str:
+        """A token, made by the command that people use."""
+        done = subprocess.run(
+            [sys.executable, "-m", "midflight", "token", name, "--role", role, *self._keys],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        found = re.search(r"mf_\S+", done.stdout)
+        assert found, done.stdout
+        return found.group(0)
+
+    def session(self, name: str, role: str) -> str:
+        """A session of somebody else, as if they had opened a link of their own."""
+        keyring = Keyring(self.folder / "keys.json")
+        session = keyring.exchange(keyring.code(name, role))
+        assert session
+        return session
+
+    def come_in(self) -> None:
+        """Let the tests themselves press things, too."""
+        self._http.headers["authorization"] = f"Bearer {self.token('robot', 'operator')}"
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        assert self._process is not None
+        with self._process:  # which waits, and closes the pipe
+            self._process.send_signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        assert self._process is not None
+        with self._process:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._http.close()
+
+    def get(self, path: str, **query: Any) -> Any:
+        answer = self._http.get(path, params=query)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self._http.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def begin(self, agent: str = "report", brief: str = "Churn of June", **more: Any) -> Stage:
+        """Start a run whose steps wait for their cues."""
+        stage = Stage(self, uuid4().hex[:8])
+        given = {"stage": stage.name, **more.pop("input", {})}
+        body = {"agent": agent, "brief": brief.format(stage=stage.name), "input": given, **more}
+        stage.run = str(self.post("/v1/runs", body)["run"])
+        self.stages.append(stage)
+        return stage
+
+    def clear(self) -> None:
+        """Let everything go on that still waits for a cue."""
+        for stage in self.stages:
+            stage.give("all")
+        self.stages.clear()

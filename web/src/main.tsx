@@ -1,0 +1,14 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { boot } from "./boot";
+import "./styles/index.css";
+import { applyTheme } from "./theme";
+import { App } from "./ui/App";
+
+applyTheme();
+void boot();
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <App />
+  </StrictMode>,
+);

@@ -1,0 +1,255 @@
+/** What the bar says and offers: the state's words, and three slots whose order never changes. */
+import type { Connection } from "./world";
+import { ENDED, type Asked, type Offer, type RunSheet, type StepSheet, type ThreadSheet } from "./types";
+import { count, hour, isCurrent, money, oneLine, timeLeft, clock } from "./words";
+
+export type Glyph =
+  | "pause" | "play" | "ask" | "redirect" | "cancel" | "stop" | "plus" | "undo" | "run" | "queued" | "done"
+  | "save" | "open" | "raise" | "hand" | "lost";
+
+export type Act =
+  | { do: "verb"; verb: string; body?: Record<string, unknown> }
+  | { do: "layer"; layer: "redirect" | "raise" | "hand back" | "fork" }
+  | { do: "review" } | { do: "bring back"; todo: number } | { do: "fork"; at: number }
+  | { do: "new run" } | { do: "result" } | { do: "close" };
+
+export interface Slot {
+  act: Act;
+  glyph: Glyph;
+  label: string;
+  consequence: string;
+  enabled: boolean;
+  filled?: boolean;
+  danger?: boolean;
+  confirm?: string;
+  keys?: string;
+}
+
+export interface Bar { tone: "calm" | "run" | "warn" | "bad"; glyph: Glyph; word: string; detail: string; slots: Slot[] }
+
+export interface Seen { connection: Connection; now: number; thread?: ThreadSheet | undefined; operator: boolean }
+
+export const STOP_NOW_AFTER_S = 5;
+
+const NO_OFFER: Offer = { verb: "", label: "", enabled: false, consequence: "Not now", confirm: "" };
+const offer = (run: RunSheet, verb: string): Offer => run.preview[verb] ?? NO_OFFER;
+const held = (run: RunSheet, cause: RunSheet["holds"][number]): boolean => run.holds.includes(cause);
+
+export function barOf(run: RunSheet, seen: Seen): Bar {
+  if (ENDED.has(run.phase)) return ended(run, seen);
+  const bar = { ...status(run), slots: [first(run, seen), redirect(run), last(run, seen)] };
+  return seen.connection === "live" || seen.connection === "connecting" ? bar : away(bar);
+}
+
+// ── the state in words ───────────────────────────────────────────────────────────────────────
+
+type Status = Omit<Bar, "slots">;
+
+function status(run: RunSheet): Status {
+  switch (run.phase) {
+    case "queued":
+      return { tone: "run", glyph: "queued", word: "Queued", detail: "" };
+    case "pausing":
+      return { tone: "warn", glyph: "run", word: "Pausing", detail: finishing(run) };
+    case "paused":
+      return paused(run);
+    case "waiting":
+      return { tone: "warn", glyph: "ask", word: "Waiting for you", detail: asked(run)?.message ?? "" };
+    case "cancelling":
+      return { tone: "bad", glyph: "run", word: "Cancelling", detail: undoing(run) };
+    default:
+      return { tone: "run", glyph: "run", word: "Running", detail: doing(run) };
+  }
+}
+
+export const asked = (run: RunSheet): Asked | undefined => run.questions.find((question) => question.kind !== "cap");
+
+function doing(run: RunSheet): string {
+  const names = run.steps.filter(isCurrent).map((step) => oneLine(step.name));
+  const questions = run.questions.length;
+  const waits = questions ? `, ${count(questions, "question")} for you` : "";
+  return ([...new Set(names)].join(" and ") || (run.in_flight[0]?.name ?? "")) + waits;
+}
+
+function finishing(run: RunSheet): string {
+  const names = run.in_flight.map((each) => each.noun || each.name);
+  return names.length ? `finishing ${[...new Set(names)].join(" and ")}` : "";
+}
+
+function paused(run: RunSheet): Status {
+  const warn = { tone: "warn", glyph: "pause" } as const;
+  if (held(run, "user")) return { ...warn, word: "Paused", detail: atRest(run) };
+  if (held(run, "cap")) return { ...warn, word: "Paused at the cap", detail: atCap(run) };
+  if (held(run, "stale") && asked(run))
+    return { ...warn, glyph: "ask", word: "Waiting for you", detail: asked(run)?.message ?? "" };
+  if (held(run, "human")) {
+    const word = run.human ? `${run.human} has it` : "Handed to a person";
+    return { ...warn, glyph: "hand", word, detail: asked(run)?.message ?? "It goes on when it is handed back" };
+  }
+  if (held(run, "parked")) return { ...warn, word: "Parked", detail: parkedFor(run) };
+  if (held(run, "drain")) return { ...warn, word: "Paused", detail: "Goes on when its server is back" };
+  return { ...warn, word: "Paused", detail: atRest(run) };
+}
+
+function atRest(run: RunSheet): string {
+  const alive = run.background.filter((each) => !ENDED.has(each.phase) && each.phase !== "paused").length;
+  if (alive) return `${count(alive, "background task")} still ${alive === 1 ? "runs" : "run"}`;
+  return "Nothing is running or spending";
+}
+
+export const capReached = (run: RunSheet): string =>
+  run.questions.find((question) => question.kind === "cap")?.message.split(":")[0] ?? "usd";
+
+function atCap(run: RunSheet): string {
+  const spent = run.spent;
+  switch (capReached(run)) {
+    case "usd":
+      return `${money(spent.usd)} spent`;
+    case "tokens":
+      return `${count(spent.tokens, "token")} used`;
+    case "steps":
+      return `${count(spent.steps, "step")} done`;
+    case "seconds":
+      return `${clock(spent.seconds)} worked`;
+    case "tool_calls":
+    case "tool calls":
+      return `${count(spent.tool_calls, "tool call")} made`;
+    default:
+      return run.questions.find((question) => question.kind === "cap")?.message ?? "";
+  }
+}
+
+function parkedFor(run: RunSheet): string {
+  return run.status.replace(/^parked\s*/, "") || "Something else is in front";
+}
+
+function undoing(run: RunSheet): string {
+  const words = run.receipt.lines.map((line) => line.word);
+  const done = words.filter((word) => word === "undone").length;
+  const left = words.filter((word) => word === "to be undone" || word === "being undone").length;
+  return left ? `Undoing ${done + 1} of ${done + left}, saving to thread` : "Saving to thread";
+}
+
+// ── the slots while it lives ─────────────────────────────────────────────────────────────────
+
+function slot(run: RunSheet, verb: string, glyph: Glyph, act: Act, more: Partial<Slot> = {}): Slot {
+  const { label, consequence, enabled } = offer(run, verb);
+  return { act, glyph, label, consequence, enabled, ...more };
+}
+
+function first(run: RunSheet, seen: Seen): Slot {
+  if (run.phase === "cancelling") return slot(run, "pause", "pause", { do: "verb", verb: "pause" });
+  if (run.phase === "pausing" || held(run, "user"))
+    return slot(run, "resume", "play", { do: "verb", verb: "resume" }, { filled: run.phase === "paused", keys: "Esc" });
+  if (held(run, "cap")) return slot(run, "raise limits", "raise", { do: "layer", layer: "raise" }, { filled: true });
+  if (held(run, "human")) return slot(run, "hand back", "hand", { do: "layer", layer: "hand back" }, { filled: true });
+  if (held(run, "parked")) return bringBack(run, seen.thread);
+  if ((run.phase === "waiting" || held(run, "stale")) && asked(run)) return review(run, seen.now);
+  if (run.phase === "paused") return slot(run, "resume", "play", { do: "verb", verb: "resume" }, { keys: "Esc" });
+  return slot(run, "pause", "pause", { do: "verb", verb: "pause" }, { keys: "Esc" });
+}
+
+function review(run: RunSheet, now: number): Slot {
+  const times = run.questions.flatMap((question) => (question.expires_at === null ? [] : [question.expires_at]));
+  const left = times.length ? `, ${timeLeft(Math.min(...times) - now)}` : "";
+  const many = run.questions.length === 1 ? "One decision" : `${run.questions.length} decisions`;
+  return slot(run, "answer", "ask", { do: "review" }, { filled: true, label: "Review", consequence: many + left });
+}
+
+function bringBack(run: RunSheet, thread: ThreadSheet | undefined): Slot {
+  const todo = thread?.todos.find((each) => each.kind === "parked" && each.run === run.run);
+  if (!todo) return slot(run, "resume", "play", { do: "verb", verb: "resume" });
+  return {
+    act: { do: "bring back", todo: todo.todo }, glyph: "play", label: "Bring back",
+    consequence: todo.now, enabled: true, filled: true,
+  };
+}
+
+function redirect(run: RunSheet): Slot {
+  return slot(run, "redirect", "redirect", { do: "layer", layer: "redirect" }, { keys: "Ctrl E" });
+}
+
+function last(run: RunSheet, seen: Seen): Slot {
+  const { confirm } = offer(run, "cancel");
+  const now = run.phase === "cancelling";
+  const made = slot(run, "cancel", now ? "stop" : "cancel", { do: "verb", verb: "cancel", body: now ? { now: true } : {} }, {
+    danger: true, keys: "Ctrl .", ...(confirm ? { confirm } : {}),
+  });
+  if (!now || !made.enabled) return made;
+  const since = run.marks.findLast((mark) => mark.kind === "cancel" || mark.kind === "cancelling")?.at ?? run.updated_at;
+  const wait = Math.min(STOP_NOW_AFTER_S, Math.ceil(since + STOP_NOW_AFTER_S - seen.now));
+  return wait > 0 ? { ...made, enabled: false, consequence: `Undoing first, offered in ${wait} s` } : made;
+}
+
+/** The agent goes on without us: a pause waits for the line, the rest asks again. */
+function away(bar: Bar): Bar {
+  const [one, two, three] = bar.slots as [Slot, Slot, Slot];
+  const costless = one.act.do === "verb";
+  return {
+    tone: "calm", glyph: "lost", word: "Reconnecting", detail: "The agent keeps running",
+    slots: [
+      { ...one, filled: false, consequence: !one.enabled ? one.consequence : costless ? "Sent when back online" : "When back online", enabled: one.enabled && costless },
+      { ...two, consequence: two.enabled ? "Asks again when back" : two.consequence },
+      { ...three, consequence: three.enabled ? "Asks again when back" : three.consequence },
+    ],
+  };
+}
+
+/** The cause alone: which step it was is said beside it. */
+export const causeOf = (error: string): string => oneLine(error).replace(/^StepFailed: step (['"]).*?\1 failed: /, "");
+
+// ── after the end ────────────────────────────────────────────────────────────────────────────
+
+function ended(run: RunSheet, seen: Seen): Bar {
+  const another: Slot = { act: { do: "new run" }, glyph: "plus", label: "New run", consequence: "Leaves this one as it is", enabled: true };
+  const undo = offer(run, "undo");
+  const undos = undo.enabled ? [slot(run, "undo", "undo", { do: "verb", verb: "undo" }, { danger: true })] : [];
+  switch (run.phase) {
+    case "done": {
+      const start = { ...another, label: "Start another", consequence: "The same agent, a new task" };
+      const open: Slot = { act: { do: "result" }, glyph: "open", label: "Open result", consequence: "The whole of it", enabled: true };
+      return { tone: "calm", glyph: "done", word: "Done", detail: oneLine(run.result), slots: [start, open, ...undos] };
+    }
+    case "cancelled":
+      return {
+        tone: "calm", glyph: "save", word: "Cancelled", detail: run.receipt.saved.length ? "Work saved to thread" : "What was done is below",
+        slots: [...again(run, "Start again"), another, ...undos],
+      };
+    case "failed": {
+      const [, number] = forkPlace(run);
+      const rewrite: Slot = {
+        act: { do: "layer", layer: "fork" }, glyph: "redirect", label: "Redirect",
+        consequence: number ? `Rewrites step ${number}` : "Starts with a new brief", enabled: true, keys: "Ctrl E",
+      };
+      const close: Slot = { act: { do: "close" }, glyph: "cancel", label: "Close", consequence: "Work so far is in the thread", enabled: true };
+      return {
+        tone: "bad", glyph: "cancel", word: number ? `Failed at step ${number}` : "Failed", detail: causeOf(run.error),
+        slots: [...again(run, "Try again"), rewrite, close],
+      };
+    }
+    default: {
+      const by = [run.ended_at ? hour(run.ended_at) : "", run.ended_by].filter(Boolean).join(", ");
+      const recover = offer(run, "recover");
+      const back = recover.enabled && seen.operator ? [slot(run, "recover", "undo", { do: "verb", verb: "recover" })] : [];
+      return { tone: "bad", glyph: "stop", word: "Stopped by an operator", detail: by, slots: [another, ...back, ...undos] };
+    }
+  }
+}
+
+/** The step from which it would be tried again, and its number as people count. */
+export function forkPlace(run: RunSheet): [StepSheet | undefined, number] {
+  const begun = run.steps.filter((step) => step.position > 1);
+  const named = run.phase === "failed" ? begun.findLast((step) => step.name === run.failed_step || step.id === run.failed_step) : undefined;
+  const unfinished = begun.find((step) => !["done", "kept", "skipped"].includes(step.status));
+  const step = named ?? (run.phase === "failed" ? begun.findLast((each) => each.status === "failed") : undefined) ?? unfinished ?? begun.at(-1);
+  return [step, step ? run.steps.indexOf(step) + 1 : 0];
+}
+
+function again(run: RunSheet, label: string): Slot[] {
+  const [step, number] = forkPlace(run);
+  if (!step) return [];
+  return [{
+    act: { do: "fork", at: step.position }, glyph: "undo", label,
+    consequence: `A fork from step ${number}, context kept`, enabled: true,
+  }];
+}

@@ -1,0 +1,27 @@
+/** What somebody has typed and not sent. Kept for as long as the tab lives, whatever they press. */
+const PREFIX = "midflight-draft:";
+
+export function draft(place: string): string {
+  return read(PREFIX + place) ?? "";
+}
+
+export function keepDraft(place: string, text: string): void {
+  write(PREFIX + place, text);
+}
+
+export function read(name: string, where: "sessionStorage" | "localStorage" = "sessionStorage"): string | null {
+  try {
+    return globalThis[where].getItem(name);
+  } catch {
+    return null; // a browser that keeps nothing still works
+  }
+}
+
+export function write(name: string, text: string, where: "sessionStorage" | "localStorage" = "sessionStorage"): void {
+  try {
+    if (text) globalThis[where].setItem(name, text);
+    else globalThis[where].removeItem(name);
+  } catch {
+    // full or forbidden: what is typed stays on the screen
+  }
+}

@@ -1,0 +1,233 @@
+/** A question's JSON Schema as buttons, fields and facts; and the check before an answer is sent. */
+import { capital } from "./words";
+
+export interface Schema {
+  type?: string | string[];
+  title?: string;
+  description?: string;
+  enum?: unknown[];
+  const?: unknown;
+  default?: unknown;
+  oneOf?: Schema[];
+  anyOf?: Schema[];
+  properties?: Record<string, Schema>;
+  required?: string[];
+  additionalProperties?: boolean | Schema;
+  items?: Schema;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+  minItems?: number;
+  maxItems?: number;
+  $ref?: string;
+  "x-labels"?: Record<string, string>;
+  "x-details"?: unknown;
+}
+
+export interface Button { value: unknown; label: string; consequence: string }
+export interface Form { key: string; label: string; consequence: string; schema: Schema; start: unknown; wrap: string }
+export interface Ways { buttons: Button[]; forms: Form[]; facts: [string, string][]; text: string }
+
+const BUTTONS_MAX = 6; // more choices than that are a list to choose from
+const FORM_WORDS: Record<string, [string, string]> = {
+  edit: ["Edit", "Change, then do it"],
+  respond: ["Respond", "Say what instead"],
+};
+
+export function waysOf(given: unknown): Ways {
+  const schema = isObject(given) ? (given as Schema) : null;
+  const ways: Ways = { buttons: [], forms: [], ...details(schema?.["x-details"]) };
+  if (!schema) ways.forms.push(plain({ type: "string", minLength: 1 }));
+  else for (const part of schema.oneOf ?? schema.anyOf ?? [schema]) addWay(ways, resolve(part, schema), schema);
+  ways.buttons.sort((a, b) => rank(a.value) - rank(b.value));
+  return ways;
+}
+
+const rank = (value: unknown): number => (value === "approve" ? 0 : value === "reject" ? 2 : 1);
+
+function addWay(ways: Ways, part: Schema, whole: Schema): void {
+  const choices = part.const !== undefined ? [part.const] : part.enum;
+  const named = Object.keys(part.properties ?? {});
+  if (choices && choices.length <= BUTTONS_MAX) {
+    for (const value of choices) ways.buttons.push(button(value, whole["x-labels"]));
+  } else if (part.type === "boolean") {
+    ways.buttons.push({ value: true, label: "Yes", consequence: "" }, { value: false, label: "No", consequence: "" });
+  } else if (whole !== part && named.length === 1 && named[0]! in FORM_WORDS) {
+    ways.forms.push(wrapped(named[0]!, resolve(part.properties![named[0]!]!, whole), whole));
+  } else {
+    ways.forms.push(plain(part));
+  }
+}
+
+function button(value: unknown, labels: Record<string, string> | undefined): Button {
+  const said = labels?.[String(value)];
+  const word = capital(String(value));
+  if (value === "approve" || value === "reject") return { value, label: word, consequence: said ?? "" };
+  return { value, label: said ?? word, consequence: "" };
+}
+
+function plain(schema: Schema): Form {
+  return { key: "answer", label: "Answer", consequence: "", schema, start: startOf(schema), wrap: "" };
+}
+
+function wrapped(name: string, schema: Schema, whole: Schema): Form {
+  const [label, consequence] = FORM_WORDS[name]!;
+  const shown = whole["x-details"];
+  const start = name === "edit" && shown !== undefined ? shown : startOf(schema);
+  const fits = name === "edit" && !hasFields(schema) ? shapeOf(start) : schema;
+  return { key: name, label, consequence, schema: fits, start, wrap: name };
+}
+
+/** The first value of a form: its defaults, and nothing where none are named. */
+export function startOf(schema: Schema): unknown {
+  if (schema.default !== undefined) return schema.default;
+  if (schema.type === "object" || schema.properties)
+    return Object.fromEntries(
+      Object.entries(schema.properties ?? {}).flatMap(([name, part]) => {
+        const start = startOf(part);
+        return start === undefined ? [] : [[name, start]];
+      }),
+    );
+  return schema.type === "boolean" ? false : schema.type === "string" ? "" : undefined;
+}
+
+/** A schema for a value that has none: what is a number stays a number. */
+export function shapeOf(value: unknown): Schema {
+  if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") return { type: typeof value };
+  if (isObject(value)) {
+    const properties = Object.fromEntries(Object.entries(value).map(([name, part]) => [name, shapeOf(part)]));
+    return { type: "object", properties };
+  }
+  return {};
+}
+
+function hasFields(schema: Schema): boolean {
+  const named = Object.keys(schema.properties ?? {});
+  const arguments_ = named.length === 2 && named.includes("args") && named.includes("kwargs");
+  return named.length > 0 && !arguments_;
+}
+
+function details(shown: unknown): Pick<Ways, "facts" | "text"> {
+  if (typeof shown === "string") return { facts: [], text: shown };
+  if (!isObject(shown)) return { facts: [], text: shown === undefined || shown === null ? "" : JSON.stringify(shown) };
+  const { args, kwargs, ...others } = shown;
+  const isCall = Array.isArray(args) || isObject(kwargs);
+  const positional = Array.isArray(args) ? args.map((value, at): [string, unknown] => [`Argument ${at + 1}`, value]) : [];
+  const entries = isCall ? [...positional, ...Object.entries(isObject(kwargs) ? kwargs : {}), ...Object.entries(others)] : Object.entries(shown);
+  return { text: "", facts: entries.map(([name, value]) => [labelOf(name), inWords(value)]) };
+}
+
+export const labelOf = (name: string): string => capital(name.replaceAll("_", " "));
+
+export function inWords(value: unknown): string {
+  if (typeof value === "string") return value;
+  if (typeof value === "boolean") return value ? "Yes" : "No";
+  if (Array.isArray(value) && value.every((each) => typeof each !== "object")) return value.join(", ");
+  return JSON.stringify(value) ?? "";
+}
+
+/** Follows references within the schema, as far as one level of names goes. */
+export function resolve(part: Schema, whole: Schema): Schema {
+  if (!part.$ref?.startsWith("#/")) return part;
+  let here: unknown = whole;
+  for (const key of part.$ref.slice(2).split("/")) here = isObject(here) ? here[key.replaceAll("~1", "/").replaceAll("~0", "~")] : undefined;
+  return isObject(here) ? (here as Schema) : {};
+}
+
+// ── the check ────────────────────────────────────────────────────────────────────────────────
+
+/** The first thing to put right, for a person; null if it fits. The server checks all of it again. */
+export function misfit(value: unknown, schema: Schema, name = "This"): string | null {
+  const kind = typeMisfit(value, schema, name);
+  if (kind) return kind;
+  if (schema.enum && !schema.enum.some((each) => same(each, value))) return `${name} must be one of ${schema.enum.join(", ")}.`;
+  if (schema.const !== undefined && !same(schema.const, value)) return `${name} must be ${String(schema.const)}.`;
+  if (typeof value === "number") return numberMisfit(value, schema, name);
+  if (typeof value === "string") return textMisfit(value, schema, name);
+  if (Array.isArray(value)) return listMisfit(value, schema, name);
+  return isObject(value) ? objectMisfit(value, schema) : null;
+}
+
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+const ARTICLES: Record<string, string> = {
+  string: "text", number: "a number", integer: "a whole number", boolean: "yes or no", object: "an object", array: "a list", null: "empty",
+};
+
+function typeMisfit(value: unknown, schema: Schema, name: string): string | null {
+  if (schema.type === undefined) return null;
+  const types = Array.isArray(schema.type) ? schema.type : [schema.type];
+  if (types.some((type) => isOfType(value, type))) return null;
+  if (value === undefined || value === "") return `${name} is needed.`;
+  return `${name} must be ${types.map((type) => ARTICLES[type] ?? type).join(" or ")}.`;
+}
+
+function isOfType(value: unknown, type: string): boolean {
+  switch (type) {
+    case "integer":
+      return Number.isInteger(value);
+    case "number":
+      return typeof value === "number" && Number.isFinite(value);
+    case "array":
+      return Array.isArray(value);
+    case "object":
+      return isObject(value);
+    case "null":
+      return value === null;
+    default:
+      return typeof value === type;
+  }
+}
+
+function numberMisfit(value: number, schema: Schema, name: string): string | null {
+  if (schema.minimum !== undefined && value < schema.minimum) return `${name} must be at least ${schema.minimum}.`;
+  if (schema.maximum !== undefined && value > schema.maximum) return `${name} must be at most ${schema.maximum}.`;
+  if (schema.exclusiveMinimum !== undefined && value <= schema.exclusiveMinimum) return `${name} must be more than ${schema.exclusiveMinimum}.`;
+  if (schema.exclusiveMaximum !== undefined && value >= schema.exclusiveMaximum) return `${name} must be less than ${schema.exclusiveMaximum}.`;
+  return null;
+}
+
+function textMisfit(value: string, schema: Schema, name: string): string | null {
+  const length = Array.from(value).length;
+  if (schema.minLength && length < schema.minLength) return value ? `${name} needs at least ${schema.minLength} characters.` : `${name} is needed.`;
+  if (schema.maxLength !== undefined && length > schema.maxLength) return `${name} may have ${schema.maxLength} characters.`;
+  if (schema.pattern && !matches(value, schema.pattern)) return `${name} does not have the form that is asked for.`;
+  return null;
+}
+
+function matches(value: string, pattern: string): boolean {
+  try {
+    return new RegExp(pattern, "u").test(value);
+  } catch {
+    return true; // a pattern that only the server can read
+  }
+}
+
+function listMisfit(value: unknown[], schema: Schema, name: string): string | null {
+  if (schema.minItems !== undefined && value.length < schema.minItems) return `${name} needs at least ${schema.minItems}.`;
+  if (schema.maxItems !== undefined && value.length > schema.maxItems) return `${name} may have ${schema.maxItems}.`;
+  for (const [at, each] of value.entries()) {
+    const found = schema.items && misfit(each, schema.items, `${name} ${at + 1}`);
+    if (found) return found;
+  }
+  return null;
+}
+
+function objectMisfit(value: Record<string, unknown>, schema: Schema): string | null {
+  const properties = schema.properties ?? {};
+  for (const name of schema.required ?? []) if (value[name] === undefined) return `${labelOf(name)} is needed.`;
+  for (const [name, part] of Object.entries(properties)) {
+    if (value[name] === undefined) continue;
+    const found = misfit(value[name], part, part.title ?? labelOf(name));
+    if (found) return found;
+  }
+  return null;
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

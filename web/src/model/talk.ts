@@ -1,0 +1,105 @@
+/** A thread as it is shown: who said what, and under each message what became of it. */
+import { ENDED, type Change, type Line, type RunSheet, type ThreadSheet } from "./types";
+
+export interface WayBack { label: string; choice: "undo" | "back" | "switch" }
+export interface Outcome { word: string; rest: string; back: WayBack | null; unread: boolean }
+
+export type Item =
+  | { kind: "message"; key: string; line: Line; outcome: Outcome | null }
+  | { kind: "brief"; key: string; text: string }
+  | { kind: "said"; key: string; line: Line }
+  | { kind: "change"; key: string; change: Change }
+  | { kind: "note"; key: string; text: string; run: string };
+
+/** The lines of a thread with what belongs to the shown run, in the order in which it happened. */
+export function itemsOf(thread: ThreadSheet, run: RunSheet | undefined): Item[] {
+  const placed: [number, Item][] = thread.lines.flatMap((line) => {
+    const item = itemOf(line, thread, run);
+    return item ? [[line.at, item] as [number, Item]] : [];
+  });
+  const begun = run ? briefOf(run, thread) : null;
+  if (run && begun) placed.push([run.created_at, begun]);
+  for (const change of run?.changes ?? []) placed.push([change.at, { kind: "change", key: `c${change.at}`, change }]);
+  return placed.sort((a, b) => a[0] - b[0]).map(([, item]) => item);
+}
+
+function briefOf(run: RunSheet, thread: ThreadSheet): Item | null {
+  const text = run.changes[0]?.was ?? run.brief;
+  const said = thread.lines.some((line) => line.kind === "message" && line.text.trim() === text.trim());
+  return said || run.parent || !text ? null : { kind: "brief", key: "brief", text };
+}
+
+function itemOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Item | null {
+  const key = `l${line.position}`;
+  const note = (text: string): Item => ({ kind: "note", key, text, run: line.run });
+  switch (line.kind) {
+    case "message":
+      return { kind: "message", key, line, outcome: outcomeOf(line, thread, run) };
+    case "question aside":
+      return { kind: "message", key, line, outcome: { word: "Asked aside", rest: "", back: null, unread: false } };
+    case "todo taken":
+      return line.run ? note(`Taken up: ${todoText(line, thread)}`) : null;
+    case "todo removed":
+      return note(`Removed: ${todoText(line, thread)}`);
+    case "todo: parked":
+      return note(`Parked: ${line.text}`);
+    default:
+      return line.kind.startsWith("said") && line.text ? { kind: "said", key, line } : null;
+  }
+}
+
+function todoText(line: Line, thread: ThreadSheet): string {
+  return thread.lines.find((each) => each.position === line.todo)?.text || "a to-do";
+}
+
+/** What became of a message, in a word, and the way back from it. */
+export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Outcome | null {
+  const told = thread.lines.findLast((each) => each.message === line.position && (each.kind === "choice" || each.kind === "overruled"));
+  const plain = (word: string, rest = ""): Outcome => ({ word, rest, back: null, unread: false });
+  if (line.status === "withdrawn") return plain("Withdrawn");
+  if (told?.kind === "overruled" && told.choice === "undo") return plain("Taken out", "again");
+  if (told?.kind === "overruled" && told.choice === "back") return plain("Went back", "to what was parked");
+  switch (line.choice) {
+    case "incorporate":
+      return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: "undo" } };
+    case "switch": {
+      const parked = thread.todos.find((todo) => todo.kind === "parked");
+      const rest = `to this now${parked ? `, ${parked.text} parked` : ""}`;
+      return { ...plain("Switched", rest), back: parked ? { label: "Go back", choice: "back" } : null };
+    }
+    case "defer": {
+      const open = thread.todos.some((todo) => todo.message === line.position);
+      const rest = open ? `to after ${lastStep(run)}` : "and taken up since";
+      return { ...plain("Deferred", rest), back: open ? { label: "Do it now", choice: "switch" } : null };
+    }
+    case "pause":
+      return plain("Paused", "at once");
+  }
+  if (line.status === "read") return plain("Read");
+  if (line.status === "put off") return plain("Deferred");
+  return { ...plain("Sent", kept(run)), unread: true };
+}
+
+function kept(run: RunSheet | undefined): string {
+  return run?.phase === "paused" && run.holds.includes("user") ? "kept until you resume" : "";
+}
+
+/** The first step that began after the choice: that is where it is read. */
+function intoStep(at: number, run: RunSheet | undefined): string {
+  const index = run?.steps.findIndex((step) => (step.started_at ?? step.ended_at ?? -1) >= at) ?? -1;
+  if (index >= 0) return `into step ${index + 1}`;
+  return run && !ENDED.has(run.phase) ? "at the next safe point" : "";
+}
+
+function lastStep(run: RunSheet | undefined): string {
+  return run && run.plan.length > 0 && !ENDED.has(run.phase) ? `step ${run.steps.length}` : "this";
+}
+
+/** What the composer says about when a message is read. */
+export function composerHint(run: RunSheet | undefined, hosted: boolean): string {
+  if (!run) return "";
+  if (ENDED.has(run.phase)) return hosted ? "Starts the next run" : "Kept here; nobody reads it until a run is started";
+  if (run.phase === "paused") return "Read when it goes on";
+  if (run.phase === "cancelling") return "Kept in the thread";
+  return "Read at the next safe point";
+}

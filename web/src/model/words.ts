@@ -1,0 +1,84 @@
+/** Times, money and counts as people read them. */
+import type { Limits, RunSheet, Spent, StepSheet } from "./types";
+
+const two = (n: number): string => String(n).padStart(2, "0");
+
+/** 0:21, 12:40, 1:02:03. */
+export function clock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
+  return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}
+
+/** 02:01 in the bar, where its width must not change. */
+export const barClock = (seconds: number): string => clock(seconds).padStart(5, "0");
+
+export function ago(seconds: number): string {
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+export function timeLeft(seconds: number): string {
+  if (seconds <= 0) return "expired";
+  if (seconds < 90) return `${Math.ceil(seconds)} s left`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min left`;
+  return `${Math.round(seconds / 3600)} h left`;
+}
+
+export const money = (usd: number): string => (usd > 0 && usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`);
+
+export function count(n: number, noun: string): string {
+  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
+
+/** 21:04, in the zone of who looks. */
+export function hour(at: number): string {
+  const when = new Date(at * 1000);
+  return `${two(when.getHours())}:${two(when.getMinutes())}`;
+}
+
+export interface Meter { text: string; share: number | null; near: boolean; label: string }
+
+const NEAR = 0.8; // from here on the money turns to the colour of a warning
+
+/** What was spent of what may be: money if it is priced or capped, else tokens. */
+export function meter(spent: Spent, limits: Limits): Meter {
+  const inTokens = limits.usd == null && spent.usd === 0 && (limits.tokens != null || spent.tokens > 0);
+  const [used, cap] = inTokens ? [spent.tokens, limits.tokens] : [spent.usd, limits.usd];
+  const said = (n: number) => (inTokens ? short(n) : money(n));
+  const of = cap == null ? "" : ` of ${said(cap)}`;
+  const share = cap ? Math.min(1, used / cap) : null;
+  const unit = inTokens ? " tokens" : "";
+  const text = `${said(used)}${of}${unit}${spent.unpriced && !inTokens ? " + unpriced" : ""}`;
+  return { text, share, near: share !== null && share >= NEAR, label: `Spent: ${text}` };
+}
+
+function short(n: number): string {
+  return n < 10_000 ? String(n) : n < 1_000_000 ? `${Math.round(n / 1000)}k` : `${(n / 1_000_000).toFixed(1)}M`;
+}
+
+const CURRENT: ReadonlySet<string> = new Set(["running", "paused", "waiting", "retrying", "undoing"]);
+
+export const isCurrent = (step: StepSheet): boolean => CURRENT.has(step.status);
+
+/** Where it is: step 3 of 6. */
+export function place(run: RunSheet): string {
+  const total = run.steps.length;
+  if (total === 0) return "no step yet";
+  const at = run.steps.findIndex(isCurrent);
+  const begun = run.steps.filter((step) => step.position > 0).length;
+  const queued = total > begun;
+  const number = at >= 0 ? at + 1 : Math.max(1, begun);
+  return queued || at >= 0 || run.plan.length > 0 ? `step ${number} of ${total}` : count(total, "step");
+}
+
+/** The working time of a run: counts on while it moves. */
+export function worked(run: RunSheet, now: number): number {
+  return run.spent.seconds + (run.moving_since === null ? 0 : Math.max(0, now - run.updated_at));
+}

@@ -1,0 +1,63 @@
+/** The server's routes. A control goes under a key of its own, so that repeating it does nothing twice. */
+import type { Accepted, Me, Problem, Row } from "../model/types";
+
+export const base = (): string => new URL(".", document.baseURI).href;
+export const newKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** The server has answered, and said no. */
+export class Refused extends Error {
+  constructor(readonly status: number, readonly problem: Problem) {
+    super(problem.message);
+  }
+}
+
+/** No answer: nobody knows whether it was done, and the same key may be sent again. */
+export class Unreachable extends Error {}
+
+const ANSWER_MS = 10_000;
+
+async function ask(path: string, init: RequestInit): Promise<unknown> {
+  let answer: Response;
+  try {
+    answer = await fetch(new URL(path, base()), { ...init, credentials: "same-origin", signal: AbortSignal.timeout(ANSWER_MS) });
+  } catch {
+    throw new Unreachable(location.host);
+  }
+  const body: unknown = await answer.json().catch(() => null);
+  if (answer.ok) return body;
+  if ([502, 503, 504].includes(answer.status) && body === null) throw new Unreachable(location.host);
+  const problem = (body ?? { error: "failed", message: `The server answered ${answer.status}.`, changed: null }) as Problem;
+  throw new Refused(answer.status, problem);
+}
+
+export const get = <T>(path: string): Promise<T> => ask(path, { method: "GET", cache: "no-store" }) as Promise<T>;
+
+export const post = <T = Accepted>(path: string, body: unknown, key = newKey()): Promise<T> =>
+  ask(path, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-midflight": "1", "idempotency-key": key },
+    body: JSON.stringify(body),
+  }) as Promise<T>;
+
+const part = encodeURIComponent;
+
+export const api = {
+  me: () => get<Me>("v1/me"),
+  comeIn: (code: string) => post<unknown>("v1/session", { code }),
+  leave: () => post<unknown>("v1/leave", {}),
+  runs: (query: Record<string, string>) => get<{ rows: Row[]; next: string }>(`v1/runs?${new URLSearchParams(query)}`),
+  row: (run: string) => get<{ run: string; thread: string }>(`v1/runs/${part(run)}`),
+  thread: (thread: string) => get<{ thread: string; front: string; runs: Row[] }>(`v1/threads/${part(thread)}`),
+  records: (run: string, after: number, limit: number) =>
+    get<{ records: { position: number; at: number; event: Record<string, unknown> }[] }>(
+      `v1/runs/${part(run)}/records?after=${after}&limit=${limit}`,
+    ),
+  result: (run: string) => get<{ phase: string; error: string; result: unknown }>(`v1/runs/${part(run)}/result`),
+  start: (body: Record<string, unknown>, key: string) => post("v1/runs", body, key),
+  verb: (run: string, verb: string, body: unknown, key: string) => post(`v1/runs/${part(run)}/${verb}`, body, key),
+  talk: (thread: string, verb: string, body: unknown, key: string) => post(`v1/threads/${part(thread)}/${verb}`, body, key),
+  kill: (scope: string, reason: string) => post<{ killed: Record<string, unknown> }>("v1/operator/kill", { scope, reason }),
+  release: (scope: string) => post<unknown>("v1/operator/release", { scope }),
+  switches: () => get<{ switches: import("../model/types").Switch[] }>("v1/operator/switches"),
+};

@@ -1,0 +1,118 @@
+/**
+ * One stream for all tabs: a browser has six connections to a server, and the cancel needs one.
+ *
+ * The hub folds what it hears, so that a tab that comes later is told at once how things stand. It runs in a
+ * SharedWorker; where there is none, each tab has a hub of its own.
+ */
+import { Misfit } from "../model/patch";
+import { hear, NOTHING_KNOWN, type News, type World } from "../model/world";
+import { Stream } from "./stream";
+
+export type Ask =
+  | { ask: "watch"; journals: string[]; tab: string }
+  | { ask: "again"; journal: string }
+  | { ask: "retry"; evenIfLive: boolean }
+  | { ask: "bye" };
+
+/** A view of a long run is megabytes: as text it crosses to a tab in no time, and the tab reads it itself. */
+export interface Whole { kind: "whole"; text: string }
+export type Posted = News | Whole;
+
+export function opened(posted: Posted): News {
+  return posted.kind === "whole" ? ({ kind: "view", ...(JSON.parse(posted.text) as object) } as News) : posted;
+}
+
+/** The part of a MessagePort that is used here. */
+export interface Port {
+  postMessage(news: Posted): void;
+  onmessage: ((message: MessageEvent<Ask>) => void) | null;
+}
+
+const WATCHED_MAX = 64; // as the server has it
+const GATHER_MS = 15; // a tab that opens asks for its run and its thread in two breaths
+
+export class Hub {
+  private world: World = NOTHING_KNOWN;
+  private readonly ports = new Map<Port, string[]>();
+  private readonly stream: Stream;
+  private watched = "";
+  private gathering: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(base: string, private readonly now: () => number) {
+    this.stream = new Stream(base, (news, raw) => this.heard(news, raw));
+  }
+
+  join(port: Port): void {
+    this.ports.set(port, []);
+    port.onmessage = (message) => this.asked(port, message.data);
+    port.postMessage({ kind: "connection", state: this.world.connection, why: this.world.why });
+    port.postMessage({ kind: "switches", at: this.world.told, switches: [...this.world.switches] });
+  }
+
+  private asked(port: Port, ask: Ask): void {
+    switch (ask.ask) {
+      case "watch":
+        this.watch(port, ask.journals);
+        this.leaveWith(port, ask.tab);
+        return;
+      case "again":
+        return this.tellAll(port, ask.journal);
+      case "retry":
+        if (ask.evenIfLive || this.world.connection !== "live") this.stream.retry();
+        return;
+      case "bye":
+        return this.leave(port);
+    }
+  }
+
+  private watch(port: Port, journals: string[]): void {
+    const had = this.ports.get(port) ?? [];
+    this.ports.set(port, journals);
+    for (const journal of journals) if (!had.includes(journal)) this.tellAll(port, journal);
+    clearTimeout(this.gathering);
+    this.gathering = setTimeout(() => this.open(), GATHER_MS);
+  }
+
+  private open(): void {
+    const wanted = [...new Set([...this.ports.values()].flat())].slice(-WATCHED_MAX).sort();
+    const named = JSON.stringify(wanted);
+    const known = JSON.parse(this.watched || "[]") as string[];
+    // What nobody looks at any more costs little; a new stream for its sake would tell the rest again.
+    if (this.watched && wanted.every((journal) => known.includes(journal)) && known.length < WATCHED_MAX / 2) return;
+    this.watched = named;
+    this.stream.watch(wanted);
+  }
+
+  private heard(news: News, raw?: string): void {
+    try {
+      this.world = hear(this.world, news, this.now());
+    } catch (error) {
+      if (!(error instanceof Misfit)) throw error;
+      this.stream.retry(); // views come whole with a new stream
+      return;
+    }
+    const journal = "journal" in news ? news.journal : "";
+    const posted: Posted = raw === undefined ? news : { kind: "whole", text: raw };
+    for (const [port, journals] of this.ports) if (!journal || journals.includes(journal)) port.postMessage(posted);
+  }
+
+  private tellAll(port: Port, journal: string): void {
+    const view = this.world.sheets[journal];
+    if (!view) return;
+    port.postMessage({ kind: "whole", text: JSON.stringify({ journal, at: this.world.told, view }) });
+    port.postMessage({ kind: "texts", journal, texts: { ...this.world.texts[journal] } });
+  }
+
+  private leave(port: Port): void {
+    this.ports.delete(port);
+  }
+
+  /** A tab that is closed or crashes says nothing; the lock that it holds tells. */
+  private leaveWith(port: Port, tab: string): void {
+    if (!tab || this.waited.has(port) || typeof navigator === "undefined" || !navigator.locks) return;
+    this.waited.add(port);
+    void navigator.locks.request(tab, () => this.leave(port));
+  }
+
+  private readonly waited = new Set<Port>();
+}

@@ -1,0 +1,220 @@
+/** What opens inside the bar and grows upward: a redirect, a new cap, a hand-back, a question before a costly press. */
+import { useEffect, useRef, useState, type ReactNode } from "react";
+import { confirmAsk, dropAsk, expecting, fork, press } from "../actions";
+import { capReached, forkPlace, type Slot } from "../model/bar";
+import { draft, keepDraft } from "../model/drafts";
+import type { Press } from "../model/presses";
+import type { Limits, RunSheet } from "../model/types";
+import { capital, clock } from "../model/words";
+import { set, type Layer } from "../store";
+import { act } from "./ControlBar";
+
+interface Props { layer: Layer | "press"; run: RunSheet; slots: Slot[]; asked?: Press }
+
+const close = () => set({ layer: "none" });
+
+export function BarLayer({ layer, run, slots, asked }: Props) {
+  return (
+    <div className="layer">
+      {layer === "redirect" && <Redirect run={run} />}
+      {layer === "fork" && <RedirectByFork run={run} />}
+      {layer === "raise" && <RaiseCap run={run} />}
+      {layer === "hand back" && <HandBack run={run} />}
+      {layer === "confirm" && <Confirm run={run} slots={slots} />}
+      {layer === "press" && asked && <AskAgain asked={asked} />}
+    </div>
+  );
+}
+
+interface FormProps { title: string; field: string; was?: ReactNode; hint: string; keep: string; send: string; submit: () => void; off?: boolean; children: ReactNode }
+
+function LayerForm({ title, field, was, hint, keep, send, submit, off, children }: FormProps) {
+  return (
+    <form className="layer-form" aria-label={title} onSubmit={(event) => { event.preventDefault(); if (!off) submit(); }}>
+      <div className="layer-about">
+        {field ? <label htmlFor={field}>{title}</label> : <p className="title">{title}</p>}
+        {was && <p className="was">{was}</p>}
+      </div>
+      <div className="layer-fields">
+        {children}
+        <div className="layer-row">
+          <span className="hint">{hint}</span>
+          <span className="buttons">
+            <button type="button" className="button" onClick={close}>
+              {keep}
+            </button>
+            <button type="submit" className="button filled" aria-disabled={off}>
+              {send}
+            </button>
+          </span>
+        </div>
+      </div>
+    </form>
+  );
+}
+
+/** A field that has the focus and is selected; what is typed in it is kept when the layer is closed. */
+function Rewrite({ id, text, write, submit }: { id: string; text: string; write: (text: string) => void; submit: () => void }) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    field.current?.focus();
+    field.current?.select();
+  }, []);
+  return (
+    <textarea
+      id={id}
+      ref={field}
+      className="input"
+      rows={2}
+      value={text}
+      onChange={(event) => write(event.target.value)}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+        event.preventDefault();
+        submit();
+      }}
+    />
+  );
+}
+
+function useKept(place: string, start: string): [string, (text: string) => void] {
+  const [text, setText] = useState(() => draft(place) || start);
+  return [text, (words) => { setText(words); keepDraft(place, words === start ? "" : words); }];
+}
+
+function Redirect({ run }: { run: RunSheet }) {
+  const coming = run.changes.findLast((change) => !change.applied)?.now;
+  const was = coming ?? run.brief;
+  const [text, write] = useKept(`redirect:${run.run}`, was);
+  const held = run.phase === "paused" && run.holds.includes("user");
+  const finishing = run.in_flight.find((each) => each.effect === "write" || each.effect === "once");
+  const hint = held ? "Used when you resume" : finishing ? `Applies now; ${finishing.noun || finishing.name} finishes first` : "Applies at the next step";
+  const same = text.trim() === "" || text.trim() === was.trim();
+  const submit = () => {
+    if (same) return;
+    void press(run, "redirect", { text: text.trim(), resume: held, ...expecting(run) }, "Redirect");
+    write(was);
+    close();
+  };
+  return (
+    <LayerForm title="Rewrite the brief" field="redirect" was={<>Was: <del>{was}</del></>} hint={hint} keep="Keep as is" send={held ? "Redirect and resume" : "Redirect"} submit={submit} off={same}>
+      <Rewrite id="redirect" text={text} write={write} submit={submit} />
+    </LayerForm>
+  );
+}
+
+function RedirectByFork({ run }: { run: RunSheet }) {
+  const [step, number] = forkPlace(run);
+  const [text, write] = useKept(`fork:${run.run}`, run.brief);
+  const submit = () => {
+    void fork(run, step?.position ?? 2, text.trim());
+    write(run.brief);
+    close();
+  };
+  return (
+    <LayerForm title="Rewrite the brief" field="redirect" was={<>Was: <del>{run.brief}</del></>} hint={`A new run from step ${number}; this one stays as it is`} keep="Keep as is" send="Redirect" submit={submit} off={text.trim() === ""}>
+      <Rewrite id="redirect" text={text} write={write} submit={submit} />
+    </LayerForm>
+  );
+}
+
+function HandBack({ run }: { run: RunSheet }) {
+  const [text, write] = useKept(`back:${run.run}`, "");
+  const submit = () => {
+    void press(run, "hand_back", { note: text.trim(), ...expecting(run) }, "Hand back");
+    write("");
+    close();
+  };
+  return (
+    <LayerForm title="What should it know?" field="redirect" hint="It goes on with what you tell it" keep="Keep it" send="Hand back" submit={submit}>
+      <Rewrite id="redirect" text={text} write={write} submit={submit} />
+    </LayerForm>
+  );
+}
+
+const CAPS: [keyof Limits, string, keyof RunSheet["spent"] | ""][] = [
+  ["usd", "Money, $", "usd"], ["tokens", "Tokens", "tokens"], ["steps", "Steps", "steps"],
+  ["seconds", "Seconds of work", "seconds"], ["tool_calls", "Tool calls", "tool_calls"], ["repeats", "Repeats", ""],
+];
+
+function RaiseCap({ run }: { run: RunSheet }) {
+  const reached = capReached(run).replace(" ", "_");
+  const mine = CAPS.filter(([name]) => run.limits[name] != null);
+  const [caps, setCaps] = useState<Record<string, string>>(() =>
+    Object.fromEntries(mine.map(([name]) => [name, String(name === reached ? raised(run.limits[name]!) : run.limits[name])])),
+  );
+  const [wrong, setWrong] = useState("");
+  const first = useRef<HTMLInputElement>(null);
+  useEffect(() => { first.current?.focus(); first.current?.select(); }, []);
+  const submit = () => {
+    const limits = Object.fromEntries(Object.entries(caps).map(([name, text]) => [name, Number(text)]));
+    const bad = Object.entries(limits).find(([, cap]) => !(cap >= 0));
+    if (bad) return setWrong("Every cap must be a number.");
+    void press(run, "raise_limits", { limits, ...expecting(run) }, "Raise cap");
+    close();
+  };
+  return (
+    <LayerForm title="Raise the cap" field="" was={run.questions.find((each) => each.kind === "cap")?.message} hint={wrong || "Then continues"} keep="Keep as is" send="Raise cap" submit={submit}>
+      <div className="caps">
+        {mine.map(([name, label]) => (
+          <div className="field" key={name}>
+            <label htmlFor={`cap-${name}`}>{label}</label>
+            <input id={`cap-${name}`} ref={name === reached ? first : null} className="input" inputMode="decimal" value={caps[name]} onChange={(event) => setCaps({ ...caps, [name]: event.target.value })} />
+          </div>
+        ))}
+      </div>
+    </LayerForm>
+  );
+}
+
+/** Half as much again, as a round figure. */
+function raised(cap: number): number {
+  const more = cap * 1.5;
+  return more >= 10 ? Math.ceil(more) : Math.ceil(more * 100) / 100;
+}
+
+/** In place, over no button: something cannot be stopped any more. The safe answer has the focus. */
+function Confirm({ run, slots }: { run: RunSheet; slots: Slot[] }) {
+  const slot = slots.find((each) => each.confirm);
+  const keep = useRef<HTMLButtonElement>(null);
+  useEffect(() => keep.current?.focus(), []);
+  useEffect(() => { if (!slot) close(); }, [slot === undefined]);
+  if (!slot) return null;
+  return (
+    <Question words={capital(slot.confirm!)} about={slot.consequence}>
+      <button type="button" ref={keep} className="button" onClick={close}>
+        Keep going
+      </button>
+      <button type="button" className="button danger" onClick={() => { close(); act(slot.act, slot.label, run); }}>
+        {slot.label}
+      </button>
+    </Question>
+  );
+}
+
+function AskAgain({ asked }: { asked: Press }) {
+  return (
+    <Question words={`${asked.label} was pressed ${clock((Date.now() - asked.at) / 1000)} ago, while offline. Still?`} about="It was not sent.">
+      <button type="button" className="button" onClick={() => dropAsk(asked)}>
+        Keep going
+      </button>
+      <button type="button" className="button filled" onClick={() => confirmAsk(asked)}>
+        {asked.label}
+      </button>
+    </Question>
+  );
+}
+
+function Question({ words, about, children }: { words: string; about: string; children: ReactNode }) {
+  return (
+    <div className="layer-form" role="group" aria-label={words}>
+      <div className="layer-about">
+        <p className="title">{words}</p>
+      </div>
+      <div className="layer-row">
+        <span className="hint">{about}</span>
+        <span className="buttons">{children}</span>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,78 @@
+/** Where one writes to the agent. It never locks, and what is typed stays until the server has it. */
+import { useEffect, useState } from "react";
+import { attempt } from "../actions";
+import { draft, keepDraft } from "../model/drafts";
+import { pathOf } from "../model/route";
+import { composerHint } from "../model/talk";
+import type { RunSheet } from "../model/types";
+import { capital } from "../model/words";
+import { api } from "../net/api";
+import { followFront, go, useApp, useThread } from "../store";
+import { Icon } from "./Icon";
+
+const HINT_MS = 6_000;
+const coarse = (): boolean => matchMedia("(pointer: coarse)").matches;
+
+export function Composer({ run }: { run: RunSheet }) {
+  const hosted = useApp((app) => (app.world.sheets[run.thread] as { hosted?: boolean } | undefined)?.hosted ?? false);
+  const front = useThread()?.front ?? "";
+  const place = `thread:${run.thread}`;
+  const [text, setText] = useState(() => draft(place));
+  const [hint, setHint] = useState({ words: "", wrong: false });
+  useEffect(() => {
+    if (!hint.words || hint.wrong) return;
+    const timer = setTimeout(() => setHint({ words: "", wrong: false }), HINT_MS);
+    return () => clearTimeout(timer);
+  }, [hint]);
+  const write = (words: string) => {
+    setText(words);
+    keepDraft(place, words);
+  };
+  const send = async (now: boolean) => {
+    const words = text.trim();
+    if (!words) return;
+    setHint({ words: "Sending…", wrong: false });
+    const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
+    if (!sent) return;
+    if (draft(place).trim() === words) write("");
+    setHint({ words: sent.status ? capital(sent.status) : "", wrong: false });
+    if (now) await switchTo(sent.position);
+    else if (sent.did === "started" && sent.target) go(pathOf(sent.target));
+  };
+  const switchTo = async (message: number) => {
+    followFront(front);
+    await attempt((key) => api.talk(run.thread, "overrule", { message, choice: "switch" }, key), (why) => setHint({ words: why, wrong: true }));
+  };
+  return (
+    <form className="composer" onSubmit={(event) => { event.preventDefault(); void send(false); }}>
+      <label className="hidden-words" htmlFor="message">
+        Message the agent
+      </label>
+      <textarea
+        id="message"
+        rows={1}
+        placeholder="Message the agent"
+        value={text}
+        aria-describedby="message-hint"
+        onChange={(event) => { write(event.target.value); if (hint.words) setHint({ words: "", wrong: false }); }}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+          const now = event.ctrlKey || event.metaKey;
+          if (coarse() && !now) return;
+          event.preventDefault();
+          void send(now);
+        }}
+      />
+      <div className="composer-row">
+        <span className={`hint${hint.wrong ? " wrong" : ""}`} id="message-hint" role={hint.wrong ? "alert" : undefined}>
+          {hint.words || composerHint(run, hosted)}
+        </span>
+        <button type="submit" className="send" aria-label="Send" aria-disabled={!text.trim()}>
+          <span>
+            <Icon name="up" />
+          </span>
+        </button>
+      </div>
+    </form>
+  );
+}

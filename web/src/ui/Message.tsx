@@ -1,0 +1,85 @@
+/** A message and what became of it. Until it is read it can be edited or withdrawn. */
+import { useState } from "react";
+import { attempt } from "../actions";
+import type { Outcome } from "../model/talk";
+import type { Line } from "../model/types";
+import { api } from "../net/api";
+import { followFront, runSheet, state, useApp } from "../store";
+
+export function Message({ line, outcome }: { line: Line; outcome: Outcome | null }) {
+  const mine = useApp((app) => app.me?.by === line.by);
+  const [editing, setEditing] = useState(false);
+  if (editing) return <EditMessage line={line} close={() => setEditing(false)} />;
+  return (
+    <li className="from-me">
+      {!mine && <span className="who">{line.by}</span>}
+      <p className={`mine${mine ? "" : " other"}${line.status === "withdrawn" ? " withdrawn" : ""}`}>{line.text}</p>
+      {outcome && <OutcomeLine line={line} outcome={outcome} mine={mine} edit={() => setEditing(true)} />}
+    </li>
+  );
+}
+
+const thread = (): string => runSheet(state())?.thread ?? "";
+
+function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outcome; mine: boolean; edit: () => void }) {
+  const [wrong, setWrong] = useState("");
+  const { back } = outcome;
+  const overrule = async () => {
+    setWrong("");
+    if (back!.choice !== "undo") followFront();
+    await attempt((key) => api.talk(thread(), "overrule", { message: line.position, choice: back!.choice }, key), setWrong);
+  };
+  const withdraw = () => void attempt((key) => api.talk(thread(), "withdraw_message", { message: line.position }, key), setWrong);
+  return (
+    <div className="outcome">
+      <span>
+        <b>{outcome.word}</b> {outcome.rest}
+      </span>
+      {back && (
+        <button type="button" className="link" onClick={() => void overrule()}>
+          {back.label}
+        </button>
+      )}
+      {outcome.unread && mine && (
+        <>
+          <button type="button" className="link" onClick={edit}>
+            Edit
+          </button>
+          <button type="button" className="link" onClick={withdraw}>
+            Withdraw
+          </button>
+        </>
+      )}
+      {wrong && (
+        <span className="wrong" role="alert">
+          {wrong}
+        </span>
+      )}
+    </div>
+  );
+}
+
+function EditMessage({ line, close }: { line: Line; close: () => void }) {
+  const [text, setText] = useState(line.text);
+  const [wrong, setWrong] = useState("");
+  const save = async () => {
+    if (!text.trim()) return;
+    if (await attempt((key) => api.talk(thread(), "edit_message", { message: line.position, text: text.trim() }, key), setWrong)) close();
+  };
+  return (
+    <li className="edit-message">
+      <form className="edit-message" onSubmit={(event) => { event.preventDefault(); void save(); }}>
+        <textarea className="input" aria-label="Edit your message" rows={2} autoFocus value={text} onChange={(event) => setText(event.target.value)} />
+        {wrong && <p className="wrong" role="alert">{wrong}</p>}
+        <div className="buttons">
+          <button type="button" className="button" onClick={close}>
+            Keep as is
+          </button>
+          <button type="submit" className="button filled">
+            Save
+          </button>
+        </div>
+      </form>
+    </li>
+  );
+}

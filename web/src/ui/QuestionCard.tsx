@@ -1,0 +1,150 @@
+/** A question of the run, in the step that it blocks: what it is about, and one button for each answer. */
+import { useEffect, useRef, useState } from "react";
+import { expecting, press } from "../actions";
+import { useNow } from "../clock";
+import { misfit, waysOf, type Form } from "../model/schema";
+import type { Asked, RunSheet } from "../model/types";
+import { clock } from "../model/words";
+import { useApp } from "../store";
+import { SchemaField } from "./SchemaField";
+
+/** Questions that belong to no step. A cap and a hand-over are answered in the bar. */
+export function LooseQuestions({ run }: { run: RunSheet }) {
+  const bound = new Set(run.steps.map((step) => step.question));
+  const loose = run.questions.filter((each) => !bound.has(each.question) && each.kind !== "cap" && each.kind !== "human");
+  return loose.map((each) => <QuestionCard key={each.question} run={run} question={each} />);
+}
+
+export function QuestionCard({ run, question }: { run: RunSheet; question: Asked }) {
+  const ways = waysOf(question.schema);
+  const only = ways.buttons.length === 0 && ways.forms.length === 1 ? ways.forms[0]! : null;
+  const [form, setForm] = useState<Form | null>(only);
+  const [wrong, setWrong] = useState("");
+  const me = useApp((app) => app.me);
+  const late = useExpired(question.expires_at);
+  const mayNot = me?.role === "viewer" ? "Viewers look and write; a controller answers." : notAsked(question, me?.by ?? "");
+  const answer = async (payload: unknown) => {
+    if (late || mayNot) return;
+    setWrong("");
+    await press(run, "answer", { question: question.question, payload, ...expecting(run) }, "Answer");
+  };
+  const title = `question-${question.question}`;
+  return (
+    <div className={`card${late ? " expired" : ""}`} role="group" aria-labelledby={title}>
+      <h2 id={title} tabIndex={-1} className="card-title" data-question={question.question}>
+        {question.message}
+      </h2>
+      <Expiry question={question} />
+      {ways.text && <p className="about">{ways.text}</p>}
+      {ways.facts.length > 0 && !form && <Facts facts={ways.facts} />}
+      {form ? (
+        <AnswerForm form={form} close={only ? null : () => setForm(null)} send={answer} wrong={wrong} setWrong={setWrong} />
+      ) : (
+        <div className="buttons">
+          {ways.buttons.slice(0, 1).map((each) => (
+            <Choice key={String(each.value)} {...each} filled={each.value === "approve"} off={late || mayNot !== ""} press={() => void answer(each.value)} />
+          ))}
+          {ways.forms.filter((each) => each.key === "edit").map((each) => (
+            <Choice key={each.key} label={each.label} consequence={each.consequence} off={late || mayNot !== ""} press={() => setForm(each)} />
+          ))}
+          {ways.buttons.slice(1).map((each) => (
+            <Choice key={String(each.value)} {...each} off={late || mayNot !== ""} press={() => void answer(each.value)} />
+          ))}
+          {ways.forms.filter((each) => each.key !== "edit").map((each) => (
+            <Choice key={each.key} label={each.label} consequence={each.consequence} off={late || mayNot !== ""} press={() => setForm(each)} />
+          ))}
+        </div>
+      )}
+      {mayNot && <p className="quiet">{mayNot}</p>}
+    </div>
+  );
+}
+
+function notAsked(question: Asked, by: string): string {
+  if (question.answerers.length === 0 || question.answerers.includes(by)) return "";
+  return `Only ${question.answerers.join(" or ")} may answer this.`;
+}
+
+function useExpired(expires: number | null): boolean {
+  const now = useNow();
+  return expires !== null && now > expires;
+}
+
+function Expiry({ question }: { question: Asked }) {
+  const now = useNow();
+  if (question.expires_at === null) return null;
+  const left = question.expires_at - now;
+  if (left <= 0) return <p className="about">Expired <span className="mono">{clock(-left)}</span> ago. Nothing was done.</p>;
+  return (
+    <p className="about" role="timer" aria-live="off">
+      Expires in <span className="mono">{clock(left)}</span>
+    </p>
+  );
+}
+
+function Facts({ facts }: { facts: [string, string][] }) {
+  return (
+    <dl className="facts">
+      {facts.map(([name, value]) => (
+        <div key={name} className="fact">
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+interface ChoiceProps { label: string; consequence: string; filled?: boolean; off: boolean; press: () => void }
+
+function Choice({ label, consequence, filled, off, press: act }: ChoiceProps) {
+  return (
+    <button type="button" className={`button${filled ? " filled" : ""}`} aria-disabled={off} onClick={() => off || act()}>
+      {label}
+      {consequence && <small><span className="hidden-words">, </span>{consequence}</small>}
+    </button>
+  );
+}
+
+interface FormProps {
+  form: Form;
+  close: (() => void) | null;
+  send: (payload: unknown) => Promise<void>;
+  wrong: string;
+  setWrong: (words: string) => void;
+}
+
+function AnswerForm({ form, close, send, wrong, setWrong }: FormProps) {
+  const [value, setValue] = useState<unknown>(form.start);
+  const box = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (!close) return; // asked for by a press: it takes the focus and is shown whole
+    box.current?.querySelector<HTMLElement>("textarea, input, select")?.focus();
+    box.current?.scrollIntoView({ block: "nearest" });
+  }, []);
+  const submit = () => {
+    const problem = misfit(value, form.schema, form.wrap === "respond" ? "A response" : "The answer");
+    setWrong(problem ?? "");
+    if (!problem) void send(form.wrap ? { [form.wrap]: value } : value);
+  };
+  return (
+    <form ref={box} noValidate onSubmit={(event) => { event.preventDefault(); submit(); }}>
+      <SchemaField name={form.wrap === "respond" ? "What to do instead" : "Your answer"} schema={form.schema} value={value} change={setValue} top />
+      {wrong && (
+        <p className="wrong" role="alert">
+          {wrong}
+        </p>
+      )}
+      <div className="buttons">
+        {close && (
+          <button type="button" className="button" onClick={close}>
+            Keep as is
+          </button>
+        )}
+        <button type="submit" className="button filled">
+          {form.key === "edit" ? "Approve as edited" : form.key === "respond" ? "Send response" : "Answer"}
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,83 @@
+/** The receipt: what was saved, what became of every effect, and the way to undo what can be. */
+import { expecting, press } from "../actions";
+import { causeOf } from "../model/bar";
+import { read, write } from "../model/drafts";
+import { ENDED, type ReceiptLine, type RunSheet } from "../model/types";
+import { useState } from "react";
+
+const UNDOABLE: ReadonlySet<string> = new Set(["kept", "could not be undone", "unknown"]);
+
+export function ReceiptCard({ run }: { run: RunSheet }) {
+  const { lines, saved, inherited } = run.receipt;
+  const undone = lines.filter((line) => line.word === "undone");
+  const others = lines.filter((line) => line.word !== "undone");
+  if (!run.result && !run.error && lines.length + saved.length + inherited.length === 0) return null;
+  return (
+    <section className="receipt" aria-label="Receipt">
+      {run.phase === "done" && run.result && <p className="result">{run.result}</p>}
+      {run.phase === "failed" && run.error && <p className="bad">{causeOf(run.error)}</p>}
+      {saved.length > 0 && <List title="Saved to thread" items={saved} />}
+      {undone.length > 0 && <List title="Undone" items={undone.map((line) => line.noun + earlier(line))} />}
+      {others.length > 0 && (
+        <div>
+          <h2>{run.phase === "done" ? "Done" : "Not undone"}</h2>
+          <ul>
+            {others.map((line) => (
+              <Effect key={line.position} run={run} line={line} />
+            ))}
+          </ul>
+        </div>
+      )}
+      {inherited.length > 0 && <List title="Taken over from the run before" items={inherited} />}
+    </section>
+  );
+}
+
+const earlier = (line: ReceiptLine): string => (line.earlier ? ", for the earlier brief" : "");
+
+function List({ title, items }: { title: string; items: readonly string[] }) {
+  return (
+    <div>
+      <h2>{title}</h2>
+      <ul>
+        {items.map((item, at) => (
+          <li key={at}>{item}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Effect({ run, line }: { run: RunSheet; line: ReceiptLine }) {
+  const place = `midflight-handled:${run.run}:${line.position}`;
+  const [handled, setHandled] = useState(() => read(place, "localStorage") === "yes");
+  const failed = line.word === "could not be undone";
+  const offered = ENDED.has(run.phase) && run.preview["undo"]?.enabled && UNDOABLE.has(line.word) && line.why !== "no undo";
+  const why = line.why ? ` (${line.why})` : "";
+  return (
+    <li>
+      <span>
+        <span className="noun">{line.noun}</span>:{" "}
+        <span className={failed && !handled ? "bad" : ""}>
+          {line.word}
+          {why}
+        </span>
+        {earlier(line)}
+        {handled && ", handled"}
+      </span>
+      <span className="buttons">
+        {offered && (
+          <button type="button" className="link" onClick={() => void press(run, "undo", { effects: [line.position], ...expecting(run) }, "Undo")}>
+            {failed ? "Try again" : "Undo"}
+            <span className="hidden-words"> {line.noun}</span>
+          </button>
+        )}
+        {failed && !handled && (
+          <button type="button" className="link" onClick={() => { write(place, "yes", "localStorage"); setHandled(true); }}>
+            Mark as handled
+          </button>
+        )}
+      </span>
+    </li>
+  );
+}

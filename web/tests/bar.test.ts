@@ -1,0 +1,110 @@
+import { describe, expect, it } from "vitest";
+import { barOf, forkPlace, type Seen } from "../src/model/bar";
+import type { RunSheet } from "../src/model/types";
+import { offer, queued, run, step, thread } from "./given";
+
+const seen = (more: Partial<Seen> = {}): Seen => ({ connection: "live", now: 160, operator: false, ...more });
+const labels = (given: Partial<RunSheet>, more: Partial<Seen> = {}): string[] => barOf(run(given), seen(more)).slots.map((slot) => slot.label);
+const asks = { question: 7, kind: "question", message: "Who?", schema: null, about: 0, expires_at: 1000, answerers: [] };
+
+describe("the three slots", () => {
+  it("keep their order in every state of a run that lives", () => {
+    const states: [Partial<RunSheet>, string][] = [
+      [{ phase: "queued" }, "Pause"],
+      [{ phase: "running" }, "Pause"],
+      [{ phase: "pausing", holds: ["user"] }, "Resume"],
+      [{ phase: "paused", holds: ["user"] }, "Resume"],
+      [{ phase: "paused", holds: ["cap"] }, "Raise limits"],
+      [{ phase: "paused", holds: ["user", "cap"] }, "Resume"],
+      [{ phase: "paused", holds: ["human"] }, "Hand back"],
+      [{ phase: "waiting", questions: [asks] }, "Review"],
+      [{ phase: "cancelling" }, "Pause"],
+    ];
+    for (const [given, first] of states) expect(labels(given)).toEqual([first, "Redirect", "Cancel"]);
+  });
+
+  it("say what the server says that they cost, not what the page thinks", () => {
+    const preview = { ...run().preview, cancel: offer("cancel", { consequence: "Undoes 20 tasks, saves the draft memo" }) };
+
+    expect(barOf(run({ preview }), seen()).slots[2]?.consequence).toBe("Undoes 20 tasks, saves the draft memo");
+  });
+
+  it("count the decisions and the time that is left for them", () => {
+    expect(barOf(run({ phase: "waiting", questions: [asks] }), seen()).slots[0]?.consequence).toBe("One decision, 14 min left");
+  });
+
+  it("offer to stop now only when undoing had its five seconds", () => {
+    const given: Partial<RunSheet> = { phase: "cancelling", marks: [{ at: 158, kind: "cancel", text: "", by: "" }] };
+
+    expect(barOf(run(given), seen()).slots[2]).toMatchObject({ enabled: false, consequence: "Undoing first, offered in 3 s" });
+    expect(barOf(run(given), seen({ now: 164 })).slots[2]).toMatchObject({ enabled: true, act: { body: { now: true } } });
+  });
+
+  it("bring a parked run back through its to-do", () => {
+    const todo = { todo: 12, kind: "parked", text: "", note: "Plan: …", run: "r-1", message: 0, now: "Comes back now", remove: "" };
+    const bar = barOf(run({ phase: "paused", holds: ["parked"], status: "parked until the cake is found" }), seen({ thread: thread({ todos: [todo] }) }));
+
+    expect(bar).toMatchObject({ word: "Parked", detail: "until the cake is found" });
+    expect(bar.slots[0]).toMatchObject({ label: "Bring back", consequence: "Comes back now", act: { do: "bring back", todo: 12 } });
+  });
+});
+
+describe("the words of the state", () => {
+  const said = (given: Partial<RunSheet>): string => {
+    const { word, detail } = barOf(run(given), seen());
+    return detail ? `${word}: ${detail}` : word;
+  };
+
+  it("name what it does, finishes, waits for or undoes", () => {
+    const line = (word: string) => ({ position: 1, noun: "hold", word, why: "", earlier: false });
+    const flying = { position: 4, name: "Send", noun: "email", effect: "once" as const, irreversible: true, can_be_stopped: false };
+    expect(said({})).toBe("Running: Check");
+    expect(said({ phase: "pausing", holds: ["user"], in_flight: [flying] })).toBe("Pausing: finishing email");
+    expect(said({ phase: "paused", holds: ["user"] })).toBe("Paused: Nothing is running or spending");
+    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", message: "usd: the cap of 2 is reached." }] })).toBe("Paused at the cap: $0.42 spent");
+    expect(said({ phase: "waiting", questions: [asks] })).toBe("Waiting for you: Who?");
+    const receipt = { ...run().receipt, lines: [line("undone"), line("to be undone")] };
+    expect(said({ phase: "cancelling", receipt })).toBe("Cancelling: Undoing 2 of 2, saving to thread");
+  });
+
+  it("say that background work goes on while the run is paused", () => {
+    const child = { run: "r-2", title: "Watch", phase: "running", started_at: 1, ended_at: null, status: "" };
+
+    expect(said({ phase: "paused", holds: ["user"], background: [child] })).toBe("Paused: 1 background task still runs");
+    expect(said({ phase: "paused", holds: ["user"], background: [{ ...child, phase: "done" }] })).toBe("Paused: Nothing is running or spending");
+  });
+});
+
+describe("while the line is lost", () => {
+  it("a pause waits for it, and what costs something asks again", () => {
+    const bar = barOf(run(), seen({ connection: "lost" }));
+
+    expect(bar).toMatchObject({ word: "Reconnecting", detail: "The agent keeps running" });
+    expect(bar.slots.map((slot) => slot.consequence)).toEqual(["Sent when back online", "Asks again when back", "Asks again when back"]);
+  });
+});
+
+describe("after the end", () => {
+  const steps = [step("Read", { position: 3 }), step("Hold", { position: 6, status: "undone" }), queued("Tell")];
+
+  it("offers to start again from the step that was not finished", () => {
+    expect(forkPlace(run({ phase: "cancelled", steps }))[1]).toBe(2);
+    expect(barOf(run({ phase: "cancelled", steps }), seen()).slots[0]).toMatchObject({
+      label: "Start again", consequence: "A fork from step 2, context kept", act: { do: "fork", at: 6 },
+    });
+  });
+
+  it("names the step that failed and its cause", () => {
+    const failed = run({ phase: "failed", error: "StepFailed: step 'Pay' failed: no sign-in", steps: [step("Read", { position: 3 }), step("Pay", { position: 8, status: "failed" })] });
+
+    expect(barOf(failed, seen())).toMatchObject({ word: "Failed at step 2", detail: "no sign-in" });
+    expect(barOf(failed, seen()).slots.map((slot) => slot.label)).toEqual(["Try again", "Redirect", "Close"]);
+  });
+
+  it("offers what can be undone, and to an operator the way back from a kill", () => {
+    expect(labels({ phase: "done" })).toEqual(["Start another", "Open result", "Undo"]);
+    expect(labels({ phase: "done", preview: { undo: offer("undo", { enabled: false }) } })).toEqual(["Start another", "Open result"]);
+    expect(labels({ phase: "killed", preview: { recover: offer("recover") } })).toEqual(["New run"]);
+    expect(labels({ phase: "killed", preview: { recover: offer("recover") } }, { operator: true })).toEqual(["New run", "Recover"]);
+  });
+});

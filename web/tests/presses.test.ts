@@ -1,0 +1,27 @@
+import { describe, expect, it } from "vitest";
+import { drop, keep, sorted, type Press } from "../src/model/presses";
+
+const press = (verb: string, at = 0, key = verb): Press => ({ run: "r-1", verb, body: {}, key, at, label: verb });
+
+describe("presses while the line is lost", () => {
+  it("a pause is sent however old it is", () => {
+    expect(sorted([press("pause")], 600_000).send).toHaveLength(1);
+  });
+
+  it("a cancel or redirect is sent while it is fresh, and asks again after 30 seconds", () => {
+    const both = [press("cancel"), press("redirect")];
+
+    expect(sorted(both, 29_000)).toEqual({ send: both, ask: [] });
+    expect(sorted(both, 30_000)).toEqual({ send: [], ask: both });
+  });
+
+  it("the last of pause and resume counts, and a verb waits only once", () => {
+    const kept = [press("pause", 1), press("cancel", 2), press("resume", 3), press("cancel", 4, "again")].reduce(keep, [] as readonly Press[]);
+
+    expect(kept.map((each) => each.key)).toEqual(["resume", "again"]);
+  });
+
+  it("can be taken back", () => {
+    expect(drop([press("pause"), press("cancel")], "pause").map((each) => each.verb)).toEqual(["cancel"]);
+  });
+});

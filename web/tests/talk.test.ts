@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { itemsOf, outcomeOf } from "../src/model/talk";
+import type { Line, ThreadSheet } from "../src/model/types";
+import { line, run, step, thread } from "./given";
+
+const message = (more: Partial<Line> = {}): Line => line(4, "message", { text: "Two are vegetarian", by: "ann", status: "stored", ...more });
+const outcome = (given: Line, more: Partial<ThreadSheet> = {}, sheet = run()) => {
+  const found = outcomeOf(given, thread({ lines: [given, ...(more.lines ?? [])], todos: more.todos ?? [] }), sheet);
+  return found && [`${found.word} ${found.rest}`.trim(), found.back?.label ?? ""];
+};
+
+describe("under a message", () => {
+  it("stands that it was sent, until somebody reads it", () => {
+    expect(outcomeOf(message(), thread({ lines: [message()] }), run())).toMatchObject({ word: "Sent", unread: true });
+    expect(outcome(message(), {}, run({ phase: "paused", holds: ["user"] }))).toEqual(["Sent kept until you resume", ""]);
+    expect(outcome(message({ status: "read" }))).toEqual(["Read", ""]);
+    expect(outcome(message({ status: "withdrawn" }))).toEqual(["Withdrawn", ""]);
+  });
+
+  it("stands what was chosen, and the way back from it", () => {
+    const steps = [step("a", { started_at: 1 }), step("b", { started_at: 9 })];
+    const todo = { todo: 6, kind: "deferred", text: "cake", note: "", run: "", message: 4, now: "", remove: "" };
+    expect(outcome(message({ choice: "incorporate", status: "read" }), { lines: [line(5, "choice", { message: 4 })] }, run({ steps }))).toEqual(["Incorporated into step 2", "Undo"]);
+    expect(outcome(message({ choice: "incorporate", status: "read" }), { lines: [line(20, "choice", { message: 4 })] }, run({ steps }))).toEqual(["Incorporated at the next safe point", "Undo"]);
+    expect(outcome(message({ choice: "switch" }), { todos: [{ ...todo, kind: "parked", text: "Dinner" }] })).toEqual(["Switched to this now, Dinner parked", "Go back"]);
+    expect(outcome(message({ choice: "defer" }), { todos: [todo] })).toEqual(["Deferred to after this", "Do it now"]);
+    expect(outcome(message({ choice: "defer" }))).toEqual(["Deferred and taken up since", ""]);
+  });
+
+  it("stands what the person has wanted instead, once they have", () => {
+    expect(outcome(message({ choice: "incorporate" }), { lines: [line(5, "choice", { message: 4 }), line(6, "overruled", { message: 4, choice: "undo" })] })).toEqual(["Taken out again", ""]);
+  });
+});
+
+describe("the thread", () => {
+  it("begins with the brief, unless a message said it, and keeps changes in their place", () => {
+    const change = { at: 120, by: "ann", was: "Find a table", now: "Find a room", applied: true };
+    const given = thread({ lines: [line(4, "message", { at: 110, text: "Hello" }), line(5, "said: text", { at: 130, text: "Yes" })] });
+
+    expect(itemsOf(given, run({ brief: "Find a room", changes: [change] })).map((item) => item.kind)).toEqual(["brief", "message", "change", "said"]);
+    expect(itemsOf(thread({ lines: [line(4, "message", { text: "Find a table" })] }), run()).map((item) => item.kind)).toEqual(["message"]);
+  });
+});

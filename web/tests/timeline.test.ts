@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { axisOf, restsOf, spansOf, ticks } from "../src/model/timeline";
+import type { Mark } from "../src/model/types";
+import { run, step } from "./given";
+
+const mark = (at: number, kind: string): Mark => ({ at, kind, text: kind, by: "" });
+
+describe("the timeline", () => {
+  it("knows when a run rested, and that it still does", () => {
+    const given = run({ marks: [mark(110, "pause"), mark(112, "paused"), mark(140, "resume"), mark(150, "question")] });
+
+    expect(restsOf(given, 160)).toEqual([{ from: 112, to: 140, word: "Paused" }, { from: 150, to: 160, word: "Waited for an answer" }]);
+  });
+
+  it("folds a long rest, so that what was done can be seen", () => {
+    const given = run({ marks: [mark(120, "paused"), mark(3720, "resume")] });
+    const rests = restsOf(given, 3740);
+    const axis = axisOf(given, 3740, rests);
+
+    expect(axis.at(100)).toBe(0);
+    expect(axis.at(3740)).toBeCloseTo(1);
+    expect(axis.at(120)).toBeGreaterThan(0.4);
+    expect(axis.at(3720) - axis.at(120)).toBeLessThan(0.1);
+  });
+
+  it("never runs backwards", () => {
+    const given = run({ marks: [mark(120, "paused"), mark(900, "resume"), mark(930, "cap"), mark(2000, "limits")] });
+    const axis = axisOf(given, 2100, restsOf(given, 2100));
+    const places = Array.from({ length: 400 }, (_, i) => axis.at(100 + i * 5));
+
+    expect(places).toEqual([...places].sort((a, b) => a - b));
+  });
+
+  it("gives steps that overlap lanes of their own", () => {
+    const steps = [step("a", { started_at: 100, ended_at: 120 }), step("b", { started_at: 110, ended_at: 130 }), step("c", { started_at: 125, ended_at: 140 })];
+
+    expect(spansOf(run({ steps }), 150).map((span) => span.lane)).toEqual([0, 1, 0]);
+  });
+
+  it("does not claim to know when a read began", () => {
+    expect(spansOf(run({ steps: [step("a", { ended_at: 120 })] }), 150)[0]).toMatchObject({ from: null, after: 100, to: 120 });
+  });
+
+  it("has as many figures as there is room for", () => {
+    const axis = axisOf(run(), 700, []);
+
+    expect(ticks(axis, 6).map((tick) => tick.text)).toEqual(["0:00", "2:00", "4:00", "6:00", "8:00", "10:00"]);
+  });
+});
