@@ -13,7 +13,7 @@ from channels.stand_in import AT, EPHEMERAL, GENERAL, Person, StandIn
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
 from midflight.run import Run, agent
-from midflight.tools.base import tool
+from midflight.tools.base import Performed, tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -115,6 +115,46 @@ async def test_cancel_asks_first_while_something_irreversible_is_under_way(
         await discord.until(lambda: "**Cancel** is on record. In flight:" in sure.text)
         office.gate("mail bob").set()
         await discord.until_shown(chat, "final (irreversible)")
+
+
+async def test_while_it_undoes_the_same_button_stops_now_and_says_what_may_remain(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("undoing")
+    undo = office.gate("undo")
+
+    async def slow_undo(performed: Performed) -> None:
+        await undo.wait()
+
+    @tool(effect="once", name="undoing.book", noun="table", undo=slow_undo)
+    async def book() -> str:
+        return "booked"
+
+    @tool(effect="read", name="undoing.wait")
+    async def hold() -> None:
+        await office.gate("never").wait()
+
+    @agent(name="undoing", converses=True)
+    async def undoing(run: Run) -> None:
+        await run.step("Book", book)
+        await run.step("Wait", hold)
+
+    async with talking(undoing):
+        chat = ann.dm()
+        await ann.says(chat, "Book a table")
+        status = await discord.until_shown(chat, "**Running** Book a table")
+        await discord.until(lambda: "Undoes table" in status.labels[-1])
+        await ann.presses(status, "Cancel")
+        await discord.until(lambda: "↩ **Cancelling**" in status.content)
+        assert status.labels[-1] == "Stop now · Skips undo, table may remain"
+        assert [part["disabled"] for part in status.buttons] == [True, True, False]
+        stopped = await ann.presses(status, "Stop now")
+        await discord.until(lambda: "**Stop now** is on record" in stopped.text)
+        receipt = await discord.until_shown(
+            chat, "⏹ **Cancelled** Book a table (by ann@discord)\n- "
+        )
+        assert "- table: " in receipt.content
+        assert "undone" not in receipt.content.replace("be undone", "")
 
 
 async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(

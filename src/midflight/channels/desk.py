@@ -20,6 +20,7 @@ from midflight.control import Accepted, Control
 from midflight.errors import InvalidRequest, JournalNotFound, MidflightError, Outdated, Refused
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.phases import Phase
+from midflight.kernel.preview import Offer
 from midflight.kernel.record import Limits, Who
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
@@ -197,15 +198,19 @@ class Desk:
     ) -> Post:
         run = await self._run(memory, action.run)
         offer = (await self.control.preview(run))[action.verb]
-        if action.verb == "cancel" and offer.confirm and action.choice != "sure":
+        if action.verb == "cancel" and offer.confirm and not action.choice:
             sure = Button("Cancel anyway", _sure(action), "bad")
             keep = Button("Keep going", Action("nothing"))
             return Post(f"{offer.confirm} Nothing was changed yet.", buttons=(sure, keep))
         changed = bool(action.at) and (await self.control.state(run)).relevant > action.at
-        expect = action.at or None if action.verb not in AT_ONCE else None
-        accepted = await getattr(self.control, action.verb)(run, who=who, key=key, expect=expect)
-        since = f"\nIt had changed since you saw that; it meant: {offer.consequence}." * changed
-        return Post(f"**{offer.label}** is on record. {_in_flight(accepted)}{since}")
+        how: dict[str, Any] = {"expect": action.at or None}
+        if action.verb in AT_ONCE:
+            how = {"now": True} if action.choice == "now" else {}
+        accepted = await getattr(self.control, action.verb)(run, who=who, key=key, **how)
+        wanted = _wanted(action, offer)
+        met = f"\nIt had changed since you saw that; it meant: {offer.consequence}."
+        since = met if changed and wanted == offer.label else ""
+        return Post(f"**{wanted}** is on record. {_in_flight(accepted)}{since}")
 
     async def _redirect(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
@@ -357,6 +362,13 @@ def message_key(message: str) -> str:
 def message_id(key: str) -> str:
     """And back: the chat's own id, if it was stored under such a key."""
     return key.removeprefix("m") if key.startswith("m") else ""
+
+
+def _wanted(action: Action, offer: Offer) -> str:
+    """What was pressed, by its name; what the same place offers now may be something else."""
+    if action.verb != "cancel":
+        return offer.label
+    return "Stop now" if action.choice == "now" else "Cancel"
 
 
 def _sure(action: Action) -> Action:

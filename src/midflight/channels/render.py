@@ -146,7 +146,8 @@ def controls(sheet: RunSheet) -> tuple[Button, ...]:
 
 
 def _control(sheet: RunSheet, offer: Offer) -> Button:
-    action = Action(offer.verb, mark(sheet.run), sheet.position)
+    now = "now" if offer.verb == "cancel" and sheet.phase is Phase.CANCELLING else ""
+    action = Action(offer.verb, mark(sheet.run), sheet.position, now)
     style = {"cancel": "bad", "resume": "good"}.get(offer.verb, "plain")
     return Button(label(f"{offer.label} · {offer.consequence}"), action, style, offer.enabled)
 
