@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -80,6 +81,21 @@ async def test_what_is_wrong_is_said_in_one_line(
     assert "midflight: Discord does not accept the token any more" in said
     assert "Traceback" not in said
     assert "not-good" not in said
+
+
+def test_without_its_extra_it_says_which_one_it_needs(tmp_path: Path) -> None:
+    code = (
+        "import importlib.util as u, sys; f = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'discord' else f(name, *more)\n"
+        "from midflight.cli.main import main; sys.exit(main(['discord', 'any:thing']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert "pip install 'midflight[discord]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_it_does_not_begin_without_a_token_or_without_anybody_who_may_use_it(

@@ -176,6 +176,21 @@ def _labels(post: Any) -> list[str]:
     return [button.label for button in post.buttons]
 
 
+async def test_a_chat_whose_ledger_is_lost_goes_on_from_now(driving: Any, tmp_path: Path) -> None:
+    works, _, _ = clerk("lost", [say("One."), say("Two.")])
+    first, second = Paper(), Paper()
+
+    async with driving(works) as control:
+        async with life(first, control, works, tmp_path / "chats") as board:
+            await board.hear("desk", Heard("1", "first"), ANN)
+            await until(lambda: "**Done** first" in first.text)
+        async with life(second, control, works, tmp_path / "elsewhere") as board:
+            await board.hear("desk", Heard("2", "second"), ANN)
+            await until(lambda: "**Done** second" in second.text and "Two." in second.text)
+
+    assert "One." not in second.text
+
+
 async def test_a_button_of_another_thread_means_nothing_here(driving: Any, tmp_path: Path) -> None:
     works, _, _ = clerk("other", [say("One."), say("Two.")])
     paper = Paper()

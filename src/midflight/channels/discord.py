@@ -175,7 +175,8 @@ class Client(discord.Client):
         if place in self._strangers:
             return
         self._strangers.add(place)
-        await message.channel.send(STRANGER, nonce=nonce(f"stranger {message.id}", 1))
+        with suppress(discord.HTTPException):  # where we may not write there is nobody to tell
+            await message.channel.send(STRANGER, nonce=nonce(f"stranger {message.id}", 1))
 
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
         """Somebody has changed their words."""
@@ -223,12 +224,15 @@ class Client(discord.Client):
             del self._seen[next(iter(self._seen))]
         chat = str(interaction.channel_id)
         who = self.who(interaction.user, chat)
-        if who is None:
-            await interaction.response.send_message(STRANGER, ephemeral=True)
-        elif wants_form:
-            await self._open_form(interaction, chat, code, who)
-        else:
-            await self._press(interaction, chat, code, who, fields)
+        try:
+            if who is None:
+                await interaction.response.send_message(STRANGER, ephemeral=True)
+            elif wants_form:
+                await self._open_form(interaction, chat, code, who)
+            else:
+                await self._press(interaction, chat, code, who, fields)
+        except discord.HTTPException as error:  # Discord says to who has pressed that it failed
+            log.warning("A press could not be answered: %s", error, extra={"chat": chat})
 
     async def join(self, interaction: discord.Interaction, thread: str) -> None:
         """``/continue``: this chat goes on with a thread that was begun elsewhere."""

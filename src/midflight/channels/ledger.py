@@ -21,6 +21,7 @@ from msgspec import Struct
 
 HEARD_KEPT: Final = 512  # ids of messages; a chat delivers the same one twice within minutes
 CARDS_KEPT: Final = 64
+CURSORS_KEPT: Final = 512  # of runs; one that is older has ended long ago
 
 
 class Pending(Struct, frozen=True):
@@ -70,6 +71,9 @@ class Ledger:
             del memory.heard[:-HEARD_KEPT]
             for card in list(memory.cards)[:-CARDS_KEPT]:
                 del memory.cards[card]
+            runs = [journal for journal in memory.cursors if journal != memory.thread]
+            for run in runs[:-CURSORS_KEPT]:
+                del memory.cursors[run]
             self.chats[memory.chat] = memory
             body = msgspec.json.encode(memory)
             await to_thread.run_sync(_write, self._folder, _file(memory.chat), body)

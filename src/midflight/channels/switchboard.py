@@ -101,7 +101,7 @@ class Switchboard:
         if known is not None:
             return known
         thread = f"{THREAD_PREFIX}{self._channel.name}-{chat}"
-        memory = Memory(chat, thread, mentions_only, since)
+        memory = Memory(chat, thread, mentions_only, since, cursors=await self._heads(thread))
         await self._ledger.keep(memory, lambda _: None)
         await self._relay(memory)
         return memory
@@ -116,8 +116,7 @@ class Switchboard:
             row = await self._control.store.row(thread)
         except JournalNotFound as error:
             return Post(f"{error} Nothing was changed.")
-        rows = await self._control.runs(Query(thread=thread, phases=LIVE))
-        cursors = {thread: row.head, **{run.journal: run.head for run in rows}}
+        cursors = await self._heads(thread)
         memory = self._ledger.chats.get(chat) or Memory(chat, thread, since=since)
         relay = self._relays.pop(chat, None)
         if relay is not None:
@@ -133,6 +132,15 @@ class Switchboard:
         return Post(
             f"This chat goes on with {row.title or thread}. {await self.desk.stands(memory)}"
         )
+
+    async def _heads(self, thread: str) -> dict[str, int]:
+        """Where a thread and what lives in it are now: what came before is not told again."""
+        try:
+            row = await self._control.store.row(thread)
+        except JournalNotFound:
+            return {}
+        rows = await self._control.runs(Query(thread=thread, phases=LIVE))
+        return {thread: row.head, **{run.journal: run.head for run in rows}}
 
     async def _relay(self, memory: Memory) -> Relay:
         relay = self._relays.get(memory.chat)

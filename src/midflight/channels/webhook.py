@@ -19,6 +19,7 @@ from midflight.channels.base import ChatGone, NotNow, PostGone
 from midflight.channels.shapes import Action, Form, Heard, Post, mark
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.switchboard import Switchboard
+from midflight.inputs import Ids, new_id
 from midflight.tools.base import ToolRefused
 
 try:
@@ -63,8 +64,10 @@ class Webhook:
     name = NAME
     board: Switchboard
 
-    def __init__(self, url: str, signer: Signer, *, allow: tuple[str, ...] = ()) -> None:
-        self._url, self._signer, self._allow = url, signer, allow
+    def __init__(
+        self, url: str, signer: Signer, *, allow: tuple[str, ...] = (), ids: Ids = new_id
+    ) -> None:
+        self._url, self._signer, self._allow, self._ids = url, signer, allow, ids
 
     # ── out ──────────────────────────────────────────────────────────────────────────────────
 
@@ -80,7 +83,7 @@ class Webhook:
 
     async def _deliver(self, delivery: dict[str, Any]) -> dict[str, Any]:
         body = msgspec.json.encode(delivery)
-        signed = self._signer.sign(mark(body.decode()), body)
+        signed = self._signer.sign(self._ids(), body)  # what is shown has an id of its own
         headers = [("Content-Type", "application/json"), *signed.items()]
         try:
             with anyio.fail_after(TIMEOUT_S):
