@@ -18,7 +18,9 @@ from midflight.engines.local import LocalEngine
 from midflight.inputs import wall_clock
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
+from midflight.run import Run, agent
 from midflight.stores.base import Store
+from midflight.tools.base import tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -43,8 +45,13 @@ async def test_a_refusal_for_too_many_requests_is_waited_for_and_nothing_is_lost
 async def test_the_status_is_edited_seldom_however_much_happens(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
-    steps = [call("often_note", text=f"note {n}") for n in range(50)]
-    works, _, _ = clerk("often", [*steps, say("Ready.")])
+    async def tick() -> None:
+        await anyio.sleep(0.01)
+
+    @agent(name="often", converses=True)
+    async def works(run: Run) -> None:
+        for number in range(150):
+            await run.step(f"Step {number}", tool(effect="read", name=f"often.{number}")(tick))
 
     async with talking(works):
         chat = ann.dm()
@@ -53,7 +60,7 @@ async def test_the_status_is_edited_seldom_however_much_happens(
         status = await discord.until_shown(chat, "**Running**")
         await discord.until(lambda: "**Done**" in status.content, 30.0)
 
-    assert len(discord.shown(chat)) == 2
+    assert len(discord.shown(chat)) == 1
     assert len(status.edits) <= (wall_clock() - began) / EDIT_GAP_S + 2
 
 

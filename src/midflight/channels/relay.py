@@ -9,34 +9,25 @@ posted again as it was, under the same key, so that the chat can tell that it is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import msgspec
-from msgspec import Struct
 
 from midflight.channels import render
 from midflight.channels.base import Channel, ChatGone, NotNow, PostGone
-from midflight.channels.desk import message_id
+from midflight.channels.following import Follower
 from midflight.channels.gathering import Ack, answer, together
 from midflight.channels.ledger import Ledger, Memory
-from midflight.channels.people import door, shown
+from midflight.channels.people import door
 from midflight.channels.shapes import Post
 from midflight.control import Control
 from midflight.inputs import Clock
-from midflight.kernel import events as e
-from midflight.kernel import thread as t
-from midflight.kernel.diff import one_line
 from midflight.kernel.phases import Phase
-from midflight.kernel.record import Recorded
 from midflight.kernel.status import place
-from midflight.sheets import RunBook, ThreadBook
-from midflight.sheets.view import asked as asked_of
-from midflight.sheets.words import short
-from midflight.stores.base import LiveWatch, Query
-from midflight.talks import LIVE
+from midflight.sheets import RunBook
 
 log: Final = logging.getLogger("midflight.channels")
 
@@ -44,24 +35,6 @@ GATHER_S: Final = 0.15  # lines of one moment belong together
 EDIT_GAP_S: Final = 1.2  # between two edits of the status, unless it has changed its phase
 REFRESH_S: Final = 10.0  # the elapsed time is shown anew while it works
 RETRY_S: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
-FILES_MAX: Final = 10
-FILE_BYTES_MAX: Final = 8_000_000
-
-
-class Item(Struct, frozen=True):
-    """A post that follows from one place in a journal."""
-
-    journal: str
-    position: int
-    post: Post
-
-
-class Written(Struct, frozen=True):
-    """A message of the thread, as far as a chat has to know it later."""
-
-    text: str
-    here: bool
-    id: str
 
 
 class Relay:
@@ -90,18 +63,18 @@ class Relay:
 
     def _begin(self) -> None:
         """From nothing: everything is folded again from the journals."""
-        self._thread = ThreadBook(self.memory.thread)
-        self._runs: dict[str, RunBook] = {}
-        self._messages: dict[int, Written] = {}
-        self._questions: dict[str, tuple[Any, str]] = {}  # what was asked, and how it was settled
-        self._items: list[Item] = []
+        self._told = Follower(
+            self._control,
+            self.memory,
+            here=door(self._channel.name, self.memory.chat),
+            workdir=self._workdir,
+            stir=self._stir,
+        )
         self._first = dict(self.memory.posting)  # what may have been posted in an earlier life
-        self._news: LiveWatch | None = None
         self._shown: Post | None = None
         self._shown_at = 0.0
         self._shown_phase = ""
         self._owed = False  # an edit that came too soon after another
-        self._fronted = 0
 
     # ── from outside ─────────────────────────────────────────────────────────────────────────
 
@@ -151,110 +124,7 @@ class Relay:
 
     async def _follow(self) -> None:
         await self._follows.wait()
-        rows = await self._control.runs(Query(thread=self.memory.thread, phases=LIVE))
-        shown = [self.memory.status_run, *(card.partition("/")[0] for card in self.memory.cards)]
-        wanted = dict.fromkeys([*(row.journal for row in rows), *filter(None, shown)])
-        self._runs = {run: RunBook(run) for run in wanted}
-        cursors = dict.fromkeys([self.memory.thread, *wanted], 0)
-        async with self._control.watch_live(cursors) as news:
-            self._news = news
-            async for item in news:
-                if isinstance(item, Recorded):
-                    self._take(item)
-
-    # ── following ────────────────────────────────────────────────────────────────────────────
-
-    def _take(self, record: Recorded) -> None:
-        if record.journal == self.memory.thread:
-            posts = list(self._take_line(record))
-        else:
-            posts = list(self._take_step(record))
-        if record.position > self.memory.cursors.get(record.journal, 0):
-            told = (post for post in posts if post is not None)
-            self._items += [Item(record.journal, record.position, post) for post in told]
-        self._stir()
-
-    def _take_line(self, record: Recorded) -> Iterable[Post | None]:
-        event, state = record.event, self._thread.state
-        todo = state.todos.get(getattr(event, "todo", 0))
-        self._thread.take(record)
-        match event:
-            case t.MessageSent() | t.AsideAsked():
-                here = event.who.channel == door(self._channel.name, self.memory.chat)
-                chat_id = message_id(event.key) if here else ""
-                self._messages[record.position] = Written(event.text, here, chat_id)
-            case t.FrontChanged():
-                self._fronted = record.position
-                self._watch(event.run)
-            case _:
-                pass
-        yield self._told(record, todo)
-
-    def _told(self, record: Recorded, todo: t.Todo | None) -> Post | None:
-        line = self._thread.line(record.position)
-        if line is None:
-            return None
-        about = self._messages.get(line.message or line.position)
-        book = self._runs.get(line.run)
-        who = getattr(record.event, "who", None)
-        scene = render.Scene(
-            line,
-            f"{record.journal}/{record.position}",
-            here=about is not None and about.here,
-            via=who.channel.partition(":")[0] if who is not None else "",
-            text=todo.text if todo is not None else about.text if about is not None else "",
-            parked=todo is not None and todo.kind == "parked",
-            place=place(book.state) if book is not None else "the work",
-            answers=about.id if about is not None else "",
-            files=self._files(line.run) if line.kind == "said: partial" else (),
-            cancel=book.sheet().preview["cancel"] if book is not None else None,
-            at=book.state.relevant if book is not None else 0,
-        )
-        return render.told(scene)
-
-    def _take_step(self, record: Recorded) -> Iterable[Post | None]:
-        event, key = record.event, f"{record.journal}/{record.position}"
-        book = self._runs.setdefault(record.journal, RunBook(record.journal))
-        before = book.state.brief
-        book.take(record)
-        match event:
-            case e.ChildSpawned():
-                self._watch(event.child)
-            case e.QuestionOpened():
-                asked = asked_of(record.position, event)
-                self._questions[f"{record.journal}/{record.position}"] = (asked, "")
-            case e.QuestionAnswered():
-                words = "declined" if event.declined else _words(event.payload)
-                self._settle(record.journal, event.question, f"{shown(event.who.by)}: {words}")
-            case e.QuestionClosed():
-                self._settle(record.journal, event.question, f"Closed: {event.why}")
-            case e.NoticeGiven():
-                yield Post(f"⚠ {event.text}", key)
-            case e.RedirectDelivered():
-                yield Post(f"**Changed** {one_line(before, event.brief)}", key)
-            case e.RunFinished() | e.Killed() if not book.state.aside_of:
-                yield render.ended(book.sheet(), key)
-            case _:
-                pass
-
-    def _watch(self, run: str) -> None:
-        if run and run not in self._runs:
-            self._runs[run] = RunBook(run)
-            if self._news is not None:
-                self._news.add(run, 0)
-
-    def _settle(self, run: str, question: int, how: str) -> None:
-        card = f"{run}/{question}"
-        if card in self._questions:
-            self._questions[card] = (self._questions[card][0], how)
-
-    def _files(self, run: str) -> tuple[str, ...]:
-        """What a run has left in its folder: plain files of a size that chats take."""
-        folder = self._workdir / run if self._workdir is not None and run else None
-        if folder is None or not folder.is_dir():
-            return ()
-        plain = [f for f in sorted(folder.iterdir()) if f.is_file() and not f.is_symlink()]
-        return tuple(str(f) for f in plain if f.stat().st_size <= FILE_BYTES_MAX)[:FILES_MAX]
+        await self._told.follow()
 
     # ── posting ──────────────────────────────────────────────────────────────────────────────
 
@@ -283,10 +153,13 @@ class Relay:
 
     async def _tell(self) -> None:
         """Post what has gathered; first of all, as it was, what an earlier life was posting."""
+        if not self._told.has_reached(self._first):
+            return  # or a part of it would be posted as if it were the whole
         first, self._first = self._first, {}
-        earlier = [i for i in self._items if i.position <= first.get(i.journal, 0)]
-        later = [i for i in self._items if i not in earlier]
-        self._items = []
+        gathered = sorted(self._told.items, key=lambda i: (i.at, i.journal, i.position))
+        earlier = [i for i in gathered if i.position <= first.get(i.journal, 0)]
+        later = [i for i in gathered if i not in earlier]
+        self._told.items = []
         for items in filter(None, (earlier, later)):
             upto: dict[str, int] = {}
             for item in items:
@@ -298,10 +171,10 @@ class Relay:
 
     async def _show_cards(self) -> None:
         """Every open question has a card, and no card offers what is settled."""
-        for card, (asked, how) in list(self._questions.items()):
+        for card, (asked, how) in list(self._told.questions.items()):
             run = card.partition("/")[0]
             shown_as = self.memory.cards.get(card)
-            is_open = not how and asked.question in self._runs[run].state.questions
+            is_open = not how and asked.question in self._told.runs[run].state.questions
             if is_open and shown_as is None:
                 message = await self._deliver(render.card(run, asked, f"card:{card}"))
                 await self._ledger.keep(self.memory, _card(card, message))
@@ -315,21 +188,21 @@ class Relay:
     def _until_refresh(self) -> float:
         if self._owed:
             return min(EDIT_GAP_S, max(0.0, self._shown_at + EDIT_GAP_S - self._clock()))
-        front = self._runs.get(self._thread.state.front)
+        front = self._told.runs.get(self._told.thread.state.front)
         if front is None or front.state.moving_since is None:
             return REFRESH_S * 6
         return REFRESH_S
 
     async def _show_status(self) -> None:
-        run = self._thread.state.front
-        book = self._runs.get(run)
+        run = self._told.thread.state.front
+        book = self._told.runs.get(run)
         if book is None or not book.state.head:
             return
         post = await self._status(book)
         if run != self.memory.status_run:
             await self._leave_status()
             keyed = msgspec.structs.replace(
-                post, key=f"status:{run}:{self._fronted}:{self._removed}"
+                post, key=f"status:{run}:{self._told.fronted}:{self._removed}"
             )
             message = await self._deliver(keyed)
             await self._ledger.keep(self.memory, _status_is(run, message))
@@ -352,14 +225,14 @@ class Relay:
         return quiet and 0 <= self._clock() - self._shown_at < EDIT_GAP_S
 
     async def _status(self, book: RunBook) -> Post:
-        has_todos = bool(self._thread.state.todos)
+        has_todos = bool(self._told.thread.state.todos)
         todos = await self._control.preview_todos(self.memory.thread) if has_todos else []
         sheet = book.sheet()
         return render.status(render.Standing(sheet, place(book.state), self._clock()), todos)
 
     async def _leave_status(self) -> None:
         """The message that has shown another run keeps how that stands, without its buttons."""
-        book = self._runs.get(self.memory.status_run)
+        book = self._told.runs.get(self.memory.status_run)
         if book is None or not self.memory.status_message or not book.state.head:
             return
         last = render.status(render.Standing(book.sheet(), place(book.state), self._clock()), [])
@@ -385,11 +258,6 @@ class Relay:
                 log.warning("Chat cannot be told now: %s", error, extra={"chat": self.memory.chat})
                 await anyio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                 tries += 1
-
-
-def _words(payload: msgspec.Raw) -> str:
-    value = msgspec.json.decode(payload)
-    return short(value if isinstance(value, str) else bytes(payload).decode())
 
 
 def _leave(memory: Memory) -> None:
