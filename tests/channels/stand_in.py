@@ -365,6 +365,12 @@ class Person:
         gone |= {"guild_id": guild} if guild else {}
         await self.service.gateway.dispatch("MESSAGE_DELETE", gone)
 
+    async def clears(self, *messages: Message) -> None:
+        """Remove several at once, as moderators do."""
+        gone = {"ids": [m.id for m in messages], "channel_id": messages[0].channel}
+        guild = self.service.channels[messages[0].channel].guild
+        await self.service.gateway.dispatch("MESSAGE_DELETE_BULK", gone | {"guild_id": guild})
+
     async def presses(self, message: Message, label: str, *, times: int = 1) -> Interaction:
         return await self.presses_code(message, message.button(label)["custom_id"], times=times)
 

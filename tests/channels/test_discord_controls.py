@@ -18,6 +18,7 @@ from midflight.tools.base import Performed, tool
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 
+@pytest.mark.slow
 async def test_one_status_message_lives_with_the_run_and_its_buttons_name_their_consequences(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:

@@ -59,6 +59,7 @@ async def test_a_message_that_is_too_long_is_refused_with_the_limit(
         assert await control.runs() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["Pause", "Cancel"])
 async def test_a_restart_between_press_and_answer_loses_neither(
     store: Store, discord: StandIn, ann: Person, tmp_path: Path, asked: str

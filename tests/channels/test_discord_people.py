@@ -141,3 +141,24 @@ async def test_a_message_removed_before_it_was_read_is_withdrawn_and_one_that_is
     assert "for twelve people" in read
     assert "red one" not in read
     assert "for ten" not in read
+
+
+async def test_messages_that_are_cleared_together_are_each_withdrawn(
+    talking: Talking, discord: StandIn, ann: Person, bob: Person
+) -> None:
+    office = Office("cleared")
+    office.gate("slow")
+    works, model, _ = clerk("cleared", [call("cleared_look", what="slow"), say("Ready.")], office)
+
+    async with talking(works):
+        begun = await ann.says(GENERAL, f"{AT} begin")
+        chat = begun.id
+        await office.until_begun("slow")
+        wrong = [await ann.says(chat, "buy it"), await bob.says(chat, "buy two")]
+        await discord.until_shown(chat, "buy two")
+        await bob.clears(*wrong)
+        await discord.until(lambda: discord.text(chat).count("**Withdrawn**") == 2)
+        office.gate("slow").set()
+        await discord.until_shown(chat, "Ready.")
+
+    assert "buy" not in "\n".join(turn.text for turn in model.prompts[-1].turns)

@@ -84,6 +84,7 @@ async def test_a_message_while_it_works_is_answered_at_once_with_what_it_is_doin
         await discord.until_shown(chat, "Done with it.")
 
 
+@pytest.mark.slow
 async def test_a_deferred_message_is_on_the_list_and_can_be_done_now(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:

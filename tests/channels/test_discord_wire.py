@@ -25,6 +25,7 @@ from midflight.tools.base import tool
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 
+@pytest.mark.slow
 async def test_a_refusal_for_too_many_requests_is_waited_for_and_nothing_is_lost(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
@@ -42,6 +43,7 @@ async def test_a_refusal_for_too_many_requests_is_waited_for_and_nothing_is_lost
     assert discord.text(chat).count("Here I am.") == 1
 
 
+@pytest.mark.slow
 async def test_the_status_is_edited_seldom_however_much_happens(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
@@ -50,7 +52,7 @@ async def test_the_status_is_edited_seldom_however_much_happens(
 
     @agent(name="often", converses=True)
     async def works(run: Run) -> None:
-        for number in range(150):
+        for number in range(100):
             await run.step(f"Step {number}", tool(effect="read", name=f"often.{number}")(tick))
 
     async with talking(works):

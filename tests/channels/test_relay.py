@@ -95,6 +95,7 @@ async def test_what_happens_between_two_lives_is_not_taken_for_what_was_shown_al
     assert texts.count("One.") == texts.count("Two.") == 1
 
 
+@pytest.mark.slow
 async def test_a_chat_that_is_away_for_a_while_is_told_everything_later(
     driving: Any, tmp_path: Path
 ) -> None:

@@ -176,6 +176,7 @@ async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_mo
         assert too_long.status_code == 413
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_delivered_now_is_delivered_later_once_and_in_order(
     engine: Any, desk: Desk, tmp_path: Path
 ) -> None:

@@ -24,12 +24,12 @@ async def command(desk: Desk, memory: Memory, name: str, text: str, who: Who, ke
 
 
 async def _status(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Post:
-    return Post(await desk.stands(memory) or "Nothing was ever started here.")
+    return Post(await desk.find.stands(memory) or "Nothing was ever started here.")
 
 
 def _verb(verb: str) -> Callable[[Desk, Memory, str, Who, str], Awaitable[Post]]:
     async def press(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Post:
-        action = Action(verb, mark(await desk.front(memory)))
+        action = Action(verb, mark(await desk.find.front(memory)))
         return await desk.press(memory, action, who, key=key, fields={"text": text})
 
     return press

@@ -13,24 +13,21 @@ import msgspec
 from msgspec import Struct
 
 from midflight.channels.asking import ways
+from midflight.channels.finding import Finder
 from midflight.channels.ledger import Memory
 from midflight.channels.people import shown
-from midflight.channels.shapes import Action, Button, Field, Form, Heard, Post, mark
+from midflight.channels.shapes import Action, Button, Field, Form, Heard, Post
 from midflight.control import Accepted, Control
-from midflight.errors import InvalidRequest, JournalNotFound, MidflightError, Outdated, Refused
+from midflight.errors import InvalidRequest, MidflightError, Outdated, Refused
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.record import Limits, Who
 from midflight.kernel.state import RunState
-from midflight.kernel.status import status
-from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.sheets.words import short
-from midflight.stores.base import Query
 
 TEXT_MAX: Final = 64 * 1024
-RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
 AT_ONCE: Final = ("pause", "cancel")  # never refused for what has changed since
 DRAFTS_KEPT: Final = 256
 
@@ -49,6 +46,7 @@ class Desk:
     def __init__(self, control: Control, agent: Agent) -> None:
         self.control = control
         self._agent = agent
+        self.find = Finder(control)
         self._drafts: dict[tuple[str, str], str] = {}
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────
@@ -64,7 +62,7 @@ class Desk:
             return Taken(str(error))
 
     async def _store(self, memory: Memory, heard: Heard, who: Who) -> str:
-        talk = await self._talk(memory.thread)
+        talk = await self.find.talk(memory.thread)
         key, notes = message_key(heard.id), "\n".join(heard.notes)
         if talk is None or (talk.host is None and not talk.front):
             said = [(key, heard.text)]
@@ -72,7 +70,7 @@ class Desk:
             return notes
         accepted = await self.control.send(memory.thread, heard.text, who=who, key=key)
         loud = accepted.did == "started" or "Cancel?" in accepted.status
-        stands = await self._named(memory, accepted.status)
+        stands = await self.find.named(memory, accepted.status)
         return _acknowledged(stands, who, heard, loud)
 
     async def correct(self, memory: Memory, message: str, text: str) -> str:
@@ -107,7 +105,7 @@ class Desk:
         return f"**Withdrawn**, nobody had read it: a message of {shown(who.by)}"
 
     async def _message(self, memory: Memory, message: str) -> tuple[int, Who, str, bool] | None:
-        talk = await self._talk(memory.thread)
+        talk = await self.find.talk(memory.thread)
         key = message_key(message)
         for (_, known), (position, _) in talk.keys.items() if talk is not None else ():
             if known != key:
@@ -122,7 +120,7 @@ class Desk:
     async def form(self, memory: Memory, action: Action, who: Who) -> Form | Post:
         """The form that a press opens, or why there is none."""
         try:
-            run = await self._run(memory, action.run)
+            run = await self.find.run(memory, action.run)
             state = await self.control.state(run)
             match action.verb:
                 case "redirect":
@@ -146,7 +144,7 @@ class Desk:
         return Form("Redirect", action, tuple(fields))
 
     async def _filling(self, run: str, action: Action) -> Form:
-        asked = await self._question(run, action.at)
+        asked = await self.find.question(run, action.at)
         way = _way(asked, action.choice)
         return Form(short(asked.message, 45), action, way.fields)
 
@@ -185,18 +183,18 @@ class Desk:
         return Post(f"{text} Do it now?", buttons=(again,))
 
     async def _outdated(self, memory: Memory, action: Action, why: str) -> Post:
-        stands = await self.stands(memory, action.run)
+        stands = await self.find.stands(memory, action.run)
         fresh = Button(action.verb.capitalize(), msgspec.structs.replace(action, at=0))
         return Post(f"It has changed since you saw that. {stands}\n-# {why}", buttons=(fresh,))
 
     async def _refused(self, memory: Memory, action: Action, why: str) -> Post:
-        stands = await self.stands(memory, action.run)
+        stands = await self.find.stands(memory, action.run)
         return Post(f"{why}\n{stands}".rstrip())
 
     async def _verb(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
-        run = await self._run(memory, action.run)
+        run = await self.find.run(memory, action.run)
         offer = (await self.control.preview(run))[action.verb]
         if action.verb == "cancel" and offer.confirm and not action.choice:
             sure = Button("Cancel anyway", _sure(action), "bad")
@@ -215,7 +213,7 @@ class Desk:
     async def _redirect(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
-        run, text = await self._run(memory, action.run), fields.get("text", "").strip()
+        run, text = await self.find.run(memory, action.run), fields.get("text", "").strip()
         why_not = _unstorable(text)
         if why_not or not text:
             return Post(f"{why_not or 'A redirect needs words.'} Nothing was changed.")
@@ -232,15 +230,15 @@ class Desk:
     async def _answer(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
-        run = await self._run(memory, action.run)
-        way = _way(await self._question(run, action.at), action.choice)
+        run = await self.find.run(memory, action.run)
+        way = _way(await self.find.question(run, action.at), action.choice)
         await self.control.answer(run, action.at, way.answer(fields), who=who, key=key)
         return Post(f"Your answer is on record: **{way.label}**.")
 
     async def _caps(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
-        run = await self._run(memory, action.run)
+        run = await self.find.run(memory, action.run)
         try:
             given = {name: float(value) for name, value in fields.items()}
             caps = {n: v if n in {"usd", "seconds"} else int(v) for n, v in given.items()}
@@ -253,7 +251,7 @@ class Desk:
     async def _hand_back(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
-        run = await self._run(memory, action.run)
+        run = await self.find.run(memory, action.run)
         await self.control.hand_back(run, fields.get("note", ""), who=who, key=key)
         return Post("**Hand back** is on record.")
 
@@ -276,66 +274,6 @@ class Desk:
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
         return Post("Nothing was changed.")
-
-    # ── looking ──────────────────────────────────────────────────────────────────────────────
-
-    async def stands(self, memory: Memory, run_mark: str = "") -> str:
-        """How a run of this chat stands, in one line; the one in front if none is named."""
-        try:
-            run = await self._run(memory, run_mark) if run_mark else await self.front(memory)
-            state = await self.control.state(run)
-        except MidflightError:
-            return ""
-        return f"Now: {status(state, await self.control.store.now())}."
-
-    async def _named(self, memory: Memory, stands: str) -> str:
-        """The same line with what is being worked on."""
-        if not stands.startswith("working:"):
-            return stands
-        state = await self.control.state(await self.front(memory))
-        about = short(state.title or state.brief, 60)
-        return f"working on “{about}”: {stands.removeprefix('working: ')}"
-
-    async def exists(self, memory: Memory) -> bool:
-        """Whether anything was ever said or started there."""
-        return await self._talk(memory.thread) is not None
-
-    async def front(self, memory: Memory) -> str:
-        """The run that this chat is about."""
-        talk = await self._talk(memory.thread)
-        if talk is None or not talk.front:
-            raise InvalidRequest("nothing was ever started here: write what is to be done.")
-        return talk.front
-
-    async def _talk(self, thread: str) -> ThreadState | None:
-        try:
-            found = await self.control.store.load(thread)
-        except JournalNotFound:
-            return None
-        return found if isinstance(found, ThreadState) and found.head else None
-
-    async def _run(self, memory: Memory, run_mark: str) -> str:
-        """The run that a button means: one of this chat's own thread, and of no other."""
-        before = ""
-        for _ in range(RUNS_LOOKED_AT // 100):
-            rows = await self.control.runs(Query(thread=memory.thread, before=before))
-            found = next((row.journal for row in rows if mark(row.journal) == run_mark), "")
-            if found or not rows:
-                break
-            before = rows[-1].journal
-        else:
-            found = ""
-        if not found:
-            raise InvalidRequest(
-                "this button belongs to a run that is not known here any more. Nothing was changed."
-            )
-        return found
-
-    async def _question(self, run: str, position: int) -> QuestionOpened:
-        for record in await self.control.store.read(run, after=max(0, position - 1), limit=1):
-            if isinstance(record.event, QuestionOpened):
-                return record.event
-        raise InvalidRequest("there is no such question. Nothing was changed.")
 
 
 _PRESSES: Final[dict[str, Give]] = {

@@ -193,6 +193,11 @@ class Client(discord.Client):
         """Somebody has taken their words back."""
         await self.board.withdraw(str(payload.channel_id), str(payload.message_id))
 
+    async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
+        """Somebody has cleared a stretch."""
+        for message in sorted(payload.message_ids):
+            await self.board.withdraw(str(payload.channel_id), str(message))
+
     # ── presses ──────────────────────────────────────────────────────────────────────────────
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:

@@ -130,7 +130,7 @@ class Switchboard:
         await self._ledger.keep(memory, joined)
         await self._relay(memory)
         return Post(
-            f"This chat goes on with {row.title or thread}. {await self.desk.stands(memory)}"
+            f"This chat goes on with {row.title or thread}. {await self.desk.find.stands(memory)}"
         )
 
     async def _heads(self, thread: str) -> dict[str, int]:
@@ -155,7 +155,7 @@ class Switchboard:
             )
             self._relays[memory.chat] = relay
             self._tasks.start_soon(relay.run)
-        if await self.desk.exists(memory):
+        if await self.desk.find.exists(memory):
             relay.follow()
         return relay
 
