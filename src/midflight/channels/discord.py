@@ -287,11 +287,7 @@ class Client(discord.Client):
     ) -> None:
         """To who has pressed, or in the chat where that is not possible any more."""
         application, token = json.loads(way)
-        known: Any = {
-            "id": application,
-            "type": 3,
-            "token": token,
-        }  # of an application: may whisper
+        known: Any = {"id": application, "type": 3, "token": token}  # 3: an application's
         hook = discord.Webhook.from_state(data=known, state=self._connection)
         view = view_of(done)
         texts, _ = pieces(done)
