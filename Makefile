@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page mutants web web-types clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page mutants web web-types docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -43,6 +43,9 @@ check: $(INSTALLED)  ## the fast inner loop: format, lint, types, imports, fast 
 fix: $(INSTALLED)  ## format, and mend what the linter can mend
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
+docs: $(INSTALLED)  ## build the site into site/, with no warning
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "Open site/index.html; to search it too: python3 -m http.server -d site"
+
 constraints: $(INSTALLED)  ## choose the pinned versions anew
 	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-header --no-annotate --no-emit-index-url \
 		--no-emit-find-links --extra dev --output-file constraints.txt pyproject.toml
@@ -72,10 +75,10 @@ web-types: $(INSTALLED)  ## write the page's types anew from the structs of the 
 	@$(BIN)/python scripts/web_types.py
 
 web/node_modules/.package-lock.json: web/package-lock.json
-	@npm ci --silent --no-audit --no-fund --prefix web
+	@npm install --no-save --silent --no-audit --no-fund --prefix web  # see install_locked in scripts/test.py
 
 web: web/node_modules/.package-lock.json  ## build the page anew from web/, into the package
 	@npm run --silent --prefix web build
 
 clean:  ## remove what make has made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules
+	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules

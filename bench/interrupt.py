@@ -615,8 +615,11 @@ def report(results: dict[str, Any]) -> str:
     )
 
 
+TOLD_ON = ("README.md", "docs/concepts.md")
+
+
 def reaction(results: dict[str, Any]) -> str:
-    """The table in the README: what each mode costs."""
+    """The table on the pages of ``TOLD_ON``: what each mode costs."""
     return REACTION.format(**results, busy=BUSY_RUNS)
 
 
@@ -676,9 +679,9 @@ def missed(results: dict[str, Any]) -> list[str]:
 
 def write_pages(results: dict[str, Any]) -> None:
     (ROOT / "docs/benchmarks-interrupt.md").write_text(report(results), encoding="utf-8")
-    readme = ROOT / "README.md"
-    page = readme.read_text(encoding="utf-8")
-    readme.write_text(with_reaction(page, results), encoding="utf-8")
+    for page in (ROOT / told for told in TOLD_ON):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(with_reaction(text, results), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A run told by its journal: steps, a pause, a redirect, a cancel that undoes, and the receipt.
 
-Until the executor is there, this plays the driver's part by hand, on a real SQLite file: every line
-it prints was on the disk before it was printed.
+It plays the driver's part by hand, on a real SQLite file, to show what an executor writes: every
+line it prints was on the disk before it was printed.
 """
 
 from __future__ import annotations

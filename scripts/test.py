@@ -26,11 +26,13 @@ PARTS = {
     "strace": (("strace", "-o", "/dev/null", "true"), "strace"),
     "namespaces": (("unshare", "-rm", "true"), "util-linux"),
     "node": (("npm", "--version"), "npm"),
+    "curl": (("curl", "--version"), "curl"),
+    "tmux": (("tmux", "-V"), "tmux"),
     "chromium": (("chromium", "--version"), "chromium"),
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
-DOORS = ("assistant", "cli", "models", "page", "server", "tools")
+DOORS = ("assistant", "cli", "models", "page", "remote", "server", "tools", "tui")
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
 HURRY = ("-n", "4", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
@@ -42,6 +44,11 @@ CHECKS = (
     ("types", ("mypy",)),
     ("imports", ("lint-imports", "--no-logo")),
 )
+DOCS = ("mkdocs", "build", "--strict", "--site-dir")  # with --quiet it would count no warning
+
+
+QUIET = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+"""It is not about us: a notice of the theme's authors, at every build."""
 
 
 def main() -> int:
@@ -57,12 +64,21 @@ def main() -> int:
     failed = [name for name, check in checks.items() if not check.result()]
     if not passed:
         failed.append("tests")
+    if not (fast or build_docs()):
+        failed.append("docs")
     if not account_for(left_out | skipped):
         failed.append("left-out parts")
     if fast:
-        say(f"Left to `make test`: {', '.join(DOORS)}, Postgres, SQLite stories, what is slow.")
+        left = ", ".join([*DOORS, "Postgres", "SQLite stories", "the site"])
+        say(f"Left to `make test`: {left}, what is slow.")
     say(f"Failed: {', '.join(failed)}." if failed else "All is well.")
     return 1 if failed else 0
+
+
+def build_docs() -> bool:
+    """Build the site, and take no warning: a link to nowhere is one."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run("docs", *DOCS, folder)
 
 
 def run_tests(*arguments: str) -> tuple[bool, dict[str, str]]:
@@ -113,18 +129,21 @@ def provide_parts() -> dict[str, str]:
             left_out[part] = f"`{' '.join(probe)}` is not allowed on this machine"
     for folder in NODE:
         if "node" not in left_out and not install_locked(folder):
-            left_out["node"] = f"`npm ci` has failed in {folder.relative_to(ROOT)}"
+            left_out["node"] = f"`npm install` has failed in {folder.relative_to(ROOT)}"
     return left_out
 
 
 def install_locked(folder: Path) -> bool:
-    """Install what the lock file of a folder names, unless that is done."""
+    """Install what the lock file of a folder names, unless that is done.
+
+    Not by ``npm ci``: it refuses a lock that does not name the parts for other platforms, and those
+    are not to be had from every registry.
+    """
     locked, installed = folder / "package-lock.json", folder / "node_modules/.package-lock.json"
     if installed.exists() and installed.stat().st_mtime >= locked.stat().st_mtime:
         return True
-    return run(
-        "npm ci", "npm", "ci", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder)
-    )
+    quietly = ("--no-save", "--silent", "--no-audit", "--no-fund")
+    return run("npm install", "npm", "install", *quietly, "--prefix", str(folder))
 
 
 def works(*probe: str) -> bool:
@@ -144,7 +163,7 @@ def run(name: str, *command: str) -> bool:
     program = BIN / command[0]
     began = time.monotonic()
     full = (str(program) if program.exists() else command[0], *command[1:])
-    passed = subprocess.run(full, cwd=ROOT, check=False).returncode == 0
+    passed = subprocess.run(full, cwd=ROOT, check=False, env=QUIET).returncode == 0
     say(f"{'ok  ' if passed else 'FAIL'} {name} ({time.monotonic() - began:.1f} s)")
     return passed
 

@@ -6,6 +6,7 @@ is answered with a receipt: accepted at a position, and from there applied or su
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import blake2b
@@ -29,7 +30,7 @@ from midflight.kernel.decide import Known, Switch, decide, scopes
 from midflight.kernel.fold import advance, fold
 from midflight.kernel.front import is_free
 from midflight.kernel.phases import ENDS, Cause, Mode
-from midflight.kernel.preview import Offer, preview
+from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Limits, Recorded, Request, Who
 from midflight.kernel.state import Delivery, RunState
@@ -52,11 +53,12 @@ from midflight.stores.base import (
 )
 from midflight.stores.opening import open_store
 from midflight.talks import Talks
-from midflight.verbs import Accepted, cover
+from midflight.verbs import Accepted, cover, offers
 
 __all__ = ["LIBRARY", "Accepted", "Control", "local", "offers"]
 
 LIBRARY: Final = Who(by="library")
+_ID: Final = re.compile(r"[0-9a-f]{28}")  # as ``new_id`` makes them
 
 
 class Turn(Struct, frozen=True):
@@ -96,7 +98,7 @@ class Control(Talks):
         name = agent.name if isinstance(agent, Agent) else agent
         known = agent if isinstance(agent, Agent) else self._engine.agent(name)
         who = who or self._who
-        run = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids())
+        run = run_named(who, key) if key else RUN_PREFIX + self._ids()
         on = thread or THREAD_PREFIX + run.removeprefix(RUN_PREFIX)
         declared = known.limits if known else Limits()
         created = e.RunCreated(
@@ -305,7 +307,8 @@ class Control(Talks):
         place = at if isinstance(at, int) else place_of(await self._records(run), at)
         who = who or self._who
         created = await created_by_fork(self.store, old, place, who=who, key=key, brief=brief)
-        new, on = RUN_PREFIX + (f"{who.by}-{key}" if key else self._ids()), old.thread
+        new = run_named(who, key) if key else RUN_PREFIX + self._ids()
+        on = old.thread
 
         def decided(view: View) -> Draft:
             there = view.states[new]
@@ -491,13 +494,16 @@ class Control(Talks):
         return msgspec.structs.replace(known, in_flight=nouns)
 
 
-def offers(state: RunState) -> dict[str, Offer]:
-    """What each verb would do now, also to a run that is parked behind another."""
-    found = preview(state)
-    if state.holds == {Cause.PARKED}:
-        back = "Comes to the front, what is there now is parked in its turn"
-        found["resume"] = replace(found["resume"], enabled=True, consequence=back)
-    return found
+def run_named(who: Who, key: str) -> str:
+    """The id of the run that a caller starts under a key: the same whenever they repeat it.
+
+    A key that is an id of ours begins with the time; so does its run's id, which keeps its place
+    among the others.
+    """
+    if not _ID.fullmatch(key):
+        return f"{RUN_PREFIX}{who.by}-{key}"
+    whose = blake2b(f"{who.by} {key}".encode(), digest_size=8).hexdigest()
+    return f"{RUN_PREFIX}{key[:12]}{whose}"
 
 
 def _fronted(

@@ -22,6 +22,10 @@ MidflightError
 │   ├── ModelBroken         the answer broke off; what came of it is kept
 │   ├── ModelUnavailable    there is no such model here; nothing was sent
 │   └── UnpairedCall        a tool call without its one result; nothing was sent
+├── RemoteError             a server could not be asked
+│   ├── ServerAway          it cannot be reached
+│   ├── NotAdmitted         it does not let us in
+│   └── ServerFailed        it failed there, or is no server of ours
 └── StoreError              the journal could not be read or written
     ├── JournalConflict     the journal moved on: read again and decide anew
     ├── JournalNotFound     no such run or thread
@@ -223,6 +227,31 @@ class UnpairedCall(ModelError):
     def __init__(self, call: str, why: str) -> None:
         self.call = call
         super().__init__(f"tool call {call}: {why}. Nothing was sent.")
+
+
+class RemoteError(MidflightError):
+    """A server could not be asked."""
+
+
+class ServerAway(RemoteError):
+    """The server cannot be reached. ``sent`` says whether what was asked may have arrived."""
+
+    def __init__(self, url: str, why: str, *, sent: bool = False, key: str = "") -> None:
+        self.url, self.why, self.sent, self.key = url, why, sent, key
+        unsure = "It is not known whether the request was taken: look"
+        unsure += f", or repeat it under the key {key}, which does nothing twice." if key else "."
+        super().__init__(
+            f"cannot reach the agent server at {url}: {why}. Runs are saved there and go on when "
+            f"it is back. {unsure if sent else 'Nothing was changed.'}"
+        )
+
+
+class NotAdmitted(RemoteError):
+    """The server does not let this caller in."""
+
+
+class ServerFailed(RemoteError):
+    """The server failed at it, or what answers there is no server of ours."""
 
 
 class StoreError(MidflightError):

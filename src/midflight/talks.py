@@ -98,7 +98,7 @@ class Talks:
         hosted, reads = talk.host is not None, accepted.target or run or await self._front(talk)
         if hosted and talk.front and not accepted.did:
             await self._engine.ensure(talk.front)  # it may have been evicted while it waits
-        said = await self._answer(reads, hosted=hosted)
+        said = await self._answer(reads, hosted=hosted, heard=bool(word))
         return replace(accepted, status="; ".join(filter(None, [said, accepted.status])))
 
     async def _live(self, thread: str) -> list[str]:
@@ -114,14 +114,14 @@ class Talks:
         runs = await self.store.rows(Query(thread=talk.journal))
         return next((row.journal for row in runs if not row.parent), "")
 
-    async def _answer(self, run: str, *, hosted: bool) -> str:
+    async def _answer(self, run: str, *, hosted: bool, heard: bool = False) -> str:
         try:
             state = await self.store.load(run) if run else None
         except JournalNotFound:  # it has ended long ago, and was purged
             return ""
         if not isinstance(state, RunState):
             return ""
-        return answer(state, await self.store.now(), hosted=hosted)
+        return answer(state, await self.store.now(), hosted=hosted, heard=heard)
 
     async def edit_message(self, thread: str, message: int, text: str, **by: Any) -> Accepted:
         """Give a message that nobody has read yet another text. Its sender only."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.preview import Offer, preview
 from midflight.kernel.record import Request
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import ThreadState
@@ -29,6 +31,15 @@ class Accepted(Struct, frozen=True):
     status: str = ""
     did: str = ""
     target: str = ""
+
+
+def offers(state: RunState) -> dict[str, Offer]:
+    """For each verb: whether it can be pressed now, and what it would do."""
+    found = preview(state)
+    if state.holds == {Cause.PARKED}:
+        back = "Comes to the front, what is there now is parked in its turn"
+        found["resume"] = replace(found["resume"], enabled=True, consequence=back)
+    return found
 
 
 def cover(

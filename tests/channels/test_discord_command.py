@@ -93,7 +93,7 @@ def test_without_its_extra_it_says_which_one_it_needs(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
-    assert done.returncode == 1
+    assert done.returncode == 5
     assert "pip install 'midflight[discord]'" in done.stderr
     assert "Traceback" not in done.stderr
 

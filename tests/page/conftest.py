@@ -18,6 +18,18 @@ FLAGS += ["--disable-background-networking", "--disable-component-update", "--no
 Look = Callable[..., Glass]
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """With a failure goes what was on the screen."""
+    made: Any = yield
+    report = made.get_result()
+    opened: list[BrowserContext] = getattr(item, "funcargs", {}).get("opened", [])
+    if report.when == "call" and report.failed:
+        for page in (page for context in opened for page in context.pages):
+            seen = f"{page.url}\n{page.locator('body').aria_snapshot()}"
+            report.sections.append(("on the screen", seen))
+
+
 @pytest.fixture(scope="session")
 def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
     there = Theatre(tmp_path_factory.mktemp("theatre"))
@@ -61,9 +73,19 @@ def cleared(theatre: Theatre) -> Iterator[None]:
 
 
 @pytest.fixture
-def contexts(browser: Browser, known: Any) -> Iterator[Callable[..., BrowserContext]]:
+def opened() -> Iterator[list[BrowserContext]]:
+    """The browsers of this test, which are closed behind it."""
+    contexts: list[BrowserContext] = []
+    yield contexts
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def contexts(
+    browser: Browser, known: Any, opened: list[BrowserContext]
+) -> Callable[..., BrowserContext]:
     """Browsers of people who have come in; each is one of its own."""
-    opened: list[BrowserContext] = []
 
     def make(**options: Any) -> BrowserContext:
         options.setdefault("viewport", {"width": 1280, "height": 800})
@@ -72,9 +94,7 @@ def contexts(browser: Browser, known: Any) -> Iterator[Callable[..., BrowserCont
         context.set_default_timeout(WAIT_MS)
         return context
 
-    yield make
-    for context in opened:
-        context.close()
+    return make
 
 
 @pytest.fixture

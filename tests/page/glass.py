@@ -26,6 +26,18 @@ class Glass:
         expect(self.bar).to_be_visible(timeout=WAIT_MS)
         return self
 
+    def go_on_to(self, run: str) -> Glass:
+        """To another run without loading the page anew, as by a link in the rail."""
+        self.page.evaluate(
+            """(path) => {
+                history.pushState(null, "", path);
+                dispatchEvent(new PopStateEvent("popstate"));
+            }""",
+            f"runs/{run}",
+        )
+        expect(self.bar).to_be_visible(timeout=WAIT_MS)
+        return self
+
     @property
     def bar(self) -> Locator:
         return self.page.locator(".bar")
@@ -65,9 +77,20 @@ class Glass:
     def step_is(self, name: str, word: str) -> None:
         expect(self.step(name).last.locator(".step-word")).to_have_text(word, timeout=WAIT_MS)
 
+    @property
+    def acknowledged_ms(self) -> float:
+        """How long the last cancel took, by the browser's clock, with its wait for a connection."""
+        return float(
+            self.page.evaluate(
+                """() => performance.getEntriesByType("resource")
+                    .filter((one) => one.name.endsWith("/cancel")).at(-1).duration"""
+            )
+        )
+
     def violations(self) -> list[str]:
         """What axe finds wrong."""
-        found = Axe().run(self.page, options={"runOnly": {"type": "tag", "values": RULES}})
+        wanted = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+        found = Axe().run(self.page, options=wanted)
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary']}"
             for one in found.response["violations"]
@@ -77,6 +100,7 @@ class Glass:
         """Keep what is to be seen, when it is asked for."""
         if os.environ.get("MIDFLIGHT_PICTURES"):
             PICTURES.mkdir(exist_ok=True)
+            self.page.mouse.move(0, 0)
             self.page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
 
     def box(self, what: Locator) -> dict[str, float]:

@@ -38,16 +38,14 @@ def demo(tmp_path: Path, browser: Browser) -> Iterator[Glass]:
 
 def test_from_the_printed_link_to_the_outbox(demo: Glass, tmp_path: Path) -> None:
     demo.says("Waiting for you", "Who shall get the memo?")
-    demo.picture("demo-question")
     demo.page.get_by_role("button", name="Sales leads").click()
     demo.says("Waiting for you", "May this be done")
-    demo.picture("demo-approval")
     demo.page.get_by_role("button", name=re.compile("^Approve")).click()
 
     demo.says("Done")
     assert list((tmp_path / "outbox").iterdir())
     demo.page.get_by_role("button", name="Timeline").click()
-    expect(demo.page.locator("svg").filter(visible=True).first).to_be_visible()
+    expect(demo.page.locator(".timeline svg")).to_be_visible(timeout=WAIT_MS)
     demo.picture("demo-timeline")
     assert demo.violations() == []
 
@@ -55,7 +53,6 @@ def test_from_the_printed_link_to_the_outbox(demo: Glass, tmp_path: Path) -> Non
 def test_redirected_to_the_eu_then_cancelled(demo: Glass, tmp_path: Path) -> None:
     demo.press(2)
     demo.rewrite.fill("only EU")
-    demo.picture("demo-redirect")
     demo.page.locator(".layer").get_by_role("button", name=re.compile("^Redirect")).click()
     expect(demo.changed).to_contain_text("only EU", timeout=WAIT_MS)
     demo.says("Waiting for you", "Who shall get the memo?")

@@ -28,7 +28,6 @@ def test_a_message_is_incorporated_and_taken_out_again(theatre: Theatre, look: L
 
     message = say(tab, "also look at May")
     expect(message.locator(".outcome")).to_contain_text("Incorporated", timeout=WAIT_MS)
-    tab.picture("incorporated")
     message.get_by_role("button", name="Undo").click()
     expect(message.locator(".outcome")).to_contain_text(
         re.compile("Taken out|Withdrawn"), timeout=WAIT_MS
@@ -65,7 +64,6 @@ def test_a_message_is_deferred_and_done_now_after_all(theatre: Theatre, look: Lo
     card = tab.page.locator(".todo-card")
     expect(card).to_contain_text("draft a slide", timeout=WAIT_MS)
     expect(card.locator("li.new")).to_have_count(1)
-    tab.picture("deferred")
     message.get_by_role("button", name="Do it now").click()
 
     expect(card).to_contain_text("Look at churn", timeout=WAIT_MS)  # which is parked for it

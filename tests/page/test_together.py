@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -65,10 +64,8 @@ def test_with_eight_tabs_on_running_runs_a_cancel_is_acknowledged_within_a_secon
     last.page.wait_for_timeout(450)
 
     with last.page.expect_response("**/cancel") as answered:
-        began = time.monotonic()
         last.slot(3).click()
-    took = time.monotonic() - began
     assert answered.value.ok
-    assert took < 1.0
     last.says("Cancelled")
+    assert last.acknowledged_ms < 1_000
     assert [stage.view["phase"] for stage in stages[:-1]] == ["running"] * 7

@@ -385,6 +385,7 @@ async def test_a_stop_word_pauses_and_offers_the_cancel_with_its_true_consequenc
         offer = "Cancel? Undoes 2 things, saves partial work to thread."
         assert (sent.did, sent.target, sent.in_flight) == ("paused", run, ("thing",))
         assert sent.status.endswith(offer)
+        assert "kept until you resume" not in sent.status
         assert await replies(control, sent.run, "cancel?") == [f"Paused. {offer}"]
         stage.gate("second").set()
         held = await control.until(run, lambda state: state.phase is Phase.PAUSED)

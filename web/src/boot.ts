@@ -4,9 +4,10 @@ import { api, Refused } from "./net/api";
 import type { News } from "./model/world";
 import { probe, rememberedPresses, resend } from "./actions";
 import { pathOf } from "./model/route";
-import { addRows, arrive, go, heard, onChange, runSheet, set, state, threadSheet } from "./store";
+import { addRows, arrive, forgetOthers, go, heard, onChange, runSheet, set, state, threadSheet } from "./store";
 
 let line: Link | null = null;
+let shown = ""; // the address that was looked up last
 
 export async function boot(): Promise<void> {
   addEventListener("popstate", arrive);
@@ -39,7 +40,6 @@ function listen(): void {
   if (line) return;
   line = link(news);
   let watched = "";
-  let shown = "";
   const follow = () => {
     const { route } = state();
     const key = JSON.stringify(route);
@@ -53,6 +53,7 @@ function listen(): void {
     const wanted = JSON.stringify(journals);
     if (wanted === watched) return;
     watched = wanted;
+    forgetOthers(journals);
     line?.ask({ ask: "watch", journals, tab: line.tab });
   };
   onChange(follow);
@@ -108,6 +109,8 @@ function news(told: News): void {
 }
 
 export function retry(): void {
+  shown = "";
+  set({ missing: "" });
   if (line) line.ask({ ask: "retry", evenIfLive: true });
   else void comeIn();
 }

@@ -4,7 +4,7 @@ import { Misfit } from "./model/patch";
 import type { Press, Presses } from "./model/presses";
 import { routeOf, type Route } from "./model/route";
 import type { Me, RunSheet, ThreadSheet } from "./model/types";
-import { hear, newer, NOTHING_KNOWN, type News, type World } from "./model/world";
+import { hear, newer, NOTHING_KNOWN, only, type News, type World } from "./model/world";
 import { base } from "./net/api";
 
 export type Layer = "none" | "redirect" | "raise" | "hand back" | "fork" | "confirm";
@@ -86,6 +86,12 @@ export function heard(news: News): boolean {
   }
 }
 
+/** What is not watched is not known any more: it would be shown as it was. */
+export function forgetOthers(journals: readonly string[]): void {
+  const { sheets, texts } = app.world;
+  set({ world: { ...app.world, sheets: only(sheets, journals), texts: only(texts, journals) } });
+}
+
 export function addRows(rows: World["rows"][string][]): void {
   set({ world: { ...app.world, rows: newer(app.world.rows, rows) } });
 }
@@ -109,7 +115,12 @@ export const serverNow = (): number => Date.now() / 1000 + app.world.offset;
 export function go(to: string): void {
   history.pushState(null, "", new URL(to, base()));
   arrive();
+  setTimeout(() => {
+    if (!document.activeElement?.closest("main")) document.querySelector<HTMLElement>("main h1")?.focus();
+  }, HEADING_MS);
 }
+
+const HEADING_MS = 120; // who listens hears where they are once it is there
 
 export function arrive(): void {
   set({ route: routeOf(path()), notice: "", layer: "none", tab: "steps", view: "steps", missing: "" });

@@ -27,6 +27,12 @@ describe("under a message", () => {
     expect(outcome(message({ choice: "defer" }))).toEqual(["Deferred and taken up since", ""]);
   });
 
+  it("is taken out by withdrawing it, as long as nobody has read it", () => {
+    const chosen = message({ choice: "incorporate" });
+    expect(outcomeOf(chosen, thread({ lines: [chosen] }), run())?.back?.choice).toBe("withdraw");
+    expect(outcomeOf({ ...chosen, status: "read" }, thread({ lines: [chosen] }), run())?.back?.choice).toBe("undo");
+  });
+
   it("stands what the person has wanted instead, once they have", () => {
     expect(outcome(message({ choice: "incorporate" }), { lines: [line(5, "choice", { message: 4 }), line(6, "overruled", { message: 4, choice: "undo" })] })).toEqual(["Taken out again", ""]);
   });

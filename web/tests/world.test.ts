@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Misfit } from "../src/model/patch";
-import { hear, NOTHING_KNOWN, type News, type World } from "../src/model/world";
+import { hear, NOTHING_KNOWN, sayingOf, type News, type World } from "../src/model/world";
 import { row, run } from "./given";
 
 const all = (news: News[], from: World = NOTHING_KNOWN): World => news.reduce((world, one) => hear(world, one, 1_000), from);
@@ -46,6 +46,16 @@ describe("what a step says", () => {
 
   it("is counted in characters as the server counts them", () => {
     expect(said(all([delta(0, "🎂 for"), delta(5, " eight")]))).toBe("🎂 for eight");
+  });
+});
+
+describe("which step says it", () => {
+  it("is known by its id, or by its name where it is not on record yet", () => {
+    const texts = { "Score:1#0": "reading", "s#4": "Dear", "s#9": "Hello" };
+    expect(sayingOf(texts, { id: "s", name: "Write" })).toBe("Hello");
+    expect(sayingOf(texts, { id: "plan-3", name: "Score" })).toBe("reading");
+    expect(sayingOf(texts, { id: "plan-4", name: "Send" })).toBe("");
+    expect(sayingOf(undefined, { id: "s", name: "Write" })).toBe("");
   });
 });
 

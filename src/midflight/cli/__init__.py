@@ -1,1 +1,1 @@
-"""Commands: ``midflight serve`` and ``midflight token``."""
+"""The command ``midflight``: see ``main.py``."""

@@ -12,24 +12,23 @@ import os
 import socket
 import sys
 import webbrowser
-from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
+import typer
 from msgspec import Struct
 
 from midflight.cli.logs import Lines
-from midflight.cli.serve import PORT, listening, serving
+from midflight.cli.serve import PORT, ServeOptions, listening, serving
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from midflight.demo.cast import Cast
 
+app = typer.Typer()
 FOLDER: Final = ".midflight-demo"
 DRAIN_S: Final = 5.0  # what steps in flight have to end: none of them takes longer
 
@@ -63,35 +62,34 @@ class DemoOptions(Struct, frozen=True):
     model: str = ""
 
 
-def add_to(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the command."""
-    command = commands.add_parser("demo", help="an agent at work, to be interrupted: try it")
-    command.add_argument("--folder", default=FOLDER, help="where it keeps its data (%(default)s)")
-    command.add_argument("--fresh", action="store_true", help="begin anew, with new data")
-    command.add_argument("--port", type=int, default=PORT, help="(%(default)s, or a free one)")
-    command.add_argument("--no-open", action="store_true", help="print the URL, open no browser")
-    command.add_argument("--pace", type=float, default=1.0, help="2 is half as fast, 0 at once")
-    command.add_argument("--hold", type=float, metavar="SECONDS", help="to take a sending back")
-    command.add_argument(
-        "--model",
-        default="",
-        metavar="ADDRESS",
-        help="anthropic:MODEL, openai:MODEL[@URL], or demo; by default as there are keys",
-    )
-    command.set_defaults(run=run)
-
-
-def run(chosen: Namespace) -> int:
-    """Run the demo as it was asked for."""
+@app.command()
+def demo(
+    folder: Annotated[str, typer.Option(help="Where it keeps its data.")] = FOLDER,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, with new data.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Or a free one.")] = PORT,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the URL only.")] = False,
+    pace: Annotated[float, typer.Option(help="2 is half as fast, 0 at once.")] = 1.0,
+    hold: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="To take a sending back.")
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="anthropic:MODEL, openai:MODEL[@URL], or demo; by default as there are keys.",
+        ),
+    ] = "",
+) -> int:
+    """An agent at work on data of its own, to be interrupted. Run it again and it goes on."""
     return run_demo(
         DemoOptions(
-            folder=chosen.folder,
-            port=chosen.port,
-            open_browser=not chosen.no_open,
-            fresh=chosen.fresh,
-            pace=chosen.pace,
-            hold=chosen.hold,
-            model=chosen.model,
+            folder=folder,
+            port=port,
+            open_browser=not no_open,
+            fresh=fresh,
+            pace=pace,
+            hold=hold,
+            model=model,
         )
     )
 
@@ -107,12 +105,10 @@ def run_demo(options: DemoOptions) -> int:
     with taken(Path(options.folder), fresh=options.fresh) as folder:
         cast = cast_at(folder, pace=options.pace, hold=options.hold, model=options.model)
         _log_to(folder / "demo.log")
-        chosen = Namespace(
+        chosen = ServeOptions(
             store=str(folder / RUNS),
             workdir=str(folder / "work"),
             keys=str(folder / "keys.json"),
-            allow_host=[],
-            allow_origin=[],
             drain=DRAIN_S,
         )
         with _listener(options.port) as listener:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
-from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import TYPE_CHECKING, Final
+from typing import Annotated, Final
 
 import anyio
+import typer
+from msgspec import Struct
 
 from midflight.channels.people import People
+from midflight.cli.agents import found_at
+from midflight.cli.desk import StoreOption, store_of
 from midflight.cli.logs import log_to_stderr
-from midflight.cli.serve import found_at
 from midflight.control import Control, local
 from midflight.engines.leaving import leaving_on
 from midflight.engines.local import DRAIN_S
@@ -27,72 +28,69 @@ from midflight.errors import InvalidRequest
 from midflight.run import Agent
 from midflight.stores.opening import open_store
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
+app = typer.Typer()
 TOKEN: Final = "DISCORD_TOKEN"
 CLOSE_S: Final = 10.0
 
 
-def add_to(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "discord", help=f"talk to an agent on Discord (the bot's token in {TOKEN})"
-    )
-    command.add_argument("agent", metavar="module:agent", help="who answers in new conversations")
-    command.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="USER_ID=[NAME:]ROLE",
-        help="may be repeated",
-    )
-    command.add_argument("--allow-role", action="append", default=[], metavar="ROLE_ID=ROLE")
-    command.add_argument(
-        "--others", default="", metavar="ROLE", help="what everybody else is (nobody)"
-    )
-    command.add_argument(
-        "--store", default=os.environ.get("MIDFLIGHT_STORE", "midflight.db"), help="(%(default)s)"
-    )
-    command.add_argument("--workdir", default=".midflight", help="folders of runs (%(default)s)")
-    command.add_argument(
-        "--chats", default=".midflight/discord", help="what is remembered of chats (%(default)s)"
-    )
-    command.add_argument(
-        "--attach", action="store_true", help="do not drive: a server on this store does"
-    )
-    command.set_defaults(run=run)
+class Settings(Struct, frozen=True, kw_only=True):
+    """What it is told when it starts."""
+
+    store: str
+    workdir: str
+    chats: str
+    attach: bool
 
 
-def run(chosen: Namespace) -> int:
-    """Be there until told to leave."""
+@app.command()
+def discord(
+    agent: Annotated[
+        str, typer.Argument(metavar="MODULE:AGENT", help="Who answers in new conversations.")
+    ],
+    allow: Annotated[
+        list[str], typer.Option(metavar="USER_ID=[NAME:]ROLE", help="Who may use it.")
+    ] = [],  # noqa: B006 - read and never changed
+    allow_role: Annotated[
+        list[str], typer.Option(metavar="ROLE_ID=ROLE", help="Whoever has this role there.")
+    ] = [],  # noqa: B006 - read and never changed
+    others: Annotated[str, typer.Option(metavar="ROLE", help="What everybody else is.")] = "",
+    store: StoreOption = "",
+    workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
+    chats: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where it is kept what chats were told.")
+    ] = ".midflight/discord",
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Do not drive: a server on this store does.")
+    ] = False,
+) -> int:
+    """Talk to an agent on Discord, with the bot's token in DISCORD_TOKEN, until Ctrl-C."""
     importlib.import_module("midflight.channels.discord")  # or say which extra it needs
-    sys.path.insert(0, "")
-    agents = found_at(chosen.agent)
-    people = People.listed(chosen.allow, chosen.allow_role, chosen.others)
+    agents = found_at(agent)
+    people = People.listed(allow, allow_role, others)
     token = os.environ.get(TOKEN, "")
     if not token:
         raise InvalidRequest(f"set {TOKEN} to the token of your bot. Nothing was started.")
-    if not (chosen.allow or chosen.allow_role or chosen.others):
+    if not (allow or allow_role or others):
         raise InvalidRequest(
             "nobody would be allowed to talk to it: name somebody with --allow. Nothing was "
             "started."
         )
     log_to_stderr()
-    anyio.run(serving, chosen, agents, people, token)
+    settings = Settings(store=store_of(store), workdir=workdir, chats=chats, attach=attach)
+    anyio.run(serving, settings, agents, people, token)
     return 0
 
 
-async def serving(chosen: Namespace, agents: list[Agent], people: People, token: str) -> None:
+async def serving(settings: Settings, agents: list[Agent], people: People, token: str) -> None:
     """Drive and talk until a signal comes."""
     from midflight.channels.discord import DiscordRefused, serve
 
     refused: DiscordRefused | None = None
     async with (
         leaving_on((SIGTERM, SIGINT), DRAIN_S + CLOSE_S) as until_told,
-        _controlling(chosen, agents) as control,
+        _controlling(settings, agents) as control,
     ):
-        print(f"Midflight is on Discord with {agents[0].name}, on {chosen.store}", flush=True)
+        print(f"Midflight is on Discord with {agents[0].name}, on {settings.store}", flush=True)
         with until_told:
             try:
                 await serve(
@@ -100,8 +98,8 @@ async def serving(chosen: Namespace, agents: list[Agent], people: People, token:
                     agents[0],
                     token=token,
                     people=people,
-                    folder=chosen.chats,
-                    workdir=chosen.workdir,
+                    folder=settings.chats,
+                    workdir=settings.workdir,
                 )
             except DiscordRefused as error:
                 refused = error  # said when runs have come to rest
@@ -110,10 +108,10 @@ async def serving(chosen: Namespace, agents: list[Agent], people: People, token:
 
 
 @asynccontextmanager
-async def _controlling(chosen: Namespace, agents: list[Agent]) -> AsyncIterator[Control]:
-    if chosen.attach:
-        async with open_store(chosen.store) as store:
+async def _controlling(settings: Settings, agents: list[Agent]) -> AsyncIterator[Control]:
+    if settings.attach:
+        async with open_store(settings.store) as store:
             yield Control(store)
     else:
-        async with local(chosen.store, *agents, workdir=Path(chosen.workdir)) as control:
+        async with local(settings.store, *agents, workdir=Path(settings.workdir)) as control:
             yield control

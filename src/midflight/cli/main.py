@@ -1,30 +1,118 @@
-"""The command ``midflight``: one file a subcommand, an error in words and never a traceback."""
+"""The command ``midflight``: what each subcommand needs is imported when it is called.
+
+An error is one line on standard error and an exit status, and never a traceback.
+"""
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from midflight.cli import demo, discord, serve, token
-from midflight.errors import MidflightError
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
+
+ABOUT: Final = "Agents that people can interrupt while they work."
+
+
+class Place(NamedTuple):
+    """Where a command is, what it is for, and among which others it is listed."""
+
+    module: str
+    about: str
+    panel: str
+
+
+COMMANDS: Final = {
+    "demo": Place("demo", "An agent at work on data of its own: try to interrupt it.", "Begin"),
+    "run": Place("run", "Run an agent here, or on a server, and watch it.", "Begin"),
+    "serve": Place("serve", "Drive agents and serve them over HTTP.", "Begin"),
+    "discord": Place("discord", "Talk to an agent on Discord.", "Begin"),
+    "tui": Place("tui", "Watch and steer runs in the terminal.", "Begin"),
+    "runs": Place("look", "List runs, newest first.", "Look"),
+    "show": Place("look", "How a run stands: steps, questions, receipt.", "Look"),
+    "watch": Place("watch", "Follow a run until it ends.", "Look"),
+    "todos": Place("talk", "What is still to be done in a thread.", "Look"),
+    "pause": Place("steer", "Hold a run; resume keeps its context.", "Steer"),
+    "resume": Place("steer", "Go on where it was.", "Steer"),
+    "redirect": Place("steer", "Change course: the next step is rewritten.", "Steer"),
+    "cancel": Place("steer", "Stop: abort, undo, save partial work.", "Steer"),
+    "answer": Place("talk", "Answer a question of a run.", "Steer"),
+    "send": Place("talk", "Write to a run while it works.", "Steer"),
+    "aside": Place("talk", "Ask about a run without touching it.", "Steer"),
+    "fork": Place("steer", "Try again from a step of a run that has ended.", "Steer"),
+    "undo": Place("steer", "Undo effects of a run that has ended.", "Steer"),
+    "kill": Place("operate", "Stop everything in a scope at once.", "Operate"),
+    "release": Place("operate", "Let a scope move again.", "Operate"),
+    "recover": Place("steer", "Bring a killed run back, paused.", "Operate"),
+    "purge": Place("operate", "Remove runs that ended long ago.", "Operate"),
+    "token": Place("token", "Make a token for a program, or revoke one.", "Operate"),
+    "doctor": Place("doctor", "See whether everything is in order here.", "Operate"),
+}
+PANELS: Final = ("Begin", "Look", "Steer", "Operate")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="midflight", description="Agents that people can interrupt while they work."
-    )
-    commands = parser.add_subparsers(required=True, metavar="command")
-    demo.add_to(commands)
-    serve.add_to(commands)
-    token.add_to(commands)
-    discord.add_to(commands)
-    chosen = parser.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a sign that a terminal lacks stops nothing
     try:
-        return int(chosen.run(chosen))
-    except (MidflightError, ImportError) as error:
-        print(f"midflight: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+        return _helped(given)
+    except BrokenPipeError:  # who reads us has left; Python would complain of it at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return os.EX_OK
+
+
+def _helped(given: list[str]) -> int:
+    if find_spec("typer") is None:
+        return _without_typer(given)
+    from midflight.cli.failing import said
+
+    return said(lambda: _called(given), as_json="--json" in given)
+
+
+def _called(arguments: list[str]) -> int:
+    from midflight.cli.failing import DONE
+
+    outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    return outcome if isinstance(outcome, int) else DONE
+
+
+def group() -> TyperGroup:
+    """All commands, none of them imported yet."""
+    import typer
+    from typer.main import get_command
+
+    from midflight.cli.lazily import Commands, show_version
+
+    app = typer.Typer(
+        cls=Commands, help=ABOUT, no_args_is_help=True, callback=show_version, epilog=EPILOG
+    )
+    found: TyperGroup = get_command(app)  # type: ignore[assignment]  # it has a callback
+    return found
+
+
+EPILOG: Final = (
+    "Runs are in a store (--store, MIDFLIGHT_STORE, else midflight.db) or on a server (--server, "
+    "MIDFLIGHT_SERVER). RUN is an id, the beginning of one, or: last."
+)
+
+
+def _without_typer(given: list[str]) -> int:
+    """The core alone can say what there is, and what to install for it."""
+    needs = "pip install 'midflight[cli]'"
+    if given and given[0] not in {"--help", "-h"}:
+        print(f"midflight: commands need an extra: {needs}", file=sys.stderr)
+        return 5
+    print(f"Usage: midflight COMMAND\n\n{ABOUT}")
+    for panel in PANELS:
+        print(f"\n{panel}")
+        for name, place in COMMANDS.items():
+            if place.panel == panel:
+                print(f"  {name:<10}{place.about}")
+    print(f"\nTo use them: {needs}")
+    return os.EX_OK

@@ -6,23 +6,23 @@ next start takes them up. A second signal ends it at once, which is as safe as a
 
 from __future__ import annotations
 
-import getpass
 import importlib
-import os
 import socket
-import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
+import typer
+from msgspec import Struct
 
+from midflight.cli.agents import all_at
+from midflight.cli.desk import StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
-from midflight.cli.token import KEYS
+from midflight.cli.token import KEYS, KeysOption
 from midflight.control import Control, local
 from midflight.engines.leaving import leaving_on
 from midflight.engines.local import DRAIN_S
@@ -31,11 +31,10 @@ from midflight.kernel.phases import Role
 from midflight.run import Agent
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     import uvicorn
     from fastapi import FastAPI
 
+app = typer.Typer()
 PORT: Final = 8321
 REQUESTS_S: Final = 5  # what requests in flight have to end
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
@@ -44,56 +43,57 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 Greet = Callable[[Control, str], Awaitable[None]]
 
 
-def add_to(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the command."""
-    command = commands.add_parser("serve", help="drive agents and serve them over HTTP")
-    command.add_argument(
-        "agents", nargs="+", metavar="module:agent", help="or a module, for all its agents"
-    )
-    command.add_argument(
-        "--store", default=os.environ.get("MIDFLIGHT_STORE", "midflight.db"), help="(%(default)s)"
-    )
-    command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    command.add_argument("--port", type=int, default=PORT, help="(%(default)s; 0 for a free one)")
-    command.add_argument("--allow-host", action="append", default=[], metavar="NAME")
-    command.add_argument("--allow-origin", action="append", default=[], metavar="URL")
-    command.add_argument("--workdir", default=".midflight", help="folders of runs (%(default)s)")
-    command.add_argument("--keys", default=KEYS, help="where keys are kept (%(default)s)")
-    command.add_argument("--drain", type=float, default=DRAIN_S, metavar="SECONDS")
-    command.set_defaults(run=run)
+class ServeOptions(Struct, frozen=True, kw_only=True):
+    """What a server is told when it starts."""
+
+    store: str
+    workdir: str
+    keys: str
+    drain: float = DRAIN_S
+    allow_host: tuple[str, ...] = ()
+    allow_origin: tuple[str, ...] = ()
 
 
-def run(chosen: Namespace) -> int:
-    """Serve until told to leave."""
+@app.command()
+def serve(
+    agents: Annotated[
+        list[str], typer.Argument(metavar="MODULE:AGENT…", help="Or a module, for all its agents.")
+    ],
+    store: StoreOption = "",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 for a free one.")] = PORT,
+    allow_host: Annotated[
+        list[str], typer.Option(metavar="NAME", help="A name under which it may be asked for.")
+    ] = [],  # noqa: B006 - read and never changed
+    allow_origin: Annotated[
+        list[str], typer.Option(metavar="URL", help="A page of another site that may use it.")
+    ] = [],  # noqa: B006 - read and never changed
+    workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
+    keys: KeysOption = KEYS,
+    drain: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="What steps have to end at the end.")
+    ] = DRAIN_S,
+) -> int:
+    """Drive agents and serve them over HTTP, until Ctrl-C or SIGTERM."""
     importlib.import_module("midflight.server")  # or say which extra it needs
-    sys.path.insert(0, "")
-    agents = [agent for place in chosen.agents for agent in found_at(place)]
-    if chosen.host not in LOOPBACK and not chosen.allow_host:
+    found = all_at(agents)
+    if host not in LOOPBACK and not allow_host:
         raise InvalidRequest(
-            f"{chosen.host} can be reached from outside: say under which name, with --allow-host, "
+            f"{host} can be reached from outside: say under which name, with --allow-host, "
             "and put something in front of it that speaks TLS. Nothing was started."
         )
+    options = ServeOptions(
+        store=store_of(store),
+        workdir=workdir,
+        keys=keys,
+        drain=drain,
+        allow_host=tuple(allow_host),
+        allow_origin=tuple(allow_origin),
+    )
     log_to_stderr()
-    with listening(chosen.host, chosen.port) as listener:
-        anyio.run(serving, chosen, agents, listener)
+    with listening(host, port) as listener:
+        anyio.run(serving, options, found, listener)
     return 0
-
-
-def found_at(place: str) -> list[Agent]:
-    """The agents that ``module:name`` or ``module`` means."""
-    module, _, name = place.partition(":")
-    try:
-        there = importlib.import_module(module)
-        found = getattr(there, name) if name else list(vars(there).values())
-    except (ImportError, AttributeError) as error:
-        raise InvalidRequest(f"{place}: {error}. Nothing was started.") from error
-    every: Iterable[Any] = found if isinstance(found, list | tuple) else [found]
-    agents = [agent for agent in every if isinstance(agent, Agent)]
-    if not agents:
-        raise InvalidRequest(
-            f"{place} is no agent: name an `async def` below `@agent()`. Nothing was started."
-        )
-    return agents
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -115,7 +115,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 async def serving(
-    chosen: Namespace, agents: list[Agent], listener: socket.socket, greet: Greet | None = None
+    chosen: ServeOptions, agents: list[Agent], listener: socket.socket, greet: Greet | None = None
 ) -> None:
     """Drive and serve until a signal comes; ``greet`` is told of the URL to open."""
     from midflight.server.access import LOOPBACK as NAMES
@@ -135,7 +135,7 @@ async def serving(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with until_told:
-                url = _url(chosen, listener, keyring.code(_person(), Role.OPERATOR))
+                url = _url(chosen, listener, keyring.code(person(), Role.OPERATOR))
                 await (greet or partial(_greet, chosen))(control, url)
                 await anyio.sleep_forever()
             app.state.streams.close()
@@ -165,21 +165,12 @@ def _server(app: FastAPI) -> uvicorn.Server:
     )
 
 
-def _url(chosen: Namespace, listener: socket.socket, code: str) -> str:
+def _url(chosen: ServeOptions, listener: socket.socket, code: str) -> str:
     host, port = listener.getsockname()[:2]
     named = chosen.allow_host[0] if host not in LOOPBACK else host
     return f"http://{named}:{port}/#code={code}"
 
 
-async def _greet(chosen: Namespace, _control: Control, url: str) -> None:
+async def _greet(chosen: ServeOptions, _control: Control, url: str) -> None:
     print(f"Midflight serves {chosen.store} at {url}")
     print("The code works once, within ten minutes. For programs: midflight token NAME", flush=True)
-
-
-def _person() -> str:
-    """The name of who has started it; what cannot stand in a name is left out."""
-    try:
-        name = getpass.getuser()
-    except (OSError, KeyError):
-        name = ""
-    return "".join(char for char in name if char.isascii() and char.isalnum()) or "operator"

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from midflight.cli.desk import JsonOption
+from midflight.cli.printing import print_json
 from midflight.kernel.phases import Role
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
+app = typer.Typer()
 KEYS = ".midflight/keys.json"
+KeysOption = Annotated[str, typer.Option(metavar="FILE", help="Where keys are kept.")]
 
 
-def add_to(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the command."""
-    command = commands.add_parser("token", help="make a token for a program, or revoke one")
-    command.add_argument("name", help="who it stands for, in journals and in the audit")
-    command.add_argument("--role", choices=list(Role), default=str(Role.CONTROLLER))
-    command.add_argument("--revoke", action="store_true", help="make it invalid instead")
-    command.add_argument("--keys", default=KEYS, help="where keys are kept (%(default)s)")
-    command.set_defaults(run=run)
-
-
-def run(chosen: Namespace) -> int:
-    """Make or revoke a token. A server that runs knows of it at once."""
+@app.command()
+def token(
+    name: Annotated[str, typer.Argument(help="Who it stands for, in journals and in the audit.")],
+    role: Annotated[Role, typer.Option(help="What they may do.")] = Role.CONTROLLER,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Make it invalid instead.")] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep it where --server finds it, readable by you only.")
+    ] = False,
+    keys: KeysOption = KEYS,
+    as_json: JsonOption = False,
+) -> int:
+    """Make a token for a program, or revoke one. A server that runs knows of it at once."""
     from midflight.server.keyring import Keyring
 
-    keyring = Keyring(chosen.keys)
-    if chosen.revoke:
-        there = keyring.revoke(chosen.name)
-        print(f"{chosen.name}: {'revoked' if there else 'there was no such token'}.")
-        return 0 if there else 1
-    print(keyring.issue(chosen.name, chosen.role))
+    keyring = Keyring(keys)
+    if revoke:
+        return _revoked(name, keyring.revoke(name), as_json)
+    made = keyring.issue(name, role)
+    kept = _saved(made) if save else None
+    if as_json:
+        shown = {"token": made} if kept is None else {"saved": str(kept)}
+        print_json({"name": name, "role": role, **shown})
+    else:
+        print(made if kept is None else f"Saved in {kept}; commands with --server use it.")
     return 0
+
+
+def _revoked(name: str, there: bool, as_json: bool) -> int:
+    if as_json:
+        print_json({"name": name, "revoked": there})
+    else:
+        print(f"{name}: {'revoked' if there else 'there was no such token'}.")
+    return 0 if there else 1
+
+
+def _saved(made: str) -> Path:
+    from midflight.remote.tokens import keep_token
+
+    return keep_token(made)

@@ -57,19 +57,34 @@ def _offer(state: RunState, verb: str) -> Offer:
 def _why_not(state: RunState, verb: str) -> str:
     if VERBS[verb] not in TRANSITIONS[state.phase]:
         return f"Not while {state.phase}" if state.alive else f"It has ended: {state.phase}"
-    held = state.phase in {Phase.PAUSING, Phase.PAUSED}
-    reasons = {
-        "pause": held and Cause.USER in state.holds and f"It is {state.phase}",
-        "resume": Cause.USER not in state.holds
-        and f"Held for another reason: {', '.join(sorted(state.holds))}",
-        "cancel": state.phase is Phase.CANCELLING and state.cancel_now and "Stopping now",
-        "answer": not state.questions and "Nothing is asked",
-        "stop effect": not _stoppable(state) and "Nothing in flight can be stopped",
-        "undo": not _undoable(state) and "Nothing can be undone",
-        "take over": state.human and f"{state.human} has it",
-        "hand back": Cause.HUMAN not in state.holds and "Nobody has taken it over",
-    }
-    return reasons.get(verb) or ""
+    reason = _REASONS.get(verb)
+    return str((reason and reason(state)) or "")
+
+
+def _already_held(state: RunState) -> str:
+    held = state.phase in {Phase.PAUSING, Phase.PAUSED} and Cause.USER in state.holds
+    return f"It is {state.phase}" if held else ""
+
+
+def _held_otherwise(state: RunState) -> str:
+    others = f"Held for another reason: {', '.join(sorted(state.holds))}"
+    return "" if Cause.USER in state.holds else others
+
+
+_REASONS: Final[dict[str, Callable[[RunState], str | bool]]] = {
+    "pause": _already_held,
+    "resume": _held_otherwise,
+    "cancel": lambda s: s.phase is Phase.CANCELLING and s.cancel_now and "Stopping now",
+    "answer": lambda s: not s.questions and "Nothing is asked",
+    "stop effect": lambda s: not _stoppable(s) and "Nothing in flight can be stopped",
+    "undo": lambda s: not _undoable(s) and "Nothing can be undone",
+    "take over": lambda s: s.human and f"{s.human} has it",
+    "hand back": lambda s: Cause.HUMAN not in s.holds and "Nobody has taken it over",
+}
+"""Why a verb that the phase takes cannot be pressed all the same; empty or false if it can.
+
+Each is asked for its own verb only: some of them look at every effect of a long run.
+"""
 
 
 def _then(state: RunState, cause: Cause, words: str) -> str:

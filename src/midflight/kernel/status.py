@@ -49,15 +49,15 @@ def _line(state: RunState, now: float) -> str:
             return str(state.phase)
 
 
-def answer(state: RunState, now: float, *, hosted: bool) -> str:
+def answer(state: RunState, now: float, *, hosted: bool, heard: bool = False) -> str:
     """What a message to this run is answered with: how it stands, and whether anybody reads it.
 
-    Where an agent converses (``hosted``) somebody always does.
+    Where an agent converses (``hosted``) somebody always does; a stop word is ``heard`` at once.
     """
     line = status(state, now)
     if not (state.alive or hosted):
         return f"{line}; nobody reads this until a run is started here"
-    if Cause.USER in state.holds:
+    if Cause.USER in state.holds and not heard:
         return f"{line}; your message is kept until you resume"
     return line
 

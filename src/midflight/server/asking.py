@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from midflight.control import Accepted, Control
 from midflight.kernel.record import Who
+from midflight.run import Agent
 from midflight.server.access import caller
 from midflight.server.bodies import Asked, IdempotencyKey
-from midflight.server.problems import as_json
+from midflight.server.problems import Problem, as_json
 
 JSON: Final = "application/json"
 
@@ -69,6 +70,15 @@ def accepted(request: Request, receipt: Accepted) -> Response:
 def note(request: Request, **what: Any) -> None:
     """Add to the line that the door writes into the audit."""
     request.state.audit = {**getattr(request.state, "audit", {}), **what}
+
+
+def named(request: Request, name: str) -> Agent:
+    """The agent of that name, if it can be started from outside."""
+    agents: dict[str, Agent] = request.app.state.agents
+    if name not in agents:
+        known = ", ".join(sorted(agents)) or "none"
+        raise Problem(422, "invalid", f"there is no agent {name!r} here; known: {known}.")
+    return agents[name]
 
 
 def add_verb(router: APIRouter, path: str, name: str, kind: type[Asked], target: Any) -> None:

@@ -179,6 +179,25 @@ class Say(Asked):
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "also look at May"}]})
 
 
+class Keyed(Body):
+    """A message under its own key: what the thread has under it is not said again."""
+
+    key: Annotated[str, Field(min_length=1, max_length=128)]
+    text: Text
+
+
+class Converse(Body):
+    """Messages of one turn, and the agent that answers where nothing is in front yet."""
+
+    agent: Name
+    messages: list[Keyed] = Field(min_length=1, max_length=100)
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"agent": "report", "messages": [{"key": "m-1", "text": "Churn?"}]}]
+        }
+    )
+
+
 class EditMessage(Asked):
     """A message that nobody has read yet, by its position, and its new text."""
 

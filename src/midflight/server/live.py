@@ -203,6 +203,10 @@ class Lives:
             if not live.is_watched:
                 self._lives.pop(journal, None)
 
+    def of(self, journal: str) -> Live | None:
+        """One that is watched now."""
+        return self._lives.get(journal)
+
     def nudge(self, *journals: str) -> None:
         """A run that these may show has changed."""
         for journal in journals:

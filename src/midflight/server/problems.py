@@ -16,8 +16,8 @@ from starlette.responses import Response
 from midflight import errors
 from midflight.control import Control
 from midflight.kernel.machine import State, accepts
-from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
+from midflight.verbs import offers
 
 log: Final = logging.getLogger(__name__)
 
@@ -95,6 +95,8 @@ async def _told(control: Control, request: Request, error: Exception) -> Respons
         log.error("Request failed", extra={"action": "request_failed"}, exc_info=error)
         return as_json(_unsure(error), 500)
     body: dict[str, Any] = {"error": name, "message": str(error), "changed": False}
+    if vars(error):
+        body["about"] = vars(error)
     journal = request.path_params.get("run") or request.path_params.get("thread")
     if status == 409 and journal is not None:
         with suppress(errors.StoreError):  # the refusal is true also where nothing can be read
@@ -115,7 +117,7 @@ def _state(state: State) -> dict[str, Any]:
         "phase": state.phase,
         "head": state.head,
         "accepts": accepts(state.phase),
-        "preview": preview(state),
+        "preview": offers(state),
     }
 
 

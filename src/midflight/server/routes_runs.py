@@ -21,8 +21,9 @@ from midflight.server.asking import (
     accepted,
     add_verb,
     answers,
+    named,
 )
-from midflight.server.problems import Problem, as_json
+from midflight.server.problems import as_json
 from midflight.stores.base import Query as Wanted
 
 WAIT_MAX_S: Final = 30.0
@@ -40,12 +41,8 @@ async def agents(request: Request, who: Caller) -> Response:
 @router.post("/runs", responses=answers("Accepted", status=201), status_code=201)
 async def start(request: Request, body: b.Start, control: Controlled, by: By) -> Response:
     """Start a run. Under the same Idempotency-Key it is the same run."""
-    agent = request.app.state.agents.get(body.agent)
-    if agent is None:
-        known = ", ".join(sorted(request.app.state.agents)) or "none"
-        raise Problem(422, "invalid", f"there is no agent {body.agent!r} here; known: {known}.")
     run = await control.start(
-        agent,
+        named(request, body.agent),
         body.brief,
         thread=body.thread,
         input=body.input,
@@ -159,3 +156,4 @@ VERBS: Final[dict[str, type[b.Asked]]] = {
 
 for _name, _kind in VERBS.items():
     add_verb(router, f"/runs/{{run}}/{_name}", _name, _kind, b.RunId)
+add_verb(router, "/runs/{run}/messages", "send", b.Say, b.RunId)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from midflight.errors import JournalNotFound
 from midflight.kernel.thread import ThreadState
 from midflight.server import bodies as b
 from midflight.server import views
-from midflight.server.asking import PROBLEMS, Caller, Controlled, add_verb, answers
-from midflight.server.problems import as_json
+from midflight.server.asking import (
+    PROBLEMS,
+    By,
+    Caller,
+    Controlled,
+    add_verb,
+    answers,
+    named,
+    note,
+)
+from midflight.server.problems import Problem, as_json
 from midflight.stores.base import Query as Wanted
 
 RUNS_SHOWN: Final = 100
@@ -62,6 +71,20 @@ async def todos(thread: b.ThreadId, control: Controlled, who: Caller) -> Respons
 async def transcript(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
     """All that was said and chosen, in order; each message with what became of it."""
     return as_json(views.Transcript(await control.transcript(thread)))
+
+
+@router.post("/threads/{thread}/converse", responses=answers("Turn"))
+async def converse(
+    request: Request, thread: b.ThreadId, body: b.Converse, control: Controlled, by: By
+) -> Response:
+    """Say something: a run that is in front hears it, or one is started. Needs a key."""
+    agent = named(request, body.agent)
+    if not by["key"]:
+        raise Problem(422, "invalid", "a turn needs an Idempotency-Key: it names the turn.")
+    said = [(message.key, message.text) for message in body.messages]
+    turn = await control.converse(agent, thread, said, **by)
+    note(request, verb="converse", target_run=turn.run)
+    return as_json(turn)
 
 
 VERBS: Final[dict[str, tuple[str, type[b.Asked]]]] = {

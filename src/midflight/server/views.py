@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from midflight.control import Accepted, Control
+from midflight.control import Accepted, Control, Turn
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits, Recorded
@@ -15,7 +15,7 @@ from midflight.kernel.state import Delivery
 from midflight.kernel.thread import ThreadState, Todo
 from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
-from midflight.sheets.view import asked, unread, viewed
+from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.base import Delta, Killing, Row
 from midflight.talks import TodoOffer
 from midflight.transcript import Line
@@ -137,18 +137,23 @@ class Health(Struct, frozen=True):
 
 
 class ProblemView(Struct, frozen=True):
-    """Any error. ``changed`` is null where nobody can know; ``state`` comes with a 409."""
+    """Any error. ``changed`` is null where nobody can know; ``state`` comes with a 409.
+
+    ``about`` has what the sentence is made of, for programs.
+    """
 
     error: str
     message: str
     changed: bool | None
     state: Any = None
+    about: Any = None
     details: Any = None
     limit: int | None = None
 
 
 SHOWN: Final = (
     Accepted,
+    Turn,
     Page,
     Records,
     RunView,
@@ -179,7 +184,7 @@ async def view_of(control: Control, run: str) -> RunView:
     """The run as it is now."""
     state = await control.state(run)
     questions = [await _asked(control, run, position) for position in state.questions]
-    return RunView(**viewed(state, await control.store.now(), questions))
+    return RunView(**viewed(state, await control.store.now(), questions), **accounted(state))
 
 
 async def _asked(control: Control, run: str, position: int) -> Asked:

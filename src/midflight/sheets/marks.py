@@ -32,8 +32,8 @@ def _plain(kind: str, text: str) -> Callable[[Any], tuple[str, str]]:
 
 
 def _read(event: e.MessagesTaken) -> tuple[str, str]:
-    count = len(event.messages) or 1
-    return "message", f"{count} message{'s' * (count != 1)} read"
+    count = len(event.messages)
+    return "message", f"{count} message{'s' * (count != 1)} read" if count else "Messages read"
 
 
 _TOLD: Final[dict[type[Event], Callable[[Any], tuple[str, str]]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -15,13 +15,22 @@ from midflight.kernel.state import RunState
 from midflight.sheets.marks import mark_of
 from midflight.sheets.shapes import Asked, Background, Change, Mark, RunSheet
 from midflight.sheets.steps import Steps
-from midflight.sheets.view import asked, viewed
+from midflight.sheets.view import accounted, asked, viewed
 from midflight.sheets.words import short, summary
 from midflight.stores.base import Delta, Row
 
 POINTS_MAX: Final = 200  # of the curve of spending; a screen is not much wider
 RESULT_WIDTH: Final = 400
 Spend = tuple[float, float, int]
+BESIDE: Final = {
+    e.StepSettled,
+    e.TextStreamed,
+    e.UsageSpent,
+    e.TimerSet,
+    e.TimerCleared,
+    e.StateSaved,
+}
+"""What changes neither an effect nor what a verb would do."""
 
 
 class RunBook:
@@ -36,6 +45,7 @@ class RunBook:
         self._curve = Curve()
         self._children: dict[str, Background] = {}
         self._texts: dict[str, Delta] = {}
+        self._accounted: dict[str, Any] = {}
         self._result = ""
         self._ended_at: float | None = None
 
@@ -55,6 +65,8 @@ class RunBook:
         mark = mark_of(record, before=state)
         self._note_change(event, record.at)
         advance(state, record)
+        if type(event) not in BESIDE:
+            self._accounted = {}
         self._steps.take(record, state)
         self._curve.take(record.at, state)
         self._note(event, record)
@@ -107,9 +119,11 @@ class RunBook:
     def sheet(self, rows: Mapping[str, Row] | None = None) -> RunSheet:
         """How it stands; ``rows`` tell how the runs stand that it has begun."""
         state, known = self.state, rows or {}
+        self._accounted = self._accounted or accounted(state)
         by = state.ended_by.by if state.ended_by is not None and not state.alive else ""
         return RunSheet(
             **viewed(state, state.at, [self._asked[position] for position in state.questions]),
+            **self._accounted,
             position=state.relevant,
             moving_since=state.moving_since,
             steps=self._steps.sheets(state),

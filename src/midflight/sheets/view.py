@@ -14,8 +14,13 @@ from midflight.kernel.thread import ThreadState
 from midflight.sheets.shapes import Asked, InFlight, UnreadMessage
 
 
+def accounted(state: RunState) -> dict[str, Any]:
+    """The two fields of ``RunView`` for which every effect of the run is looked at."""
+    return {"preview": offers(state), "receipt": receipt(state)}
+
+
 def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any]:
-    """The fields of ``RunView``, as of a time."""
+    """The other fields of ``RunView``, as of a time."""
     return {
         "run": state.journal,
         "head": state.head,
@@ -41,8 +46,6 @@ def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any
         "children": dict(state.children),
         "notices": list(state.notices),
         "error": state.error,
-        "preview": offers(state),
-        "receipt": receipt(state),
     }
 
 

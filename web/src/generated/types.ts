@@ -189,6 +189,7 @@ export interface ProblemView {
   message: string;
   changed: boolean | null;
   state: unknown;
+  about: unknown;
   details: unknown;
   limit: number | null;
 }
@@ -468,6 +469,13 @@ export interface Todos {
 /** All that was said and chosen in a thread. */
 export interface Transcript {
   lines: Array<Line>;
+}
+
+/** What somebody said is on record, and ``run`` is to answer it; empty when nothing was said. */
+export interface Turn {
+  run: string;
+  messages: Array<Accepted>;
+  started: boolean;
 }
 
 /** A message that nobody has read yet. */

@@ -1,7 +1,7 @@
 /** A thread as it is shown: who said what, and under each message what became of it. */
 import { ENDED, type Change, type Line, type RunSheet, type ThreadSheet } from "./types";
 
-export interface WayBack { label: string; choice: "undo" | "back" | "switch" }
+export interface WayBack { label: string; choice: "undo" | "back" | "switch" | "withdraw" }
 export interface Outcome { word: string; rest: string; back: WayBack | null; unread: boolean }
 
 export type Item =
@@ -42,14 +42,22 @@ function itemOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Ite
     case "todo removed":
       return note(`Removed: ${todoText(line, thread)}`);
     case "todo: parked":
-      return note(`Parked: ${line.text}`);
+      return isSwitch(line, thread) ? null : note(`Parked: ${parkedName(line.text)}`);
     default:
       return line.kind.startsWith("said") && line.text ? { kind: "said", key, line } : null;
   }
 }
 
 function todoText(line: Line, thread: ThreadSheet): string {
-  return thread.lines.find((each) => each.position === line.todo)?.text || "a to-do";
+  return parkedName(thread.lines.find((each) => each.position === line.todo)?.text ?? "") || "a to-do";
+}
+
+/** The run alone: "resume Churn memo from step 1 of 6" is what its to-do says. */
+export const parkedName = (text: string): string => text.replace(/^resume /, "").replace(/ from step \d+( of \d+)?$/, "");
+
+/** Parked for a message that is switched to, under which it is told. */
+function isSwitch(line: Line, thread: ThreadSheet): boolean {
+  return thread.lines.some((each) => each.kind === "choice" && each.choice === "switch" && Math.abs(each.at - line.at) < 1);
 }
 
 /** What became of a message, in a word, and the way back from it. */
@@ -61,10 +69,11 @@ export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undef
   if (told?.kind === "overruled" && told.choice === "back") return plain("Went back", "to what was parked");
   switch (line.choice) {
     case "incorporate":
-      return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: "undo" } };
+      // Until the run has read it, there is nothing to take out: it is withdrawn.
+      return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: line.status === "read" ? "undo" : "withdraw" } };
     case "switch": {
       const parked = thread.todos.find((todo) => todo.kind === "parked");
-      const rest = `to this now${parked ? `, ${parked.text} parked` : ""}`;
+      const rest = `to this now${parked ? `, ${parkedName(parked.text)} parked` : ""}`;
       return { ...plain("Switched", rest), back: parked ? { label: "Go back", choice: "back" } : null };
     }
     case "defer": {

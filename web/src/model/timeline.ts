@@ -107,7 +107,8 @@ const WORDS: Record<string, string> = {
 
 /** What happened, in words, for the list under the picture and for who cannot see it. */
 export function happened(run: RunSheet): { at: number; text: string }[] {
-  return run.marks.map((mark) => {
+  const told = run.marks.filter((mark, at) => mark.kind !== "question" || run.marks[at - 1]?.text !== mark.text); // a cap asks in its own words
+  return told.map((mark) => {
     const word = WORDS[mark.kind];
     const text = word ? `${word}: ${mark.text}` : capital(mark.text);
     return { at: mark.at, text: mark.by ? `${text} (${mark.by})` : text };

@@ -63,6 +63,14 @@ function short(n: number): string {
   return n < 10_000 ? String(n) : n < 1_000_000 ? `${Math.round(n / 1000)}k` : `${(n / 1_000_000).toFixed(1)}M`;
 }
 
+const TITLE_MAX = 90;
+
+/** Its title, or the beginning of its brief. */
+export function titleOf(run: RunSheet): string {
+  const text = oneLine(run.title || run.brief);
+  return text.length > TITLE_MAX ? `${text.slice(0, TITLE_MAX - 1)}…` : text;
+}
+
 const CURRENT: ReadonlySet<string> = new Set(["running", "paused", "waiting", "retrying", "undoing"]);
 
 export const isCurrent = (step: StepSheet): boolean => CURRENT.has(step.status);

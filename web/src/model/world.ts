@@ -89,6 +89,17 @@ function said(world: World, news: News & { kind: "delta" }): World["texts"] {
   return { ...world.texts, [news.journal]: { ...few, [place]: (kept + news.text).slice(0, TEXT_MAX) } };
 }
 
+/**
+ * What a step is saying. A read is on record with its result only: until then the sheet knows it by the name in the
+ * plan, and what it says comes under that name and a number.
+ */
+export function sayingOf(texts: Readonly<Record<string, string>> | undefined, step: { id: string; name: string }): string {
+  const places = Object.keys(texts ?? {});
+  const own = places.findLast((place) => place.startsWith(`${step.id}#`));
+  const named = own ?? places.findLast((place) => place.replace(/:[^:]*#[^#]*$/, "") === step.name);
+  return texts?.[named ?? ""] ?? "";
+}
+
 /** The first characters of a text, as the server counts them: an emoji is one there and two here. */
 function upTo(text: string, count: number): string | null {
   if (!/[\ud800-\udfff]/.test(text)) return count > text.length ? null : text.slice(0, count);
@@ -104,4 +115,8 @@ export function newer(known: World["rows"], rows: readonly Row[]): World["rows"]
     if (!had || row.head >= had.head) next[row.journal] = row;
   }
   return next;
+}
+
+export function only<T>(known: Readonly<Record<string, T>>, names: readonly string[]): Record<string, T> {
+  return Object.fromEntries(Object.entries(known).filter(([name]) => names.includes(name)));
 }

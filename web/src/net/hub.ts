@@ -5,7 +5,7 @@
  * SharedWorker; where there is none, each tab has a hub of its own.
  */
 import { Misfit } from "../model/patch";
-import { hear, NOTHING_KNOWN, type News, type World } from "../model/world";
+import { hear, NOTHING_KNOWN, only, type News, type World } from "../model/world";
 import { Stream } from "./stream";
 
 export type Ask =
@@ -80,6 +80,8 @@ export class Hub {
     // What nobody looks at any more costs little; a new stream for its sake would tell the rest again.
     if (this.watched && wanted.every((journal) => known.includes(journal)) && known.length < WATCHED_MAX / 2) return;
     this.watched = named;
+    const { sheets, texts } = this.world;
+    this.world = { ...this.world, sheets: only(sheets, wanted), texts: only(texts, wanted) };
     this.stream.watch(wanted);
   }
 

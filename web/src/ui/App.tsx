@@ -2,6 +2,7 @@
 import { lazy, Suspense, useEffect, useState } from "react";
 import { retry, comeIn } from "../boot";
 import { ENDED } from "../model/types";
+import { titleOf } from "../model/words";
 import { useApp, useRun } from "../store";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
@@ -101,14 +102,14 @@ function SkipLink() {
 function Work({ phone, openRail }: { phone: boolean; openRail: () => void }) {
   const route = useApp((app) => app.route);
   const shown = useApp((app) => app.run);
-  const missing = useApp((app) => app.missing);
+  const missing = useApp((app) => app.missing || (app.world.gone[app.run] ? "This run is not kept any more." : ""));
   const tab = useApp((app) => app.tab);
   const run = useRun();
-  useTitle(run?.title || run?.brief, run?.phase);
+  useTitle(run && titleOf(run), run?.phase);
   if (route.page === "home") return <StartRun openRail={openRail} />;
   if (route.page === "lost" || missing) return <Missing why={missing} openRail={openRail} />;
   return (
-    <main className="work" key={shown}>
+    <main className="work" key={shown} data-tab={tab}>
       {phone && <PhoneHead openRail={openRail} />}
       {(!phone || tab === "steps") && <StepsPane phone={phone} openRail={openRail} />}
       {(!phone || tab === "thread") && <ThreadPane phone={phone} />}

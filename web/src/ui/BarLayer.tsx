@@ -5,7 +5,7 @@ import { capReached, forkPlace, type Slot } from "../model/bar";
 import { draft, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
 import type { Limits, RunSheet } from "../model/types";
-import { capital, clock } from "../model/words";
+import { clock } from "../model/words";
 import { set, type Layer } from "../store";
 import { act } from "./ControlBar";
 
@@ -88,7 +88,7 @@ function Redirect({ run }: { run: RunSheet }) {
   const [text, write] = useKept(`redirect:${run.run}`, was);
   const held = run.phase === "paused" && run.holds.includes("user");
   const finishing = run.in_flight.find((each) => each.effect === "write" || each.effect === "once");
-  const hint = held ? "Used when you resume" : finishing ? `Applies now; ${finishing.noun || finishing.name} finishes first` : "Applies at the next step";
+  const hint = held ? "Used when you resume" : run.phase === "paused" ? "Used when it goes on" : finishing ? `Applies now; ${finishing.noun || finishing.name} finishes first` : "Applies at the next step";
   const same = text.trim() === "" || text.trim() === was.trim();
   const submit = () => {
     if (same) return;
@@ -99,7 +99,27 @@ function Redirect({ run }: { run: RunSheet }) {
   return (
     <LayerForm title="Rewrite the brief" field="redirect" was={<>Was: <del>{was}</del></>} hint={hint} keep="Keep as is" send={held ? "Redirect and resume" : "Redirect"} submit={submit} off={same}>
       <Rewrite id="redirect" text={text} write={write} submit={submit} />
+      <TakeOver run={run} />
     </LayerForm>
+  );
+}
+
+/** The other way to change course: do it oneself, and hand it back. */
+function TakeOver({ run }: { run: RunSheet }) {
+  const offer = run.preview["take over"];
+  if (!offer?.enabled) return null;
+  const take = () => {
+    void press(run, "take_over", {}, offer.label);
+    close();
+  };
+  return (
+    <p className="quiet take-over">
+      Or{" "}
+      <button type="button" className="link" onClick={take}>
+        {offer.label}
+      </button>
+      : {offer.consequence}
+    </p>
   );
 }
 
@@ -181,7 +201,7 @@ function Confirm({ run, slots }: { run: RunSheet; slots: Slot[] }) {
   useEffect(() => { if (!slot) close(); }, [slot === undefined]);
   if (!slot) return null;
   return (
-    <Question words={capital(slot.confirm!)} about={slot.consequence}>
+    <Question words={slot.confirm!} about={slot.consequence}>
       <button type="button" ref={keep} className="button" onClick={close}>
         Keep going
       </button>

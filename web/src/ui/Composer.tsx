@@ -1,10 +1,10 @@
 /** Where one writes to the agent. It never locks, and what is typed stays until the server has it. */
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { attempt } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import { pathOf } from "../model/route";
 import { composerHint } from "../model/talk";
-import type { RunSheet } from "../model/types";
+import { ENDED, type RunSheet } from "../model/types";
 import { capital } from "../model/words";
 import { api } from "../net/api";
 import { followFront, go, useApp, useThread } from "../store";
@@ -19,6 +19,7 @@ export function Composer({ run }: { run: RunSheet }) {
   const place = `thread:${run.thread}`;
   const [text, setText] = useState(() => draft(place));
   const [hint, setHint] = useState({ words: "", wrong: false });
+  const sending = useRef(""); // Enter pressed twice sends once
   useEffect(() => {
     if (!hint.words || hint.wrong) return;
     const timer = setTimeout(() => setHint({ words: "", wrong: false }), HINT_MS);
@@ -30,14 +31,21 @@ export function Composer({ run }: { run: RunSheet }) {
   };
   const send = async (now: boolean) => {
     const words = text.trim();
-    if (!words) return;
+    if (!words || sending.current === words) return;
+    sending.current = words;
     setHint({ words: "Sending…", wrong: false });
     const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
+    sending.current = "";
     if (!sent) return;
     if (draft(place).trim() === words) write("");
     setHint({ words: sent.status ? capital(sent.status) : "", wrong: false });
     if (now) await switchTo(sent.position);
     else if (sent.did === "started" && sent.target) go(pathOf(sent.target));
+  };
+  const askAside = async () => {
+    const words = text.trim();
+    const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
+    if (asked && draft(place).trim() === words) write("");
   };
   const switchTo = async (message: number) => {
     followFront(front);
@@ -67,6 +75,11 @@ export function Composer({ run }: { run: RunSheet }) {
         <span className={`hint${hint.wrong ? " wrong" : ""}`} id="message-hint" role={hint.wrong ? "alert" : undefined}>
           {hint.words || composerHint(run, hosted)}
         </span>
+        {text.trim() && !ENDED.has(run.phase) && (
+          <button type="button" className="link aside" title="Answered without touching the run" onClick={() => void askAside()}>
+            Ask aside
+          </button>
+        )}
         <button type="submit" className="send" aria-label="Send" aria-disabled={!text.trim()}>
           <span>
             <Icon name="up" />

@@ -24,12 +24,13 @@ const thread = (): string => runSheet(state())?.thread ?? "";
 function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outcome; mine: boolean; edit: () => void }) {
   const [wrong, setWrong] = useState("");
   const { back } = outcome;
+  const withdraw = () => void attempt((key) => api.talk(thread(), "withdraw_message", { message: line.position }, key), setWrong);
   const overrule = async () => {
     setWrong("");
+    if (back!.choice === "withdraw") return withdraw();
     if (back!.choice !== "undo") followFront();
     await attempt((key) => api.talk(thread(), "overrule", { message: line.position, choice: back!.choice }, key), setWrong);
   };
-  const withdraw = () => void attempt((key) => api.talk(thread(), "withdraw_message", { message: line.position }, key), setWrong);
   return (
     <div className="outcome">
       <span>

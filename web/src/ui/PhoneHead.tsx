@@ -1,5 +1,6 @@
 /** The phone's head: the run's name, the way to the other runs, and the two tabs. */
 import { Tabs } from "@base-ui/react/tabs";
+import { titleOf } from "../model/words";
 import { set, useApp, useRun, type Tab } from "../store";
 import { Icon } from "./Icon";
 
@@ -13,7 +14,7 @@ export function PhoneHead({ openRail }: { openRail: () => void }) {
         <button type="button" className="menu-button" aria-label="Runs" onClick={openRail}>
           <Icon name="menu" size={22} />
         </button>
-        <h1 tabIndex={-1}>{run?.title || run?.brief || "Run"}</h1>
+        <h1 tabIndex={-1}>{run ? titleOf(run) : "Run"}</h1>
         <ViewToggle />
       </header>
       <Tabs.Root value={tab} onValueChange={(value) => set({ tab: value as Tab })} className="tabs-root">

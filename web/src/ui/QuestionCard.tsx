@@ -8,10 +8,13 @@ import { clock } from "../model/words";
 import { useApp } from "../store";
 import { SchemaField } from "./SchemaField";
 
-/** Questions that belong to no step. A cap and a hand-over are answered in the bar. */
+/** Whether it is answered on a card: a cap and a hand-over are answered in the bar. */
+export const isAsked = (question: Asked): boolean => question.kind !== "cap" && question.kind !== "human";
+
+/** Questions that belong to no step. */
 export function LooseQuestions({ run }: { run: RunSheet }) {
   const bound = new Set(run.steps.map((step) => step.question));
-  const loose = run.questions.filter((each) => !bound.has(each.question) && each.kind !== "cap" && each.kind !== "human");
+  const loose = run.questions.filter((each) => !bound.has(each.question) && isAsked(each));
   return loose.map((each) => <QuestionCard key={each.question} run={run} question={each} />);
 }
 
@@ -56,6 +59,14 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
         </div>
       )}
       {mayNot && <p className="quiet">{mayNot}</p>}
+      {question.kind === "ask" && !mayNot && !late && (
+        <p className="leave">
+          <button type="button" className="link" onClick={() => void press(run, "decline", { question: question.question, ...expecting(run) }, "Skip it")}>
+            Skip it
+          </button>{" "}
+          <span className="quiet">It goes on without an answer</span>
+        </p>
+      )}
     </div>
   );
 }

@@ -5,8 +5,10 @@ import { ENDED, type RunSheet, type StepSheet } from "../model/types";
 import { clock, count, hour, money } from "../model/words";
 import { api } from "../net/api";
 import { isObject } from "../model/schema";
+import { useRun } from "../store";
 
-export default function StepDetails({ run, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
+export default function StepDetails({ run: given, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
+  const run = useRun() ?? given; // as it is now: a press tells on what it was decided
   return (
     <div className="step-details">
       {step.status === "undo_failed" && (

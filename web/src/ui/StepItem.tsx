@@ -2,10 +2,11 @@
 import { lazy, memo, Suspense, useState, type CSSProperties } from "react";
 import { useNow } from "../clock";
 import type { RunSheet, StepSheet, StepState } from "../model/types";
+import { sayingOf } from "../model/world";
 import { clock, isCurrent, oneLine } from "../model/words";
 import { useApp } from "../store";
 import { Icon, type IconName } from "./Icon";
-import { QuestionCard } from "./QuestionCard";
+import { isAsked, QuestionCard } from "./QuestionCard";
 
 const StepDetails = lazy(() => import("./StepDetails"));
 
@@ -27,7 +28,7 @@ export const StepItem = memo(
 
 function Item({ step, number, run, last, window }: Props) {
   const [open, setOpen] = useState(false);
-  const question = step.question ? run.questions.find((each) => each.question === step.question) : undefined;
+  const question = step.question ? run.questions.find((each) => each.question === step.question && isAsked(each)) : undefined;
   const begun = step.position > 0;
   const style = window ? ({ "--top": `${window.top}px` } as CSSProperties) : undefined;
   return (
@@ -49,7 +50,7 @@ function Item({ step, number, run, last, window }: Props) {
           <Row step={step} number={number} />
         </div>
       )}
-      {isCurrent(step) && <Saying run={run.run} step={step.id} />}
+      {isCurrent(step) && <Saying run={run.run} step={step} />}
       {question && <QuestionCard run={run} question={question} />}
       {open && (
         <Suspense>
@@ -99,17 +100,11 @@ function Running({ since }: { since: number }) {
 }
 
 /** What the step says while it works; the last lines, and not read out word by word. */
-function Saying({ run, step }: { run: string; step: string }) {
+function Saying({ run, step }: { run: string; step: StepSheet }) {
   const text = useApp((app) => sayingOf(app.world.texts[run], step));
   return text ? (
     <div className="step-saying">
       <div>{text.slice(-700)}</div>
     </div>
   ) : null;
-}
-
-export function sayingOf(texts: Readonly<Record<string, string>> | undefined, step: string): string {
-  if (!texts) return "";
-  const places = Object.keys(texts).filter((place) => place.startsWith(`${step}#`));
-  return texts[places.at(-1) ?? ""] ?? "";
 }

@@ -27,7 +27,7 @@ function PlainSteps({ run, phone }: { run: RunSheet; phone: boolean }) {
     if (current && pane && pane.scrollHeight > pane.clientHeight) current.scrollIntoView({ block: "center" });
   }, []);
   return (
-    <ol className="steps" ref={list}>
+    <ol className="steps" role="list" ref={list}>
       {folded > 0 && <DoneSteps steps={run.steps.slice(0, folded)} open={() => setOpen(true)} />}
       {run.steps.slice(folded).map((step, at) => (
         <StepItem key={step.id} step={step} number={folded + at + 1} run={run} last={folded + at + 1 === run.steps.length} />
@@ -73,7 +73,7 @@ function WindowedSteps({ run }: { run: RunSheet }) {
   const away = current >= 0 && shown.length > 0 && (current < shown[0]!.index || current > shown.at(-1)!.index);
   return (
     <>
-      <ol className="steps windowed" ref={list} style={{ "--height": `${rows.getTotalSize()}px` } as React.CSSProperties}>
+      <ol className="steps windowed" role="list" ref={list} style={{ "--height": `${rows.getTotalSize()}px` } as React.CSSProperties}>
         {shown.map((item) => (
           <StepItem
             key={item.key}

@@ -1,7 +1,8 @@
 /** The run: what it is for, its steps or its timeline, what it left in the background, and its receipt. */
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useState } from "react";
 import { pathOf } from "../model/route";
 import { ENDED, type RunSheet } from "../model/types";
+import { titleOf } from "../model/words";
 import { go, set, useApp, useRun, useThread } from "../store";
 import { BackgroundRuns } from "./BackgroundRuns";
 import { ChangeLine } from "./ChangeLine";
@@ -49,14 +50,16 @@ export function StepsPane({ phone, openRail }: { phone: boolean; openRail: () =>
 }
 
 function Heading({ run }: { run: RunSheet }) {
-  const title = run.title || run.brief;
+  const [open, setOpen] = useState(false);
+  const title = titleOf(run);
   return (
     <div className="heading">
       <h1 tabIndex={-1}>{title}</h1>
       {run.brief !== title && (
-        <p className="sub long" title={run.brief}>
+        <button type="button" className={`sub${open ? "" : " long"}`} aria-expanded={open} onClick={() => setOpen(!open)}>
+          <span className="hidden-words">Brief: </span>
           {run.brief}
-        </p>
+        </button>
       )}
     </div>
   );
@@ -89,7 +92,7 @@ function Notes({ run }: { run: RunSheet }) {
       {run.parent && <Link words="A background run of" to={run.parent} name={rows[run.parent]?.title || "another run"} />}
       {run.fork_of && <Link words="A fork of" to={run.fork_of} name={rows[run.fork_of]?.title || "an earlier run"} />}
       {front && !ENDED.has(front.phase) && <Link words="In front now:" to={front.journal} name={front.title || front.agent} />}
-      {run.notices.slice(-2).map(([kind, text]) => (
+      {run.notices.slice(-1).map(([kind, text]) => (
         <p className="aside-line warn" key={kind}>
           {text}
         </p>

@@ -2,12 +2,12 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { itemsOf, type Item } from "../model/talk";
 import { asked } from "../model/bar";
+import { sayingOf } from "../model/world";
 import type { RunSheet } from "../model/types";
 import { set, useApp, useRun, useThread } from "../store";
 import { Composer } from "./Composer";
 import { Message } from "./Message";
 import { Note, Said, ThreadChange } from "./Said";
-import { sayingOf } from "./StepItem";
 import { TodoCard } from "./TodoCard";
 
 const SHOWN = 150;
@@ -47,7 +47,7 @@ function Lines({ run }: { run: RunSheet | undefined }) {
         {shown.map((item) => (
           <One key={item.key} item={item} />
         ))}
-        {run && <Saying run={run} />}
+        {run && thread?.hosted && <Saying run={run} />}
         {run && thread && <TodoCard run={run} thread={thread} />}
         {run && asked(run) && <Asking run={run} />}
       </ol>
@@ -107,7 +107,7 @@ function One({ item }: { item: Item }) {
 /** What the agent is saying right now. It is read out when it is finished, not word by word. */
 function Saying({ run }: { run: RunSheet }) {
   const step = run.steps.findLast((each) => each.effect === "model" && (each.status === "running" || each.status === "retrying"));
-  const text = useApp((app) => (step ? sayingOf(app.world.texts[run.run], step.id) : ""));
+  const text = useApp((app) => (step ? sayingOf(app.world.texts[run.run], step) : ""));
   return text ? (
     <li>
       <p className="said saying">{text.length > TAIL ? `… ${text.slice(-TAIL)}` : text}</p>

@@ -3,7 +3,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useNow } from "../clock";
 import { axisOf, happened, restsOf, spansOf, ticks, type Axis, type Rest, type Span } from "../model/timeline";
 import { ENDED, type RunSheet } from "../model/types";
-import { clock, hour, meter, money, oneLine } from "../model/words";
+import { clock, count, hour, meter, money, oneLine } from "../model/words";
 
 const NAMED_MAX = 40; // more steps than that have no row and no name of their own
 const ROW = 24;
@@ -83,7 +83,7 @@ function Resting({ rest, x, top, bottom }: { rest: Rest; x: (time: number) => nu
       <rect className="rest" x={from} y={top} width={Math.max(1, to - from)} height={bottom - top} rx={4}>
         <title>{`${rest.word}, ${clock(rest.to - rest.from)}`}</title>
       </rect>
-      {to - from > 24 && (
+      {to - from > 24 && rest.to - rest.from >= 1 && (
         <text x={(from + to) / 2} y={top + 12} textAnchor="middle">
           {clock(rest.to - rest.from)}
         </text>
@@ -124,7 +124,7 @@ function StepBar({ span, x, y, row, left, named, narrow, width }: BarProps) {
 }
 
 function Spend({ run, x, y, left, width, until }: { run: RunSheet; x: (time: number) => number; y: number; left: number; width: number; until: number }) {
-  const inMoney = run.spend.some(([, usd]) => usd > 0) || run.limits.usd != null;
+  const inMoney = run.spend.some(([, usd]) => usd > 0);
   const points = run.spend.map(([at, usd, tokens]): [number, number] => [x(at), inMoney ? usd : tokens]);
   const last = points.at(-1);
   if (!last || last[1] === 0) return null;
@@ -139,7 +139,7 @@ function Spend({ run, x, y, left, width, until }: { run: RunSheet; x: (time: num
       <path className="spend" d={path} />
       {cap != null && cap <= most && <line className="cap-line" x1={left} x2={width} y1={level(cap)} y2={level(cap)} />}
       <text x={0} y={y + SPEND - 4} className={left ? "" : "hidden-in-picture"}>
-        {left ? `Spent ${meter(run.spent, run.limits).text}` : ""}
+        {left ? `Spent ${inMoney ? meter(run.spent, run.limits).text : count(last[1], "token")}` : ""}
       </text>
     </g>
   );

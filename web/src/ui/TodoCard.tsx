@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { attempt } from "../actions";
 import { ENDED, type RunSheet, type ThreadSheet, type TodoOffer } from "../model/types";
+import { parkedName } from "../model/talk";
 import { isCurrent, oneLine } from "../model/words";
 import { api } from "../net/api";
 import { followFront, useApp } from "../store";
@@ -56,7 +57,7 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
         <Icon name={todo.kind === "parked" ? "pause" : "later"} size={16} />
       </span>
       <span>
-        {todo.text}
+        {parkedName(todo.text)}
         {todo.kind === "parked" && <span className="todo-note" title={todo.note}>Parked. {oneLine(todo.note)}</span>}
       </span>
       {fresh ? <em>new</em> : <span />}

@@ -1,0 +1,38 @@
+"""From ``module:agent`` to agents."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from midflight.cli.failing import Unknown
+from midflight.run import Agent
+
+
+def found_at(place: str) -> list[Agent]:
+    """The agents that ``module:name`` or ``module`` means."""
+    module, _, name = place.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` does: what lies here can be named
+    try:
+        there = importlib.import_module(module)
+        found = getattr(there, name) if name else list(vars(there).values())
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Unknown(f"{place}: {error}. Nothing was started.") from error
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise Unknown(f"{module} cannot be imported: {told}. Nothing was started.") from error
+    every: Iterable[Any] = found if isinstance(found, list | tuple) else [found]
+    agents = [agent for agent in every if isinstance(agent, Agent)]
+    if not agents:
+        raise Unknown(
+            f"{place} is no agent: name an `async def` below `@agent()`. Nothing was started."
+        )
+    return agents
+
+
+def all_at(places: Iterable[str]) -> list[Agent]:
+    """Those of several places, each once."""
+    return list({agent.name: agent for place in places for agent in found_at(place)}.values())

@@ -1,0 +1,105 @@
+"""How a command ends: its exit status, and one line that helps if it did not do what it should."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from midflight import errors
+from midflight.kernel.phases import Phase
+
+DONE: Final = 0
+REFUSED: Final = 1  # or failed; the line says whether anything was changed
+USAGE: Final = 2
+UNREACHABLE: Final = 3  # the store or the server
+NOT_FOUND: Final = 4
+EXTRA: Final = 5
+BUG: Final = 70
+ENDS: Final = {Phase.DONE: DONE, Phase.FAILED: 10, Phase.CANCELLED: 11, Phase.KILLED: 12}
+DETACHED: Final = 130
+
+STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (errors.JournalNotFound, NOT_FOUND),
+    (errors.StoreUnavailable, UNREACHABLE),
+    (errors.StoreVersion, UNREACHABLE),
+    (errors.StoreBusy, UNREACHABLE),
+    (errors.RemoteError, UNREACHABLE),
+    (errors.MidflightError, REFUSED),
+    (ImportError, EXTRA),
+    (OSError, UNREACHABLE),
+)
+"""The first that fits."""
+
+
+class Unknown(errors.InvalidRequest):
+    """There is no such run, thread, agent or module."""
+
+
+def said(call: Callable[[], int], *, as_json: bool) -> int:
+    """Do it, and say in one line what kept it from being done."""
+    from typer import Abort, TyperException
+
+    try:
+        return call()
+    except TyperException as error:
+        told = getattr(error, "format_message", error.__str__)()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(told)
+            return USAGE
+        return tell("usage", f"{told.rstrip('.')}. See midflight --help.", USAGE, as_json)
+    except (Abort, KeyboardInterrupt):
+        print("midflight: stopped.", file=sys.stderr)
+        return DETACHED
+    except BrokenPipeError:
+        raise  # an OSError, but no trouble
+    except Unknown as error:
+        return tell("unknown", str(error), NOT_FOUND, as_json)
+    except (errors.MidflightError, ImportError, OSError) as error:
+        status = next(status for kind, status in STATUS if isinstance(error, kind))
+        return tell(_named(error), _words(error), status, as_json)
+    except BaseExceptionGroup as group:
+        return _first_of(group, as_json)
+    except Exception as error:  # a bug of ours; nobody reads a traceback by choice
+        if os.environ.get("MIDFLIGHT_TRACEBACK"):
+            raise
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        told = f"something went wrong here: {what}. MIDFLIGHT_TRACEBACK=1 shows where."
+        return tell("bug", told, BUG, as_json)
+
+
+def _first_of(group: BaseExceptionGroup[BaseException], as_json: bool) -> int:
+    """A task group wraps what was raised in it; what it says is what counts."""
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+
+    def again() -> int:
+        raise inner
+
+    return said(again, as_json=as_json)
+
+
+def tell(kind: str, message: str, status: int, as_json: bool) -> int:
+    """One line on standard error."""
+    line = " ".join(message.split())
+    if as_json:
+        line = json.dumps({"error": kind, "message": line, "exit": status}, ensure_ascii=False)
+    else:
+        line = f"midflight: {line}"
+    print(line, file=sys.stderr)
+    return status
+
+
+def _named(error: BaseException) -> str:
+    name = type(error).__name__
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and not isinstance(error, errors.MidflightError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}. Nothing was changed."
+    return str(error)

@@ -1,0 +1,290 @@
+"""Three ways to show a run as it goes: a live picture, plain lines, or lines of JSON."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import anyio
+import msgspec
+
+from midflight.cli.look import step_line
+from midflight.cli.printing import STYLES, console
+from midflight.kernel.events import StepSettled
+from midflight.kernel.phases import ENDS
+from midflight.kernel.record import Recorded
+from midflight.sheets import RunBook, StepSheet
+from midflight.stores.base import Delta
+from midflight.terminal import looks
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+SETTLED: Final = frozenset(looks.SIGNS) - {"queued", "running", "retrying", "waiting", "paused"}
+TICK_S: Final = 0.2
+SYNC_S: Final = 5.0
+TOLD: Final = frozenset(
+    {
+        "pause",
+        "resume",
+        "redirected",
+        "cancel",
+        "cap",
+        "limits",
+        "answer",
+        "closed",
+        "notice",
+        "recovered",
+        "kill",
+        "take over",
+        "hand back",
+    }
+)
+"""Marks that are worth a line; the rest is seen in the steps."""
+
+
+class Follower(Protocol):
+    """Shows one run."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def begin(self, book: RunBook, now: float) -> None:
+        """What there is already."""
+
+    def take(self, item: Recorded | Delta) -> None:
+        """One thing more."""
+
+    def connected(self, there: bool) -> None:
+        """The server has gone, or is back."""
+
+    async def tick(self, store: Any) -> None:
+        """Let the time go on, until it is cancelled."""
+
+    def end(self, result: Any) -> None:
+        """It has ended."""
+
+
+def follower(*, as_json: bool, plain: bool, driving: bool = False) -> Follower:
+    """The one that fits: a picture needs a terminal. ``driving``: the run is ours to hold."""
+    if as_json:
+        return JsonLines()
+    return Lines() if plain or not sys.stdout.isatty() else Picture(driving)
+
+
+class Lines:
+    """A line for everything that has come to an end, or that somebody has done."""
+
+    def __init__(self) -> None:
+        self.book: RunBook
+        self._told: dict[str, str] = {}
+        self._marks = 0
+        self._questions: set[int] = set()
+        self._out = console()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    def begin(self, book: RunBook, now: float) -> None:
+        """What there is already."""
+        self.book = book
+        self.print(f"{book.state.journal}  {looks.one_line(book.state.brief, 100)}")
+        self._news(now)
+
+    def take(self, item: Recorded | Delta) -> None:
+        """One thing more."""
+        if isinstance(item, Recorded):
+            self.book.take(item)
+            self._news(item.at)
+
+    def _news(self, now: float) -> None:
+        sheet = self.book.sheet()
+        for step in sheet.steps:
+            if step.status in SETTLED and self._told.get(step.id) != step.status and step.position:
+                self._told[step.id] = step.status
+                self.step(step, now)
+        for mark in sheet.marks[self._marks :]:
+            if mark.kind in TOLD:
+                self.print(f"  {mark.text}" + (f"  ({mark.by})" if mark.by else ""))
+        self._marks = len(sheet.marks)
+        for asked in sheet.questions:
+            if asked.question not in self._questions:
+                self._questions.add(asked.question)
+                self.print(f"  ? {asked.message}   (midflight answer {sheet.run[:14]} …)")
+
+    def step(self, step: StepSheet, now: float) -> None:
+        """A step has come to its end."""
+        self._out.print(step_line(step, now))
+
+    def print(self, line: str) -> None:
+        """One line, as it is."""
+        self._out.print(line, markup=False)
+
+    def connected(self, there: bool) -> None:
+        """The server has gone, or is back."""
+        self.print("  The server is back." if there else "  Reconnecting. The agent keeps running.")
+
+    async def tick(self, store: Any) -> None:
+        """Lines need no clock."""
+
+    def end(self, result: Any) -> None:
+        """How it has ended, what came of it, and the receipt."""
+        sheet = self.book.sheet()
+        word, rest = looks.headline(sheet)
+        self.print(f"{word}  {looks.one_line(rest, 400)}".rstrip())
+        self.print(looks.meter(sheet, self.book.state, sheet.updated_at))
+        for line in sheet.receipt.lines:
+            self.print(f"  {line.text}")
+        for saved in sheet.receipt.saved:
+            self.print(f"  saved: {saved}")
+
+
+class JsonLines(Lines):
+    """Every record as it is in the journal, and what steps say in between."""
+
+    def begin(self, book: RunBook, now: float) -> None:
+        """What there is already, as one sheet."""
+        self.book = book
+        self.line("sheet", sheet=book.sheet())
+
+    def take(self, item: Recorded | Delta) -> None:
+        """One thing more."""
+        if isinstance(item, Recorded):
+            self.book.take(item)
+            self.line("record", record=item)
+        else:
+            self.line("delta", delta=item)
+
+    def connected(self, there: bool) -> None:
+        """The server has gone, or is back."""
+        self.line("connection", connected=there)
+
+    def end(self, result: Any) -> None:
+        """How it has ended."""
+        state = self.book.state
+        ended = {"run": state.journal, "phase": state.phase, "error": state.error}
+        self.line("ended", **ended, result=result, receipt=self.book.sheet().receipt)
+
+    def line(self, kind: str, **what: Any) -> None:
+        """One line of JSON; ``type`` says what it is."""
+        sys.stdout.buffer.write(msgspec.json.encode({"type": kind, **what}) + b"\n")
+        sys.stdout.flush()
+
+
+class Picture(Lines):
+    """Finished steps scroll away above; below them stands what is being done, and what it costs."""
+
+    def __init__(self, driving: bool) -> None:
+        super().__init__()
+        self._after = "the run is held where it is" if driving else "the run goes on"
+        self._texts: dict[str, str] = {}
+        self._offset = 0.0  # of the store's clock from ours
+        self._there = True
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def begin(self, book: RunBook, now: float) -> None:
+        """What there is already."""
+        self._offset = now - anyio.current_time()
+        super().begin(book, now)
+        from rich.live import Live
+
+        self._live = Live(
+            console=self._out, auto_refresh=False, transient=True, get_renderable=self._picture
+        )
+        self._live.start(refresh=True)
+
+    def take(self, item: Recorded | Delta) -> None:
+        """One thing more."""
+        if isinstance(item, Delta):
+            before = self._texts.get(item.step, "")
+            self._texts[item.step] = before[: item.offset] + item.text
+        elif isinstance(item.event, StepSettled):
+            self._texts.pop(item.event.step, None)
+        super().take(item)
+
+    def connected(self, there: bool) -> None:
+        """The server has gone, or is back."""
+        self._there = there
+
+    async def tick(self, store: Any) -> None:
+        """Draw anew, with our clock kept to the store's."""
+        while True:
+            self._offset = await store.now() - anyio.current_time()
+            for _ in range(int(SYNC_S / TICK_S)):
+                if self._live is not None:
+                    self._live.refresh()
+                await anyio.sleep(TICK_S)
+
+    def end(self, result: Any) -> None:
+        """How it has ended."""
+        self._stop()
+        super().end(result)
+
+    def _picture(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        sheet = self.book.sheet()
+        now = anyio.current_time() + self._offset
+        rows: list[RenderableType] = []
+        said = looks.spoken(sheet, self._texts)
+        for step in sheet.steps:
+            if step.status in {"running", "retrying", "waiting", "undoing"}:
+                rows.append(step_line(step, now))
+                if text := said.get(step.id, "").strip():
+                    rows.append(Text(f"    {_tail(text, self._out.width - 6)}", style="dim"))
+        sign, _, tone = looks.PHASES[sheet.phase]
+        word, rest = looks.headline(sheet) if self._there else RECONNECTING
+        meter = looks.meter(sheet, self.book.state, now)
+        near = "yellow" if looks.is_near_cap(sheet) else "dim"
+        room = max(10, self._out.width - len(word) - len(meter) - 10)
+        rows.append(
+            Text.assemble(
+                (f"{sign} {word}", f"bold {STYLES[tone]}"),
+                f"  {looks.one_line(rest, room)}  ",
+                (meter, near),
+                no_wrap=True,
+            )
+        )
+        if sheet.phase not in ENDS:
+            rows.append(Text(f"  Ctrl-C leaves; {self._after}", style="dim"))
+        return Group(*rows)
+
+
+RECONNECTING: Final = ("Reconnecting", "The agent keeps running")
+
+
+def _tail(text: str, width: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else f"…{flat[-(width - 1) :]}"

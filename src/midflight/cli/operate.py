@@ -1,0 +1,108 @@
+"""For operators: the kill switch, and removing what ended long ago."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from midflight.cli.desk import SHOWN, Desk, at_a_desk
+from midflight.cli.printing import print_json
+from midflight.errors import InvalidRequest
+from midflight.kernel.phases import ENDS, Phase
+from midflight.stores.base import Purged, Query
+
+app = typer.Typer()
+SCOPE = Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")]
+UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
+LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)
+BATCH: Final = 1_000
+
+
+@at_a_desk(app)
+async def kill(
+    desk: Desk,
+    scope: SCOPE,
+    reason: Annotated[str, typer.Option(help="For the record.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Stop everything in a scope at once. No undo and no saving; cancel stops one run cleanly."""
+    if not yes:
+        await _ask(desk, scope)
+    killing = await desk.control.kill(scope, reason=reason, **desk.named)
+    if desk.as_json:
+        print_json(killing)
+        return 0
+    number = len(killing.killed)
+    print(f"Stopped {number} run{'s' * (number != 1)}. New ones are refused until the release.")
+    for run, flying in killing.killed.items():
+        print(f"  {run[:SHOWN]}" + (f"  in flight: {len(flying)}" if flying else ""))
+    print(f"Release with: {desk.command('release', scope)}")
+    return 0
+
+
+async def _ask(desk: Desk, scope: str) -> None:
+    about = scope.partition(":")[2]
+    query = Query(
+        phases=LIVE,
+        agent=about if scope.startswith("agent:") else "",
+        thread=about if scope.startswith("thread:") else "",
+    )
+    number = len(await desk.control.runs(query))
+    question = f"Stop {number} running agent{'s' * (number != 1)} now? No undo and no saving."
+    if not sys.stdin.isatty():
+        raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
+    if not typer.confirm(question):
+        raise InvalidRequest("not stopped. Nothing was changed.")
+
+
+@at_a_desk(app)
+async def release(desk: Desk, scope: SCOPE) -> int:
+    """Let a scope move again."""
+    released = await desk.control.release(scope, **desk.named)
+    if desk.as_json:
+        print_json({"scope": scope, "released": released})
+    else:
+        print(f"{scope} may move again." if released else f"{scope} was not stopped.")
+    return 0 if released else 1
+
+
+@at_a_desk(app)
+async def purge(
+    desk: Desk,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="30d", help="Ended so long ago: 30d, 12h, 0s.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Remove runs that ended long ago, and threads that hold nothing else. It is for good."""
+    seconds = _seconds(older_than)
+    if desk.remote:
+        raise InvalidRequest("purging works on the store itself: use --store where that is.")
+    if not yes:
+        question = f"Remove all that ended more than {older_than} ago, for good?"
+        if not sys.stdin.isatty():
+            raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
+        if not typer.confirm(question):
+            raise InvalidRequest("nothing was removed.")
+    store = desk.control.store
+    before, runs, threads, blobs = await store.now() - seconds, 0, 0, 0
+    while True:
+        removed: Purged = await store.purge(before, BATCH)
+        runs, threads, blobs = runs + removed.runs, threads + removed.threads, blobs + removed.blobs
+        if removed.runs + removed.threads < BATCH:
+            break
+    if desk.as_json:
+        print_json(Purged(runs, threads, blobs))
+    else:
+        print(f"Removed {runs} runs, {threads} threads, {blobs} large values.")
+    return 0
+
+
+def _seconds(age: str) -> float:
+    found = re.fullmatch(r"(\d{1,6})([dhms])", age)
+    if found is None:
+        raise InvalidRequest(f"{age!r} is no age: write 30d, 12h, 90m or 0s. Nothing was changed.")
+    return int(found[1]) * UNITS[found[2]]

@@ -1,0 +1,173 @@
+"""``midflight run``: start a run here and drive it, or on a server, and follow it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Annotated, Any, NamedTuple
+
+import anyio
+import msgspec
+import typer
+
+from midflight.cli.agents import found_at
+from midflight.cli.desk import (
+    SHOWN,
+    Desk,
+    JsonOption,
+    ServerOption,
+    StoreOption,
+    TokenOption,
+    Where,
+    opened,
+    person,
+    where_of,
+)
+from midflight.cli.failing import DETACHED, Unknown
+from midflight.cli.following import Follower, follower
+from midflight.cli.printing import print_json
+from midflight.cli.steer import begun
+from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow
+from midflight.control import Control
+from midflight.engines.leaving import leaving_on
+from midflight.engines.local import DRAIN_S, LocalEngine
+from midflight.errors import InvalidRequest
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Limits, Who
+from midflight.run import Agent
+from midflight.stores.opening import open_store
+
+app = typer.Typer()
+Cap = Annotated[float | None, typer.Option(min=0, help="Hold it at this cap.")]
+CountCap = Annotated[int | None, typer.Option(min=0, help="Hold it at this cap.")]
+
+
+class Wanted(NamedTuple):
+    """What is to be run."""
+
+    agent: str
+    brief: str
+    title: str
+    thread: str
+    given: Any
+    limits: Limits | None
+    going_on: str  # a run that is there already
+
+
+@app.command()
+def run(
+    agent: Annotated[
+        str, typer.Argument(metavar="MODULE:AGENT", help="With --server only the agent's name.")
+    ],
+    brief: Annotated[str, typer.Argument(help="What it is to do.")] = "",
+    input_json: Annotated[str, typer.Option("--input", metavar="JSON", help="Plain data.")] = "",
+    title: Annotated[str, typer.Option(help="How it is called in lists.")] = "",
+    thread: Annotated[str, typer.Option(help="The thread it belongs to.")] = "",
+    usd: Cap = None,
+    seconds: Cap = None,
+    steps: CountCap = None,
+    tokens: CountCap = None,
+    going_on: Annotated[
+        str, typer.Option("--continue", metavar="RUN", help="Drive this run instead of a new one.")
+    ] = "",
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Record it; follow later.")
+    ] = False,
+    plain: PlainOption = False,
+    workdir: Annotated[Path, typer.Option(help="Where runs have their folders.")] = Path(
+        ".midflight"
+    ),
+    store: StoreOption = "",
+    server: ServerOption = "",
+    token_file: TokenOption = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Run an agent and watch it; Ctrl-C leaves it where the next start takes it up."""
+    caps = Limits(usd=usd, seconds=seconds, steps=steps, tokens=tokens)
+    limits = caps if caps != Limits() else None
+    wanted = Wanted(agent, brief, title, thread, _plain(input_json), limits, going_on)
+    where = where_of(store, server, token_file)
+    if where.server:
+        return anyio.run(_on_server, where, wanted, detach, follower, as_json, plain)
+    agents = found_at(agent)
+    if len(agents) != 1:
+        names = ", ".join(f"{agent}:{one.name}" for one in agents)
+        raise Unknown(f"{agent} has several agents: {names}. Say which. Nothing was started.")
+    if detach:
+        return anyio.run(_recorded, where, wanted, agents[0], as_json)
+    return anyio.run(_here, where, wanted, agents[0], workdir, as_json, plain)
+
+
+def _plain(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text) if text else None
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"--input is not JSON: {error}. Nothing was started.") from None
+
+
+async def _start(desk: Desk, wanted: Wanted, agent: Agent | str) -> str:
+    if wanted.going_on:
+        return await desk.run(wanted.going_on)
+    started: str = await desk.control.start(
+        agent,
+        wanted.brief,
+        thread=wanted.thread,
+        input=wanted.given,
+        limits=wanted.limits,
+        title=wanted.title,
+    )
+    return started
+
+
+async def _on_server(
+    where: Where, wanted: Wanted, detach: bool, shown_by: Any, as_json: bool, plain: bool
+) -> int:
+    connection = Connection()
+    async with opened(where, as_json=as_json, connected=connection.tell) as desk:
+        started = await _start(desk, wanted, wanted.agent)
+        if detach:
+            return await begun(desk, started)
+        connection.shown = shown = shown_by(as_json=as_json, plain=plain)
+        async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
+            with until_told:
+                return await follow(desk, started, shown)
+        return detached(desk, started, as_json)
+
+
+async def _recorded(where: Where, wanted: Wanted, agent: Agent, as_json: bool) -> int:
+    """Only put on record: whoever serves the store takes it up."""
+    who = Who(by=person(), role=Role.OPERATOR, channel="cli")
+    async with open_store(where.store) as store:
+        desk = Desk(Control(store, who=who), where, who, as_json=as_json)
+        return await begun(desk, await _start(desk, wanted, agent))
+
+
+async def _here(
+    where: Where, wanted: Wanted, agent: Agent, workdir: Path, as_json: bool, plain: bool
+) -> int:
+    """Drive it in this process. Leaving holds it, as the end of a server does."""
+    who = Who(by=person(), role=Role.OPERATOR, channel="cli")
+    status, started = DETACHED, ""
+    shown: Follower = follower(as_json=as_json, plain=plain, driving=True)
+    async with (
+        leaving_on((SIGINT, SIGTERM), DRAIN_S + LEAVE_S) as until_told,
+        open_store(where.store) as store,
+        LocalEngine.open(store, [agent], workdir=workdir) as engine,
+    ):
+        desk = Desk(Control(store, engine, who=who), where, who, as_json=as_json)
+        with until_told:
+            started = await _start(desk, wanted, agent)
+            await engine.ensure(started)
+            status = await follow(desk, started, shown)
+    if status == DETACHED:
+        _left(desk, started, wanted, as_json)
+    return status
+
+
+def _left(desk: Desk, run: str, wanted: Wanted, as_json: bool) -> None:
+    back = desk.command("run", wanted.agent, "--continue", run[:SHOWN])
+    if as_json:
+        print_json({"type": "detached", "run": run, "back": back})
+        return
+    print(f"\nLeft. {run[:SHOWN]} is held where it is; it continues when `midflight serve` runs,")
+    print(f"or with: {back}")

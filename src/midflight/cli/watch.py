@@ -1,0 +1,105 @@
+"""``midflight watch``: follow a run until it ends. Leaving it cancels nothing."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from signal import SIGINT, SIGTERM
+from typing import Annotated
+
+import anyio
+import msgspec
+import typer
+
+from midflight.cli.desk import (
+    SHOWN,
+    Desk,
+    JsonOption,
+    RunArgument,
+    ServerOption,
+    StoreOption,
+    TokenOption,
+    opened,
+    where_of,
+)
+from midflight.cli.failing import DETACHED, ENDS
+from midflight.cli.following import Follower, follower
+from midflight.cli.look import book_of
+from midflight.engines.leaving import leaving_on
+from midflight.kernel.phases import Phase
+from midflight.stores.hub import owned_tasks
+
+app = typer.Typer()
+PlainOption = Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")]
+LEAVE_S = 5.0
+
+
+@app.command()
+def watch(
+    run: RunArgument,
+    plain: PlainOption = False,
+    store: StoreOption = "",
+    server: ServerOption = "",
+    token_file: TokenOption = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Follow a run until it ends; Ctrl-C leaves it alone, and it goes on."""
+    where = where_of(store, server, token_file)
+
+    async def seated() -> int:
+        connection = Connection()
+        async with opened(where, as_json=as_json, connected=connection.tell) as desk:
+            meant = await desk.run(run)
+            shown = follower(as_json=as_json, plain=plain)
+            connection.shown = shown
+            async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
+                with until_told:
+                    return await follow(desk, meant, shown)
+            return detached(desk, meant, as_json)
+
+    return anyio.run(seated)
+
+
+class Connection:
+    """Passes on whether the server is there, to whoever shows it."""
+
+    def __init__(self) -> None:
+        self.shown: Follower | None = None
+        self._there = True
+
+    def tell(self, there: bool) -> None:
+        """Only what has changed is news."""
+        if there != self._there and self.shown is not None:
+            self.shown.connected(there)
+        self._there = there
+
+
+async def follow(desk: Desk, run: str, shown: Follower) -> int:
+    """Show a run until it has ended; the exit status says how."""
+    book = await book_of(desk.control, run)
+    with shown:
+        shown.begin(book, await desk.control.store.now())
+        if book.state.phase not in ENDS:
+            async with (
+                desk.control.watch_live({run: book.state.head}) as news,
+                owned_tasks(partial(shown.tick, desk.control.store)),
+            ):
+                async for item in news:
+                    shown.take(item)
+                    if book.state.phase in ENDS:
+                        break
+        result = await desk.control.result(run) if book.state.phase is Phase.DONE else None
+        shown.end(result)
+    return ENDS[book.state.phase]
+
+
+def detached(desk: Desk, run: str, as_json: bool) -> int:
+    """Say that the run goes on, and how to come back."""
+    back = desk.command("watch", run[:SHOWN])
+    if as_json:
+        line = {"type": "detached", "run": run, "back": back}
+        sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
+        sys.stdout.flush()
+    else:
+        print(f"\nDetached. The run goes on without you; come back with: {back}")
+    return DETACHED

@@ -1,0 +1,15 @@
+"""The verbs of ``Control`` over HTTP, for who is in another process or on another machine.
+
+async with RemoteControl.open("http://127.0.0.1:8321", token=found_token()) as control:
+    await control.pause(run)
+"""
+
+from importlib.util import find_spec
+
+if find_spec("httpx") is None:
+    raise ImportError("midflight.remote needs an extra: pip install 'midflight[http]'")
+
+from midflight.remote.control import RemoteControl
+from midflight.remote.tokens import found_token
+
+__all__ = ["RemoteControl", "found_token"]

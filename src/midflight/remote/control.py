@@ -1,0 +1,282 @@
+"""``RemoteControl``: what ``Control`` has over runs, over the runs of a server.
+
+Who asks is said by the token, so ``who`` is not taken. Whatever changes something goes under a key,
+of the caller's or a new one, and can so be repeated when its answer is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from midflight.control import Accepted, Turn
+from midflight.errors import JournalNotFound
+from midflight.inputs import Clock, Ids, new_id, wall_clock
+from midflight.kernel.decide import Switch
+from midflight.kernel.fold import advance
+from midflight.kernel.phases import Role
+from midflight.kernel.preview import Offer
+from midflight.kernel.receipt import Receipt, receipt
+from midflight.kernel.record import Limits, Recorded, Who
+from midflight.kernel.state import Delivery, RunState
+from midflight.remote.journals import RemoteJournals, place_of
+from midflight.remote.link import PATIENCE_S, Link, checked_url
+from midflight.remote.stream import AWAY_S, Connected, RemoteWatch
+from midflight.remote.talks import RemoteTalks, check_who
+from midflight.run import Agent
+from midflight.stores.base import Delta, Killing, Query, Row
+from midflight.verbs import offers
+
+DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
+
+
+class _Session(Struct):
+    by: str
+    role: Role
+
+
+class _Result(Struct):
+    result: Any
+
+
+class _Delivery(Struct):
+    verb: str
+    status: str
+    at: int
+
+
+class _Released(Struct):
+    released: bool
+
+
+class RemoteControl(RemoteTalks):
+    """Controls the runs of a server. Made by ``RemoteControl.open``."""
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        ids: Ids = new_id,
+        away_s: float = AWAY_S,
+        connected: Connected | None = None,
+    ) -> None:
+        self._link = link
+        self._ids = ids
+        self.store = RemoteJournals(link, away_s=away_s, connected=connected)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        url: str,
+        token: str = "",
+        *,
+        patience_s: float = PATIENCE_S,
+        away_s: float = AWAY_S,
+        connected: Connected | None = None,
+        insecure: bool = False,
+        ids: Ids = new_id,
+        clock: Clock = wall_clock,
+    ) -> AsyncIterator[Self]:
+        """Talk to a server for as long as the block runs.
+
+        A request is repeated for ``patience_s`` seconds while the server is away, a watch for
+        ``away_s``; ``connected`` hears when a watch loses the server and has it again. ``insecure``
+        lets a token go over plain HTTP to another machine.
+        """
+        link = Link(checked_url(url, insecure=insecure), token, patience_s=patience_s, clock=clock)
+        async with link.http:
+            yield cls(link, ids=ids, away_s=away_s, connected=connected)
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._link.url
+
+    async def me(self) -> Who:
+        """Who the token stands for."""
+        session = await self._link.get("/v1/me", _Session)
+        return Who(by=session.by, role=session.role, channel="http")
+
+    # ── starting and looking ─────────────────────────────────────────────────────────────────
+
+    async def start(
+        self,
+        agent: Agent | str,
+        brief: str,
+        *,
+        thread: str = "",
+        input: Any = None,  # noqa: A002 - as in ``Control``
+        limits: Limits | None = None,
+        title: str = "",
+        who: Who | None = None,
+        key: str = "",
+    ) -> str:
+        """Start a run and give its id. Repeated under the same key it gives the same run."""
+        check_who(who)
+        name = agent.name if isinstance(agent, Agent) else agent
+        body = {"agent": name, "brief": brief, "thread": thread, "title": title, "input": input}
+        body["limits"] = asdict(limits) if limits is not None else None
+        started = await self._link.post("/v1/runs", Accepted, body, key=key or self._ids())
+        return started.run
+
+    async def state(self, run: str) -> RunState:
+        """The run as it is now."""
+        state = await self.store.load(run)
+        if not isinstance(state, RunState):
+            raise JournalNotFound(run)
+        return state
+
+    async def preview(self, run: str) -> dict[str, Offer]:
+        """For each verb: whether it can be pressed, and what it would do now."""
+        return offers(await self.state(run))
+
+    async def receipt(self, run: str) -> Receipt:
+        """What became of every effect of the run."""
+        return receipt(await self.state(run))
+
+    async def runs(self, query: Query | None = None) -> list[Row]:
+        """The runs of the server, newest first."""
+        return await self.store.rows(query or Query())
+
+    async def result(self, run: str) -> Any:
+        """Wait for the end of a run and give what its function returned."""
+        state = await self.ended(run)
+        if not state.finished:
+            return None
+        return (await self._link.get(f"{place_of(run)}/result", _Result)).result
+
+    async def ended(self, run: str) -> RunState:
+        """Wait for the end of a run."""
+        return await self.until(run, lambda state: not state.alive)
+
+    async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
+        """Wait until the run's state is as wanted; over restarts of the server."""
+        state = await self.state(run)
+        if ready(state):
+            return state
+        async with self.store.watch({run: state.head}) as news:
+            async for record in news:
+                advance(state, record)
+                if ready(state):
+                    break
+        return state
+
+    async def applied(self, accepted: Accepted) -> Delivery:
+        """Wait until a verb was applied or superseded."""
+        place = f"{place_of(accepted.run)}/deliveries/{accepted.position}"
+        while True:
+            found = await self._link.get(place, _Delivery, {"wait_s": DELIVERY_S})
+            if found.status != "accepted":
+                return Delivery(found.verb, found.status, found.at)
+
+    def watch(self, run: str, after: int = 0) -> RemoteWatch[Recorded]:
+        """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
+        return self.store.watch({run: after})
+
+    def watch_live(self, cursors: Mapping[str, int]) -> RemoteWatch[Recorded | Delta]:
+        """Events of runs and threads after these positions, and what steps say in between."""
+        return self.store.watch_live(cursors)
+
+    # ── the verbs ────────────────────────────────────────────────────────────────────────────
+
+    async def converse(
+        self,
+        agent: Agent | str,
+        thread: str,
+        messages: Iterable[tuple[str, str]],
+        *,
+        key: str,
+        who: Who | None = None,
+    ) -> Turn:
+        """Say something in a conversation: a run that is in front hears it, or one is started."""
+        check_who(who)
+        name = agent.name if isinstance(agent, Agent) else agent
+        said = [{"key": mine, "text": text} for mine, text in messages]
+        body = {"agent": name, "messages": said}
+        return await self._link.post(f"{place_of(thread)}/converse", Turn, body, key=key)
+
+    async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
+        """Hold it: nothing further starts, what is in flight is ended or finishes."""
+        return await self._press(run, "pause", {"scope": scope}, **by)
+
+    async def resume(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
+        """Go on where it was; a parked run comes to the front."""
+        return await self._press(run, "resume", {"scope": scope}, **by)
+
+    async def redirect(
+        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Any
+    ) -> Accepted:
+        """Change course: finished work is kept, the next step is rewritten."""
+        body = {"text": text, "profile": profile, "resume": resume}
+        return await self._press(run, "redirect", body, **by)
+
+    async def cancel(
+        self, run: str, *, now: bool = False, scope: str = "tree", **by: Any
+    ) -> Accepted:
+        """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
+        return await self._press(run, "cancel", {"now": now, "scope": scope}, **by)
+
+    async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
+        """Answer a question of the run. The first answer wins."""
+        return await self._press(run, "answer", {"question": question, "payload": payload}, **by)
+
+    async def decline(self, run: str, question: int, **by: Any) -> Accepted:
+        """Leave a question of the run unanswered for good: the function goes on without."""
+        return await self._press(run, "decline", {"question": question}, **by)
+
+    async def raise_limits(self, run: str, limits: Limits, **by: Any) -> Accepted:
+        """Set new caps; a run that is held at a cap goes on."""
+        return await self._press(run, "raise_limits", {"limits": asdict(limits)}, **by)
+
+    async def take_over(self, run: str, **by: Any) -> Accepted:
+        """Do it yourself: the run holds, as at a pause, until it is handed back."""
+        return await self._press(run, "take_over", {}, **by)
+
+    async def hand_back(self, run: str, note: str = "", **by: Any) -> Accepted:
+        """Give a run back that a person had; ``note`` is what it is told."""
+        return await self._press(run, "hand_back", {"note": note}, **by)
+
+    async def stop_effect(self, run: str, attempt: int, **by: Any) -> Accepted:
+        """Abort the effect that a pause waits for; its outcome becomes unknown."""
+        return await self._press(run, "stop_effect", {"attempt": attempt}, **by)
+
+    async def undo(self, run: str, effects: Iterable[int] = (), **by: Any) -> Accepted:
+        """Undo effects of a run that has ended; all that can be, if none are named."""
+        return await self._press(run, "undo", {"effects": list(effects)}, **by)
+
+    async def recover(self, run: str, **by: Any) -> Accepted:
+        """Bring a killed run back, paused. Operators only."""
+        return await self._press(run, "recover", {}, **by)
+
+    async def fork(
+        self, run: str, at: int | str, *, brief: str = "", who: Who | None = None, key: str = ""
+    ) -> str:
+        """Try again from a step of a run that has ended, and give the new run's id."""
+        check_who(who)
+        place, body = f"{place_of(run)}/fork", {"at": at, "brief": brief}
+        return (await self._link.post(place, Accepted, body, key=key or self._ids())).run
+
+    async def kill(self, scope: str, *, who: Who | None = None, reason: str = "") -> Killing:
+        """The operator's switch: when this returns, everything in scope has stopped.
+
+        Not repeated by itself once it may have arrived: the second answer would not list what the
+        first has stopped.
+        """
+        check_who(who)
+        body = {"scope": scope, "reason": reason}
+        return await self._link.post("/v1/operator/kill", Killing, body)
+
+    async def release(self, scope: str, *, who: Who | None = None) -> bool:
+        """Let a scope move again."""
+        check_who(who)
+        body = {"scope": scope}
+        return (await self._link.post("/v1/operator/release", _Released, body)).released
+
+    async def switches(self) -> list[Switch]:
+        """The kill switches that are on."""
+        return await self.store.switches()

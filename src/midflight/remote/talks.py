@@ -1,0 +1,117 @@
+"""The verbs over a thread, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.inputs import Ids
+from midflight.kernel.record import Who
+from midflight.kernel.thread import Todo
+from midflight.remote.journals import RemoteJournals, place_of
+from midflight.remote.link import Link
+from midflight.stores.base import THREAD_PREFIX
+from midflight.talks import TodoOffer
+from midflight.transcript import Line
+from midflight.verbs import Accepted
+
+
+class _Thread(Struct):
+    todos: list[Todo]
+
+
+class _Offers(Struct):
+    todos: list[TodoOffer]
+
+
+class _Transcript(Struct):
+    lines: list[Line]
+
+
+class RemoteTalks:
+    """The part of ``RemoteControl`` that is about threads."""
+
+    store: RemoteJournals
+    _link: Link
+    _ids: Ids
+
+    async def send(self, to: str, text: str, **by: Any) -> Accepted:
+        """Write a message into a thread, or into that of a run. When accepted it is stored."""
+        return await self._press(to, "messages", {"text": text}, **by)
+
+    async def edit_message(self, thread: str, message: int, text: str, **by: Any) -> Accepted:
+        """Give a message that nobody has read yet another text. Its sender only."""
+        return await self._tell(thread, "edit_message", {"message": message, "text": text}, **by)
+
+    async def withdraw_message(self, thread: str, message: int, **by: Any) -> Accepted:
+        """Take a message back that nobody has read yet. Its sender only."""
+        return await self._tell(thread, "withdraw_message", {"message": message}, **by)
+
+    async def overrule(self, thread: str, message: int, choice: str, **by: Any) -> Accepted:
+        """Want something else done about a message than was chosen."""
+        return await self._tell(thread, "overrule", {"message": message, "choice": choice}, **by)
+
+    async def todos(self, thread: str) -> list[Todo]:
+        """What is still to be done in a thread, in the order in which it will be."""
+        return (await self._link.get(_of_thread(thread), _Thread)).todos
+
+    async def preview_todos(self, thread: str) -> list[TodoOffer]:
+        """The same, with what it would mean now to do each at once or to remove it."""
+        return (await self._link.get(f"{_of_thread(thread)}/todos", _Offers)).todos
+
+    async def do_now(self, thread: str, todo: int, **by: Any) -> Accepted:
+        """Take a todo now: a parked run comes back, a deferred message is done."""
+        return await self._tell(thread, "do_now", {"todo": todo}, **by)
+
+    async def reorder(self, thread: str, order: Sequence[int], **by: Any) -> Accepted:
+        """Put todos in the person's order; what is left out follows in the usual one."""
+        return await self._tell(thread, "reorder", {"order": list(order)}, **by)
+
+    async def remove_todo(self, thread: str, todo: int, **by: Any) -> Accepted:
+        """Do not want it any more. A parked run is cancelled with its todo, and undone."""
+        return await self._tell(thread, "remove_todo", {"todo": todo}, **by)
+
+    async def transcript(self, thread: str) -> list[Line]:
+        """All that was said and chosen in a thread, in order."""
+        return (await self._link.get(f"{_of_thread(thread)}/transcript", _Transcript)).lines
+
+    async def ask_aside(self, to: str, text: str, **by: Any) -> Accepted:
+        """Ask something about a run without touching it, also while it is paused."""
+        return await self._press(to, "ask_aside", {"text": text}, **by)
+
+    async def _tell(self, thread: str, verb: str, body: Mapping[str, Any], **by: Any) -> Accepted:
+        _of_thread(thread)
+        return await self._press(thread, verb, body, **by)
+
+    async def _press(
+        self,
+        journal: str,
+        verb: str,
+        body: Mapping[str, Any],
+        *,
+        who: Who | None = None,
+        key: str = "",
+        **more: Any,
+    ) -> Accepted:
+        """Have a verb done to a run or a thread, under a key."""
+        check_who(who)
+        place = f"{place_of(journal)}/{verb}"
+        return await self._link.post(place, Accepted, {**body, **more}, key=key or self._ids())
+
+
+def check_who(who: Who | None) -> None:
+    """Refuse a name that the server would not believe."""
+    if who is not None:
+        raise InvalidRequest(
+            "over HTTP the token says who asks: open one connection for each person instead of "
+            "giving who=. Nothing was sent."
+        )
+
+
+def _of_thread(thread: str) -> str:
+    if not thread.startswith(THREAD_PREFIX):
+        raise JournalNotFound(thread)
+    return place_of(thread)

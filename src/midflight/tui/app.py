@@ -1,0 +1,319 @@
+"""The app: a run in front, what is said about it beside, the bar below. Esc pauses, always."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, ClassVar, Final
+
+import anyio
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.events import Resize
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+from textual.worker import Worker
+
+from midflight.errors import MidflightError
+from midflight.kernel.record import Who
+from midflight.stores.base import Query, Row
+from midflight.terminal import looks
+from midflight.terminal.slots import Slot
+from midflight.tui import pictures
+from midflight.tui.bar import Bar, Slotted
+from midflight.tui.card import Card
+from midflight.tui.keys import know_alt_enter
+from midflight.tui.layer import Layer
+from midflight.tui.pressing import Pressing
+from midflight.tui.session import Session
+from midflight.tui.theme import DARK, LIGHT, STYLE, tones
+
+DRAW_S: Final = 0.1
+RUNS_S: Final = 2.0
+CLOCK_S: Final = 5.0
+LEAVE_S: Final = 3.0  # between the two Ctrl+C
+WIDE: Final = 110
+HELP: Final = (
+    "Esc pause or resume   ^R redirect   ^X cancel   Enter send   Alt+Enter send and switch now   "
+    "Tab next   F2 runs   F3 light or dark   ^C twice leave   /aside /now /remove /edit /withdraw"
+)
+
+
+class MidflightApp(App[None]):
+    """Watches one run and presses what a person presses."""
+
+    TITLE = "midflight"
+    CSS = STYLE
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "escape", "Pause or resume", priority=True),
+        Binding("ctrl+r", "slot(2)", "Redirect", priority=True),
+        Binding("ctrl+x", "slot(3)", "Cancel", priority=True),
+        Binding("alt+enter", "switch", "Send and switch now", priority=True),
+        Binding("ctrl+c", "leave", "Leave", priority=True),
+        Binding("ctrl+q", "leave", "Leave", priority=True),
+        Binding("f1", "keys", "Keys", priority=True),
+        Binding("f2", "runs", "Runs", priority=True),
+        Binding("f3", "colours", "Light or dark", priority=True),
+    ]
+
+    def __init__(
+        self, control: Any, *, run: str = "", named: Mapping[str, Who] | None = None
+    ) -> None:
+        know_alt_enter()
+        super().__init__()
+        self.control = control
+        self.there = True
+        self.session: Session | None = None
+        self.slots: tuple[Slot, ...] = ()
+        self.pressing = Pressing(self, dict(named or {}))
+        self._begin_with = run
+        self._following: Worker[None] | None = None
+        self._drawn: tuple[int, int, bool, int] | None = None
+        self._ahead = 0.0  # of the store's clock, before ours
+        self._leaving_since = -LEAVE_S
+        self._rows: list[Row] = []
+        self._rail: list[str] = []
+
+    @property
+    def run_shown(self) -> str:
+        """Which run is in front."""
+        return self.session.run if self.session is not None else ""
+
+    def compose(self) -> ComposeResult:
+        """See Textual."""
+        yield Static(id="head")
+        with Horizontal(id="middle"):
+            yield OptionList(id="rail")
+            with VerticalScroll(id="steps", can_focus=True):
+                yield Static(id="steps-text")
+            with VerticalScroll(id="talk", can_focus=True):
+                yield Static(id="talk-text")
+        yield Card()
+        yield Layer()
+        with Horizontal(id="say"):
+            yield Static(">")
+            yield Input(
+                id="composer", placeholder="Write to the agent; read at the next safe point"
+            )
+        yield Bar(id="bar")
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own names of colours, also before a theme is chosen."""
+        return dict(DARK.variables)
+
+    async def on_mount(self) -> None:
+        """See Textual."""
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
+        self.theme = DARK.name
+        self.query_one("#composer", Input).focus()
+        self.run_worker(self._look_around(), exclusive=False)
+        self.set_interval(DRAW_S, self._draw)
+        if self._begin_with:
+            self.open_run(self._begin_with)
+
+    def on_resize(self, event: Resize) -> None:
+        """Less room for the thread where there is less room."""
+        self.screen.set_class(event.size.width < WIDE, "narrow")
+
+    # ── what is shown ────────────────────────────────────────────────────────────────────────
+
+    def open_run(self, run: str) -> None:
+        """Bring a run to the front of the screen."""
+        if self._following is not None:
+            self._following.cancel()
+        self.session = Session(self.control, run)
+        self._drawn = None
+        self._following = self.run_worker(self.session.follow(), exclusive=False)
+
+    async def _look_around(self) -> None:
+        """Keep the list of runs, and our clock with the store's."""
+        while True:
+            try:
+                self._rows = await self.control.runs(Query(limit=60))
+                self._ahead = await self.control.store.now() - anyio.current_time()
+            except MidflightError as error:
+                self.bar.notice(str(error))
+            if self.session is None:
+                live, earlier = pictures.runs_of(self._rows)
+                if live or earlier:
+                    self.open_run((live or earlier)[0].journal)
+            self._draw_rail()
+            await anyio.sleep(RUNS_S)
+
+    @property
+    def now(self) -> float:
+        """The store's time."""
+        return anyio.current_time() + self._ahead
+
+    @property
+    def bar(self) -> Bar:
+        """The bar."""
+        return self.query_one(Bar)
+
+    @property
+    def layer(self) -> Layer:
+        """What may be open above the composer."""
+        return self.query_one(Layer)
+
+    @property
+    def tones(self) -> dict[str, str]:
+        """The colours of now."""
+        return tones(DARK if self.theme == DARK.name else LIGHT)
+
+    async def _draw(self) -> None:
+        if not self.screen.is_mounted or not self.query("#head"):
+            return  # it is just closing
+        session = self.session
+        if session is None or not session.loaded:
+            self._draw_nothing(session)
+            return
+        room = self.query_one("#steps").scrollable_content_region.width
+        state = (session.version, int(self.now), self.there, room)
+        if state == self._drawn:
+            return
+        self._drawn = state
+        sheet, tones, now = session.sheet, self.tones, self.now
+        self._draw_head()
+        picture = pictures.steps(sheet, session.texts, now, max(24, room - 1), tones)
+        self._show("#steps", picture)
+        if session.thread is not None:
+            width = self.query_one("#talk").scrollable_content_region.width - 1
+            told = pictures.talk(session.thread, max(20, width), tones)
+            self._show("#talk", told)
+        self.slots = self.bar.show(sheet, session.book.state, now, tones, there=self.there)
+        asked = sheet.questions[0] if sheet.questions else None
+        await self.query_one(Card).show(asked, now, tones["quiet"])
+        if session.trouble:
+            self.bar.notice(session.trouble, tones["bad"])
+        self.pressing.look(self.there)
+
+    def _show(self, pane: str, picture: Text) -> None:
+        """Who reads at the end stays at the end; who has scrolled back is left there."""
+        scroll = self.query_one(pane, VerticalScroll)
+        at_end = scroll.scroll_y >= scroll.max_scroll_y - 1
+        self.query_one(f"{pane}-text", Static).update(picture)
+        if at_end:
+            self.call_after_refresh(scroll.scroll_end, animate=False)
+
+    def _draw_head(self) -> None:
+        assert self.session is not None
+        sheet = self.session.sheet
+        title = Text()
+        title.append(looks.one_line(sheet.title or sheet.brief, self.size.width - 4), "bold")
+        title.append(f"\n{sheet.agent}  {sheet.run}", self.tones["quiet"])
+        if self._others:
+            title.append(f"   F2: {self._others} more running", self.tones["quiet"])
+        self.query_one("#head", Static).update(title)
+
+    @property
+    def _others(self) -> int:
+        live, _ = pictures.runs_of(self._rows)
+        return len([row for row in live if row.journal != self.run_shown])
+
+    def _draw_nothing(self, session: Session | None) -> None:
+        words = "Nothing has run yet. Start one with: midflight run MODULE:AGENT BRIEF"
+        if session is not None:
+            words = session.trouble or "Reading …"
+        self.query_one("#head", Static).update(Text(words, self.tones["quiet"]))
+
+    def _draw_rail(self) -> None:
+        live, earlier = pictures.runs_of(self._rows)
+        rail = self.query_one("#rail", OptionList)
+        chosen = rail.highlighted
+        rail.clear_options()
+        self._rail = []
+        for name, rows in (("Now", live), ("Earlier", earlier)):
+            if rows:
+                rail.add_option(Option(Text(name, self.tones["quiet"]), disabled=True))
+                self._rail.append("")
+            for row in rows:
+                rail.add_option(Option(pictures.run_entry(row, self.tones)))
+                self._rail.append(row.journal)
+        if chosen is not None and chosen < len(self._rail):
+            rail.highlighted = chosen
+
+    # ── what is pressed ──────────────────────────────────────────────────────────────────────
+
+    def action_escape(self) -> None:
+        """One layer a press; otherwise pause or resume. It never costs anything typed."""
+        if self.layer.is_open:
+            self.layer.close()
+            self.pressing.drop()
+        elif self.query_one("#rail").has_focus:
+            self.query_one("#composer", Input).focus()
+        else:
+            self.action_slot(1)
+
+    def action_slot(self, number: int) -> None:
+        """Press one of the three by its key; one that comes after the end does nothing."""
+        if self.session is not None and not self.session.book.state.alive:
+            self.bar.notice("It had already finished. Tab leads to what can be done now.")
+        else:
+            self.press(number)
+
+    def press(self, number: int) -> None:
+        """Press one of the three."""
+        if self.session is not None and len(self.slots) >= number:
+            self.pressing.press(self.slots[number - 1], number)
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it beside the drawing: a server that is away must not hold the screen up."""
+        self.run_worker(self._guarded(work), exclusive=False)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """What goes wrong in one press is said, and the screen stays."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - an edge: a press is a request
+            told = f"something went wrong here: {type(error).__name__}: {error}"
+            self.bar.notice(told, self.tones["bad"])
+
+    def on_slotted_pressed(self, event: Slotted.Pressed) -> None:
+        """By Tab and Enter, or by the mouse."""
+        self.press(event.number)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter in the composer."""
+        self.beside(self.pressing.say(event.input, switch=False))
+
+    def action_switch(self) -> None:
+        """Alt+Enter: send, and have it done now."""
+        self.beside(self.pressing.say(self.query_one("#composer", Input), switch=True))
+
+    def on_card_answered(self, event: Card.Answered) -> None:
+        """A question was answered."""
+        self.beside(self.pressing.answer(event.question, event.payload))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A run was chosen in the list."""
+        if event.option_list.id == "rail" and self._rail[event.option_index]:
+            self.open_run(self._rail[event.option_index])
+            self.query_one("#composer", Input).focus()
+
+    def action_runs(self) -> None:
+        """Show the list of runs, or hide it."""
+        rail = self.query_one("#rail", OptionList)
+        rail.toggle_class("shown")
+        self.screen.set_class(rail.has_class("shown"), "railed")
+        (rail if rail.has_class("shown") else self.query_one("#composer", Input)).focus()
+
+    def action_colours(self) -> None:
+        """Light or dark."""
+        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+        self._drawn = None
+
+    def action_keys(self) -> None:
+        """Say which keys there are."""
+        self.bar.notice(HELP)
+
+    def action_leave(self) -> None:
+        """The first press says what the second does."""
+        now = anyio.current_time()
+        if now - self._leaving_since < LEAVE_S:
+            self.exit()
+            return
+        self._leaving_since = now
+        self.bar.notice("Ctrl+C again leaves; the run goes on.", self.tones["warn"])

@@ -1,0 +1,142 @@
+"""A question as a card: what is asked, what it is about, and a form made from its schema."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from midflight.sheets.shapes import Asked
+from midflight.terminal import looks
+from midflight.terminal.forms import Choice, choices, facts, plain, takes_words, wanted
+
+EDIT: Final = "Edit - Change it, then do it"
+DETAILS_WIDTH: Final = 300
+
+
+class Card(Vertical):
+    """Shows one question. ``Answered`` carries what is to be sent; the server checks it again."""
+
+    class Answered(Message):
+        """A person has answered."""
+
+        def __init__(self, question: int, payload: Any) -> None:
+            super().__init__()
+            self.question, self.payload = question, payload
+
+    def __init__(self) -> None:
+        super().__init__(id="card")
+        self.asked: Asked | None = None
+        self._schema: Any = None
+        self._choices: list[Choice] = []
+        self._fields: dict[str, Any] = {}
+
+    def compose(self) -> ComposeResult:
+        """See Textual."""
+        yield Static(id="card-title")
+        yield Static(id="card-about")
+        yield OptionList(id="card-choices")
+        yield Vertical(id="card-fields")
+        yield Input(id="card-line", placeholder="or answer in words")
+
+    async def show(self, asked: Asked | None, now: float, quiet: str) -> None:
+        """Put a question on the card, or take the card away."""
+        self.set_class(asked is not None, "shown")
+        if asked is not None and (self.asked is None or self.asked.question != asked.question):
+            await self._build(asked, quiet)
+        self.asked = asked
+        if asked is not None:
+            left = "" if asked.expires_at is None else _left(asked.expires_at - now)
+            title = Text()
+            title.append(f"? {asked.message}", "bold")
+            title.append(left, quiet)
+            self.query_one("#card-title", Static).update(title)
+
+    async def _build(self, asked: Asked, quiet: str) -> None:
+        self._schema = msgspec.json.decode(asked.schema)
+        schema = self._schema if isinstance(self._schema, dict) else {}
+        self._choices = choices(schema)
+        options = self.query_one("#card-choices", OptionList)
+        options.clear_options()
+        options.add_options([Option(choice.label) for choice in self._choices])
+        if self._editable:
+            options.add_option(Option(EDIT))
+        options.display = bool(self._choices)
+        await self._build_fields(schema)
+        line = self.query_one("#card-line", Input)
+        line.value = ""
+        line.display = takes_words(schema) and not self._fields
+        line.placeholder = "or answer in words" if self._choices else "; ".join(wanted(schema))
+        shown = "   ".join(facts(schema.get("x-details")))
+        details = self.query_one("#card-about", Static)
+        details.update(Text(looks.one_line(shown, DETAILS_WIDTH), quiet))
+        details.display = bool(shown)
+
+    async def _build_fields(self, schema: dict[str, Any]) -> None:
+        is_form = schema.get("type") == "object" and not self._choices
+        self._fields = dict(schema.get("properties", {})) if is_form else {}
+        holder = self.query_one("#card-fields", Vertical)
+        await holder.remove_children()
+        for name, part in self._fields.items():
+            hint = "; ".join(wanted(part))
+            line = Input(placeholder=hint, name=name, classes="field-line")
+            await holder.mount(Horizontal(Static(name), line, classes="field"))
+        holder.display = bool(self._fields)
+
+    @property
+    def _editable(self) -> bool:
+        parts = self._schema.get("oneOf", []) if isinstance(self._schema, dict) else []
+        named = [part.get("properties", {}) for part in parts if isinstance(part, dict)]
+        return any("edit" in part for part in named)
+
+    def take_focus(self) -> None:
+        """To where an answer is given."""
+        if self._choices:
+            options = self.query_one("#card-choices", OptionList)
+            options.highlighted = options.highlighted or 0
+            options.focus()
+        elif self._fields:
+            self.query(".field-line").first(Input).focus()
+        else:
+            self.query_one("#card-line", Input).focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """An answer was picked, or it is to be edited first."""
+        event.stop()
+        if event.option_index < len(self._choices):
+            self._answer(self._choices[event.option_index].value)
+            return
+        details = self._schema.get("x-details")
+        line = self.query_one("#card-line", Input)
+        line.display = True
+        line.value = msgspec.json.encode({"edit": details}).decode()
+        line.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter in a line of the card."""
+        event.stop()
+        if not self._fields:
+            if event.value.strip():
+                self._answer(plain(event.value, self._schema))
+            return
+        lines = list(self.query(".field-line").results(Input))
+        later = lines[lines.index(event.input) + 1 :]
+        if later:
+            later[0].focus()
+            return
+        given = {line.name or "": line.value for line in lines if line.value}
+        self._answer({name: plain(text, self._fields[name]) for name, text in given.items()})
+
+    def _answer(self, payload: Any) -> None:
+        if self.asked is not None:
+            self.post_message(self.Answered(self.asked.question, payload))
+
+
+def _left(seconds: float) -> str:
+    return f"   {looks.clock(seconds)} left" if seconds > 0 else "   expired"

@@ -1,0 +1,266 @@
+"""What a press does: the verb, what is asked first, and what is said when it was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from textual.widgets import Input
+
+from midflight.errors import IllegalSignal, MidflightError, Outdated
+from midflight.inputs import new_id
+from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.record import Limits, Who
+from midflight.sheets import RunSheet
+from midflight.terminal.slots import Slot, fork_step
+from midflight.tui.card import Card
+from midflight.tui.layer import Done
+from midflight.tui.session import Session
+
+if TYPE_CHECKING:
+    from midflight.tui.app import MidflightApp
+
+Call = Callable[[], Awaitable[Any]]
+AWAY_S: Final = 3600.0
+GROW: Final = 2  # a cap that is reached is offered twice as high
+
+
+class Pressing:
+    """Translates presses into verbs. Decides nothing: what is refused says why."""
+
+    def __init__(self, app: MidflightApp, named: dict[str, Who]) -> None:
+        self._app = app
+        self._named = named
+        self._waiting: tuple[Slot, int] | None = None  # pressed while the server was away
+
+    @property
+    def _session(self) -> Session:
+        assert self._app.session is not None
+        return self._app.session
+
+    @property
+    def _sheet(self) -> RunSheet:
+        return self._session.sheet
+
+    # ── the three places ─────────────────────────────────────────────────────────────────────
+
+    def press(self, slot: Slot, number: int) -> None:
+        """Do what stands on a place, or say why it cannot be done.
+
+        What opens opens at once: the next key belongs there. Only what asks the server is beside.
+        """
+        if self._app.layer.is_open and self._app.layer.kind == slot.verb:
+            return  # it is open already; Enter does it
+        if not slot.enabled:
+            self._say(f"{slot.label}: {slot.consequence}")
+        elif not self._app.there and number > 1:
+            self._waiting = (slot, number)
+            self._say(f"{slot.label} will be asked again when the server is back.")
+        elif slot.confirm:
+            hint = f"Enter {slot.label.lower()}s, Esc keeps going"
+            self._confirm(slot, slot.confirm, hint)
+        else:
+            self._verb(slot)
+
+    def _confirm(self, slot: Slot, question: str, hint: str) -> None:
+        async def confirmed(_: str) -> None:
+            self._verb(slot)
+
+        self._app.layer.open(slot.verb, question, hint, confirmed)
+
+    def look(self, there: bool) -> None:
+        """Ask again for what was pressed while the server was away."""
+        if not there or self._waiting is None:
+            return
+        (slot, number), self._waiting = self._waiting, None
+        now = self._app.slots[number - 1]
+        if now.verb == slot.verb and now.enabled:
+            title = f"{slot.label} was pressed while the server was away. {now.consequence}"
+            hint = f"Enter {slot.label.lower()}s now, Esc drops it"
+            self._confirm(now, title, hint)
+
+    def drop(self) -> None:
+        """It is not wanted any more."""
+        self._waiting = None
+
+    def _verb(self, slot: Slot) -> None:
+        match slot.verb:
+            case "answer":
+                self._app.query_one(Card).take_focus()
+            case "redirect":
+                self._redirect()
+            case "raise limits":
+                self._raise()
+            case "hand back":
+                self._ask("hand back", "Hand it back", "Enter hands it back", self._hand_back)
+            case "start":
+                self._ask(
+                    "start", f"What should {self._sheet.agent} do?", "Enter starts it", self._start
+                )
+            case "fork":
+                self._app.beside(self._fork())
+            case verb:
+                self._app.beside(self._do(slot.label, getattr(self._app.control, verb)))
+
+    async def _do(self, label: str, verb: Callable[..., Awaitable[Any]]) -> None:
+        """A pause or a resume is sent when the server is back; under one key, so once."""
+        run, key = self._session.run, new_id()
+        with anyio.move_on_after(AWAY_S):
+            while not self._app.there:
+                self._say(f"{label} will be sent when the server is back.")
+                await anyio.sleep(0.2)
+        await self._try(label, lambda: verb(run, key=key))
+
+    async def _try(self, label: str, call: Call) -> Any:
+        """Do it beside the drawing; say what came of it."""
+        try:
+            with anyio.fail_after(60):
+                done = await call()
+        except TimeoutError:
+            self._say(f"{label}: no answer within a minute; it is not known whether it was taken.")
+        except (IllegalSignal, Outdated) as error:
+            ended = self._sheet.phase in ENDS or getattr(error, "phase", "") in ENDS
+            self._say("It had already finished." if ended else str(error))
+        except MidflightError as error:
+            self._say(str(error))
+        else:
+            flying = getattr(done, "in_flight", ())
+            what = f", in flight: {', '.join(flying)}" if flying else ""
+            self._say(f"{label}: on record{what}")
+            return done
+        return None
+
+    # ── what needs a line ────────────────────────────────────────────────────────────────────
+
+    def _ask(
+        self,
+        kind: str,
+        title: str,
+        hint: str,
+        done: Done,
+        text: str = "",
+    ) -> None:
+        self._app.layer.open(kind, title, f"{hint}, Esc keeps it as it is", done, prefill=text)
+
+    def _redirect(self) -> None:
+        sheet = self._sheet
+        held = sheet.phase in {Phase.PAUSED, Phase.PAUSING}
+        hint = f"Enter redirects{' and resumes' * held}: {sheet.preview['redirect'].consequence}"
+        expect = sheet.position
+
+        async def done(text: str) -> None:
+            if text.strip() and text != sheet.brief:
+                control, run = self._app.control, self._session.run
+                call = control.redirect(run, text, resume=held, expect=expect)
+                await self._try("Redirect", lambda: call)
+
+        self._ask("redirect", "Rewrite the brief", hint, done, sheet.brief)
+
+    def _raise(self) -> None:
+        sheet = self._sheet
+        reached = [
+            f"{name}={cap * GROW:g}"
+            for name in ("usd", "tokens", "steps", "seconds", "tool_calls")
+            if (cap := getattr(sheet.limits, name)) is not None
+            and getattr(sheet.spent, name) >= cap * 0.8
+        ]
+
+        async def done(text: str) -> None:
+            limits = _limits(text)
+            if limits is None:
+                self._say("Write caps as usd=4 steps=200; nothing was changed.")
+                return
+            control, run = self._app.control, self._session.run
+            await self._try("Raise cap", lambda: control.raise_limits(run, limits))
+
+        self._ask("raise limits", "Raise the cap", "Enter raises it", done, " ".join(reached))
+
+    async def _hand_back(self, note: str) -> None:
+        await self._try("Hand back", lambda: self._app.control.hand_back(self._session.run, note))
+
+    async def _start(self, brief: str) -> None:
+        if brief.strip():
+            run = await self._try(
+                "Start", lambda: self._app.control.start(self._sheet.agent, brief)
+            )
+            if run is not None:
+                self._app.open_run(run)
+
+    async def _fork(self) -> None:
+        step, run, control = fork_step(self._sheet), self._session.run, self._app.control
+        if step is None:
+            return
+        new = await self._try("Try again", lambda: control.fork(run, step.position))
+        if new is not None:
+            self._app.open_run(new)
+
+    async def answer(self, question: int, payload: Any) -> None:
+        """Answer a question; a misfit is said in the server's words, and the card stays."""
+        run = self._session.run
+        await self._try("Answer", lambda: self._app.control.answer(run, question, payload))
+        self._app.query_one("#composer", Input).focus()
+
+    # ── what is written ──────────────────────────────────────────────────────────────────────
+
+    async def say(self, line: Input, *, switch: bool) -> None:
+        """Send what stands in the composer. It is cleared only once it is stored."""
+        text = line.value.strip()
+        if not text or self._app.session is None:
+            return
+        if text.startswith("/"):
+            done = await self._command(text)
+        else:
+            done = await self._send(text, switch=switch)
+        if done is not None and line.value.strip() == text:
+            line.value = ""
+
+    async def _send(self, text: str, *, switch: bool) -> Any:
+        control, run = self._app.control, self._session.run
+        sent = await self._try("Message", lambda: control.send(run, text))
+        if sent is None:
+            return None
+        self._say(sent.status or "Message: stored")
+        if switch and not sent.did:
+            talk = self._sheet.thread
+            await self._try("Switch", lambda: control.overrule(talk, sent.position, "switch"))
+        if sent.did == "started":
+            self._app.open_run(sent.target)
+        return sent
+
+    async def _command(self, text: str) -> Any:
+        word, _, rest = text[1:].partition(" ")
+        number, _, more = rest.strip().partition(" ")
+        control, thread, run = self._app.control, self._sheet.thread, self._session.run
+        calls: dict[str, Call] = {"aside": lambda: control.ask_aside(run, rest)}
+        if number.isdigit():
+            place = int(number)
+            calls |= {
+                "now": lambda: control.do_now(thread, place),
+                "remove": lambda: control.remove_todo(thread, place),
+                "edit": lambda: control.edit_message(thread, place, more),
+                "withdraw": lambda: control.withdraw_message(thread, place),
+                "overrule": lambda: control.overrule(thread, place, more.strip()),
+            }
+        if word not in calls:
+            self._say(
+                "/aside TEXT, /now N, /remove N, /edit N TEXT, /withdraw N, /overrule N CHOICE"
+            )
+            return None
+        return await self._try(f"/{word}", calls[word])
+
+    def _say(self, words: str) -> None:
+        self._app.bar.notice(words)
+
+
+def _limits(text: str) -> Limits | None:
+    """``usd=4 steps=200`` as caps; None if it is not that."""
+    found: dict[str, Any] = {}
+    for part in text.split():
+        name, _, value = part.partition("=")
+        try:
+            found[name] = float(value) if name in {"usd", "seconds"} else int(float(value))
+        except ValueError:
+            return None
+    known = set(Limits.__struct_fields__)
+    return Limits(**found) if found and set(found) <= known else None

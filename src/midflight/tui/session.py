@@ -1,0 +1,129 @@
+"""What the app knows of one run: its books, kept up to date, whatever becomes of the connection.
+
+Nothing here draws. Whoever shows it looks at ``version``, which grows with every change.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import anyio
+
+from midflight.errors import MidflightError
+from midflight.kernel.events import StepSettled
+from midflight.kernel.record import Recorded
+from midflight.sheets import RunBook, RunSheet, ThreadBook, ThreadSheet
+from midflight.stores.base import PAGE, Delta, Query, Row
+from midflight.stores.hub import owned_tasks
+from midflight.talks import TodoOffer
+
+AGAIN_S: Final = 2.0  # after trouble
+BACKGROUND_S: Final = 2.0  # how often runs that were begun by this one are looked at
+
+
+class Session:
+    """One run and its thread, as they are told."""
+
+    def __init__(self, control: Any, run: str) -> None:
+        self.control = control
+        self.run = run
+        self.book = RunBook(run)
+        self.talk: ThreadBook | None = None
+        self.todos: list[TodoOffer] = []
+        self.children: dict[str, Row] = {}
+        self.texts: dict[str, str] = {}
+        self.trouble = ""
+        self.version = 0
+        self._sheet: tuple[int, RunSheet] | None = None
+
+    @property
+    def loaded(self) -> bool:
+        """Whether there is something to show."""
+        return self.book.state.head > 0
+
+    @property
+    def sheet(self) -> RunSheet:
+        """The run as it stands; made once for every change."""
+        if self._sheet is None or self._sheet[0] != self.version:
+            self._sheet = (self.version, self.book.sheet(self.children))
+        return self._sheet[1]
+
+    @property
+    def thread(self) -> ThreadSheet | None:
+        """The conversation as it stands."""
+        return self.talk.sheet(todos=self.todos) if self.talk is not None else None
+
+    async def follow(self) -> None:
+        """Keep up until cancelled. What cannot be read is said, and tried again."""
+        while True:
+            try:
+                await self._read(self.book)
+                if self.talk is None:
+                    self.talk = ThreadBook(self.book.state.thread)
+                await self._read(self.talk)
+                await self._look_at_todos()
+                self._changed(trouble="")
+                await self._watch(self.talk)
+            except MidflightError as error:
+                self._changed(trouble=str(error))
+                await anyio.sleep(AGAIN_S)
+
+    async def _read(self, book: RunBook | ThreadBook) -> None:
+        journal = book.state.journal
+        while page := await self.control.store.read(journal, after=book.state.head):
+            for record in page:
+                book.take(record)
+            if len(page) < PAGE:
+                return
+
+    async def _watch(self, talk: ThreadBook) -> None:
+        cursors = {self.run: self.book.state.head, talk.state.journal: talk.state.head}
+        async with (
+            self.control.watch_live(cursors) as news,
+            owned_tasks(self._look_at_background),
+        ):
+            async for item in news:
+                if isinstance(item, Delta):
+                    before = self.texts.get(item.step, "")
+                    self.texts[item.step] = before[: item.offset] + item.text
+                elif item.journal == self.run:
+                    self._take(item)
+                else:
+                    talk.take(item)
+                    await self._look_at_todos()
+                self._changed()
+
+    def _take(self, record: Recorded) -> None:
+        self.book.take(record)
+        if isinstance(record.event, StepSettled):
+            self.texts.pop(record.event.step, None)
+        if not self.book.state.open:  # nothing is in flight that could still be speaking
+            self.texts = {step: text for step, text in self.texts.items() if self._reads(step)}
+
+    def _reads(self, step: str) -> bool:
+        """A plain read is not on record before its result; its text is all there is of it."""
+        return self.book.state.alive and not any(s.id == step for s in self.book.sheet().steps)
+
+    async def _look_at_todos(self) -> None:
+        assert self.talk is not None
+        known = {todo.todo for todo in self.todos}
+        if set(self.talk.state.todos) != known or known:
+            self.todos = await self.control.preview_todos(self.talk.state.journal)
+
+    async def _look_at_background(self) -> None:
+        while True:
+            if self.book.children:
+                try:
+                    rows = await self.control.runs(Query(parent=self.run, limit=100))
+                except MidflightError:
+                    rows = []  # the watch has said so, or is about to
+                found = {row.journal: row for row in rows}
+                if found and found != self.children:
+                    self.children = found
+                    self._changed()
+            await anyio.sleep(BACKGROUND_S)
+
+    def _changed(self, trouble: str | None = None) -> None:
+        self.version += 1
+        if trouble is not None:
+            self.trouble = trouble

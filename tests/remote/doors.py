@@ -1,0 +1,32 @@
+"""The two doors to the same runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from midflight.control import Control
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Who
+from midflight.remote import RemoteControl
+from midflight.run import Agent
+from server.house import opened
+
+AnyControl = Control | RemoteControl
+DOORS = ("here", "over HTTP")
+
+
+@asynccontextmanager
+async def through(
+    door: str, control: Control, *agents: Agent, role: Role = Role.CONTROLLER
+) -> AsyncIterator[AnyControl]:
+    """The same runs through one of the doors, as somebody of this role."""
+    if door == "here":
+        who = Who(by=f"the-{role}", role=role)
+        yield Control(control.store, control._engine, who=who)
+        return
+    async with (
+        opened(control, agents) as house,
+        RemoteControl.open(house.url, house.tokens[role], patience_s=5, away_s=10) as remote,
+    ):
+        yield remote

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Hub, opened, type Ask, type Port, type Posted } from "../src/net/hub";
+import type { News } from "../src/model/world";
+import { run, thread } from "./given";
+
+/** A server that streams what it is told to, and remembers what was asked of it. */
+class Server {
+  asked: string[][] = [];
+  private pipes: ReadableStreamDefaultController<Uint8Array>[] = [];
+
+  answer = (address: string | URL): Promise<Response> => {
+    this.asked.push(new URL(address).searchParams.getAll("watch"));
+    const body = new ReadableStream<Uint8Array>({ start: (pipe) => void this.pipes.push(pipe) });
+    this.say("retry: 1000\n\n");
+    return Promise.resolve(new Response(body, { status: 200 }));
+  };
+
+  say(text: string): void {
+    this.pipes.at(-1)?.enqueue(new TextEncoder().encode(text));
+  }
+
+  tell(event: string, data: unknown): void {
+    this.say(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  }
+
+  hangUp(): void {
+    this.pipes.at(-1)?.close();
+  }
+}
+
+class Tab implements Port {
+  heard: News[] = [];
+  onmessage: ((message: MessageEvent<Ask>) => void) | null = null;
+  postMessage(posted: Posted): void {
+    this.heard.push(opened(posted));
+  }
+  watch(...journals: string[]): void {
+    this.onmessage?.({ data: { ask: "watch", journals, tab: "" } } as MessageEvent<Ask>);
+  }
+  kinds = (): string[] => this.heard.map((news) => ("journal" in news ? `${news.kind} ${news.journal}` : news.kind));
+}
+
+const server = { current: new Server() };
+const soon = () => new Promise((done) => setTimeout(done, 40));
+
+beforeEach(() => {
+  server.current = new Server();
+  vi.stubGlobal("fetch", (address: string | URL) => server.current.answer(address));
+});
+afterEach(() => vi.unstubAllGlobals());
+
+const view = { journal: "r-1", at: 200, view: run() };
+
+describe("the hub", () => {
+  it("has one stream for what all tabs watch", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const [one, two] = [new Tab(), new Tab()];
+    hub.join(one);
+    hub.join(two);
+
+    one.watch("r-1");
+    two.watch("r-2");
+    await soon();
+
+    expect(server.current.asked).toEqual([["r-1", "r-2"]]);
+  });
+
+  it("tells each tab of what it watches, and all of what concerns everybody", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const [one, two] = [new Tab(), new Tab()];
+    hub.join(one);
+    hub.join(two);
+    one.watch("r-1");
+    two.watch("t-1");
+    await soon();
+
+    server.current.tell("view", view);
+    server.current.tell("switches", { at: 201, switches: [] });
+    await soon();
+
+    expect(one.kinds()).toEqual(["connection", "switches", "connection", "view r-1", "switches"]);
+    expect(two.kinds()).toEqual(["connection", "switches", "connection", "switches"]);
+  });
+
+  it("tells a tab that comes later at once how things stand, without asking the server again", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const [one, two] = [new Tab(), new Tab()];
+    hub.join(one);
+    one.watch("r-1");
+    await soon();
+    server.current.tell("view", view);
+    server.current.tell("patch", { journal: "r-1", at: 201, head: 11, patch: [{ op: "replace", path: "/phase", value: "paused" }] });
+    await soon();
+
+    hub.join(two);
+    two.watch("r-1");
+
+    expect(two.heard.find((news) => news.kind === "view")).toMatchObject({ view: { phase: "paused" } });
+    await soon();
+    expect(server.current.asked).toHaveLength(1);
+  });
+
+  it("asks for the whole again when a patch does not fit", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const one = new Tab();
+    hub.join(one);
+    one.watch("t-1");
+    await soon();
+    server.current.tell("view", { journal: "t-1", at: 1, view: thread() });
+    server.current.tell("patch", { journal: "t-1", at: 2, head: 9, patch: [{ op: "remove", path: "/lines/7" }] });
+    await soon();
+
+    expect(server.current.asked).toHaveLength(2);
+    expect(one.kinds().filter((kind) => kind.startsWith("patch"))).toEqual([]);
+  });
+
+  it("comes back by itself when the server hangs up", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const one = new Tab();
+    hub.join(one);
+    one.watch("r-1");
+    await soon();
+
+    server.current.hangUp();
+    await soon();
+
+    expect(server.current.asked).toEqual([["r-1"], ["r-1"]]);
+  });
+});
