@@ -186,6 +186,7 @@ def test_the_public_names_are_these() -> None:
         "Phase",
         "Redirected",
         "Refused",
+        "Role",
         "Run",
         "Secret",
         "Spoken",
