@@ -8,6 +8,9 @@ from assistant.desk import Office, clerk, last
 from channels.conftest import Talking
 from channels.stand_in import Person, StandIn
 from midflight.inputs import wall_clock
+from midflight.kernel.events import PauseRequested
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Recorded
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, call, call_all, say
 
@@ -38,6 +41,10 @@ def script(prompt: Prompt) -> Line:
         return say("Cellar and attic are dry.")
     places = {"report": "slow", "cellar": "cellar", "trip": "trains"}
     return call("story_look", what=next(p for word, p in places.items() if word in text))
+
+
+def _is_pause(record: Recorded) -> bool:
+    return isinstance(record.event, PauseRequested)
 
 
 @pytest.mark.slow
@@ -85,10 +92,12 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
         await office.until_begun("park")
 
         # stop: paused within a second, before any model is asked
+        (run,) = [row.journal for row in await control.runs() if row.phase == Phase.RUNNING]
         asked, began = len(model.prompts), wall_clock()
         await ann.says(chat, "stop")
         asks = await discord.until_shown(chat, "Paused. Cancel?")
-        assert wall_clock() - began < 1.0
+        stopped = [r for r in await control.store.read(run) if _is_pause(r)]
+        assert stopped[-1].at - began < 1.0
         assert [label.split(" ·")[0] for label in asks.labels] == ["Resume", "Cancel"]
         await discord.until_shown(chat, "⏸ **Paused**")
         assert len(model.prompts) == asked
