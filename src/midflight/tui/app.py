@@ -135,7 +135,7 @@ class MidflightApp(App[None]):
                 self._rows = await self.control.runs(Query(limit=60))
                 self._ahead = await self.control.store.now() - anyio.current_time()
             except MidflightError as error:
-                self.bar.notice(str(error))
+                self.say(str(error))
             if self.session is None:
                 live, earlier = pictures.runs_of(self._rows)
                 if live or earlier:
@@ -149,9 +149,19 @@ class MidflightApp(App[None]):
         return anyio.current_time() + self._ahead
 
     @property
+    def closing(self) -> bool:
+        """Whether there is nothing any more, or not yet, to draw on."""
+        return not (self.is_running and self.screen_stack and self.query(Bar))
+
+    @property
     def bar(self) -> Bar:
         """The bar."""
         return self.query_one(Bar)
+
+    def say(self, words: str, style: str = "") -> None:
+        """What has just happened, in one line; nobody is told who has left."""
+        if not self.closing:
+            self.bar.notice(words, style)
 
     @property
     def layer(self) -> Layer:
@@ -164,8 +174,8 @@ class MidflightApp(App[None]):
         return tones(DARK if self.theme == DARK.name else LIGHT)
 
     async def _draw(self) -> None:
-        if not self.screen.is_mounted or not self.query("#head"):
-            return  # it is just closing
+        if self.closing:
+            return
         session = self.session
         if session is None or not session.loaded:
             self._draw_nothing(session)
@@ -187,7 +197,7 @@ class MidflightApp(App[None]):
         asked = sheet.questions[0] if sheet.questions else None
         await self.query_one(Card).show(asked, now, tones["quiet"])
         if session.trouble:
-            self.bar.notice(session.trouble, tones["bad"])
+            self.say(session.trouble, tones["bad"])
         self.pressing.look(self.there)
 
     def _show(self, pane: str, picture: Text) -> None:
@@ -220,6 +230,8 @@ class MidflightApp(App[None]):
         self.query_one("#head", Static).update(Text(words, self.tones["quiet"]))
 
     def _draw_rail(self) -> None:
+        if self.closing:
+            return
         live, earlier = pictures.runs_of(self._rows)
         rail = self.query_one("#rail", OptionList)
         chosen = rail.highlighted
@@ -250,7 +262,7 @@ class MidflightApp(App[None]):
     def action_slot(self, number: int) -> None:
         """Press one of the three by its key; one that comes after the end does nothing."""
         if self.session is not None and not self.session.book.state.alive:
-            self.bar.notice("It had already finished. Tab leads to what can be done now.")
+            self.say("It had already finished. Tab leads to what can be done now.")
         else:
             self.press(number)
 
@@ -269,7 +281,7 @@ class MidflightApp(App[None]):
             await work
         except Exception as error:  # noqa: BLE001 - an edge: a press is a request
             told = f"something went wrong here: {type(error).__name__}: {error}"
-            self.bar.notice(told, self.tones["bad"])
+            self.say(told, self.tones["bad"])
 
     def on_slotted_pressed(self, event: Slotted.Pressed) -> None:
         """By Tab and Enter, or by the mouse."""
@@ -307,7 +319,7 @@ class MidflightApp(App[None]):
 
     def action_keys(self) -> None:
         """Say which keys there are."""
-        self.bar.notice(HELP)
+        self.say(HELP)
 
     def action_leave(self) -> None:
         """The first press says what the second does."""
@@ -316,4 +328,4 @@ class MidflightApp(App[None]):
             self.exit()
             return
         self._leaving_since = now
-        self.bar.notice("Ctrl+C again leaves; the run goes on.", self.tones["warn"])
+        self.say("Ctrl+C again leaves; the run goes on.", self.tones["warn"])

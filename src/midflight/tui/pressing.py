@@ -199,7 +199,8 @@ class Pressing:
         """Answer a question; a misfit is said in the server's words, and the card stays."""
         run = self._session.run
         await self._try("Answer", lambda: self._app.control.answer(run, question, payload))
-        self._app.query_one("#composer", Input).focus()
+        if not self._app.closing:
+            self._app.query_one("#composer", Input).focus()
 
     # ── what is written ──────────────────────────────────────────────────────────────────────
 
@@ -250,7 +251,7 @@ class Pressing:
         return await self._try(f"/{word}", calls[word])
 
     def _say(self, words: str) -> None:
-        self._app.bar.notice(words)
+        self._app.say(words)
 
 
 def _limits(text: str) -> Limits | None:
