@@ -3,7 +3,7 @@ import { useState } from "react";
 import { attempt } from "../actions";
 import { ENDED, type RunSheet, type ThreadSheet, type TodoOffer } from "../model/types";
 import { parkedName } from "../model/talk";
-import { isCurrent, oneLine } from "../model/words";
+import { count, isCurrent, oneLine } from "../model/words";
 import { api } from "../net/api";
 import { followFront, useApp } from "../store";
 import { Icon, type IconName } from "./Icon";
@@ -30,7 +30,7 @@ export function TodoCard({ run, thread }: { run: RunSheet; thread: ThreadSheet }
         {left.length > STEPS_SHOWN && (
           <li>
             <span />
-            <span>{left.length - STEPS_SHOWN} more steps</span>
+            <span>{count(left.length - STEPS_SHOWN, "more step")}</span>
           </li>
         )}
         {thread.todos.map((todo) => (
