@@ -182,6 +182,19 @@ def assert_slots_can_be_read(tab: Glass, about: object) -> None:
         assert inner["y"] + inner["height"] <= outer["y"] + outer["height"], (about, outer, inner)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_at_home_and_in_the_settings(
+    theatre: Theatre, held: dict[str, Stage], look: Look, scheme: str
+) -> None:
+    tab = look(held["running"], color_scheme=scheme)
+    tab.page.get_by_role("button", name="Settings").click()
+    expect(tab.page.get_by_role("dialog", name="Settings")).to_be_visible(timeout=WAIT_MS)
+    assert tab.violations() == []
+    tab.page.goto(theatre.url)
+    expect(tab.page.locator("form.start")).to_be_visible(timeout=WAIT_MS)
+    assert tab.violations() == []
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_with_text_twice_as_large_nothing_is_cut_off(
     held: dict[str, Stage], look: Look, width: int

@@ -5,6 +5,7 @@ import type { Outcome } from "../model/talk";
 import type { Line } from "../model/types";
 import { api } from "../net/api";
 import { followFront, runSheet, state, useApp } from "../store";
+import { Steer } from "./Steer";
 
 export function Message({ line, outcome }: { line: Line; outcome: Outcome | null }) {
   const mine = useApp((app) => app.me?.by === line.by);
@@ -37,9 +38,9 @@ function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outco
         <b>{outcome.word}</b> {outcome.rest}
       </span>
       {back && (
-        <button type="button" className="link" onClick={() => void overrule()}>
+        <Steer className="link" onClick={() => void overrule()}>
           {back.label}
-        </button>
+        </Steer>
       )}
       {outcome.unread && mine && (
         <>
