@@ -327,6 +327,8 @@ def test_a_viewer_is_told_why_smaller_buttons_are_off(theatre: Theatre, look: Lo
     stage.press("cancel", now=True)
     stage.until("cancelled")
     tab = look(stage, cookie=theatre.session("vic", "viewer"))
+    pressed: list[str] = []
+    tab.page.on("request", lambda asked: pressed.append(asked.method))
     tab.says("Cancelled")
     off(tab.page.get_by_role("button", name="Undo memo"))
     tab.step("Write memo").get_by_role("button").first.click()
@@ -335,6 +337,13 @@ def test_a_viewer_is_told_why_smaller_buttons_are_off(theatre: Theatre, look: Lo
 
     tab.go_on_to(parent.run)
     off(tab.page.locator(".background").get_by_role("button"))
+    clerk = theatre.begin("clerk", "Look at churn {stage}")
+    theatre.post(f"/v1/threads/{clerk.thread}/messages", {"text": f"later a slide {clerk.name}"})
+    tab.go_on_to(clerk.run)
+    for name in ("Do it now", "Remove"):
+        off(tab.page.locator(".todo-card").get_by_role("button", name=name))
+    off(tab.page.locator("li.from-me .outcome").get_by_role("button", name="Do it now"))
+    assert "POST" not in pressed
 
 
 def off(button: Locator) -> None:
