@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from layers import MUTANTS as JOURNAL
 from layers import Mutant
+from layers_channels import CHANNEL_MUTANTS
 from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
 from layers_server import SERVER_MUTANTS
@@ -12,6 +13,7 @@ from layers_tools import TOOL_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     *JOURNAL,
+    *CHANNEL_MUTANTS,
     *EXECUTOR_MUTANTS,
     *MODEL_MUTANTS,
     *SERVER_MUTANTS,

@@ -10,6 +10,11 @@ from midflight.tools.base import REGISTRY
 from stores.backends import postgres_server
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser keeps a loop of its own running in this thread, so what needs one comes before."""
+    items.sort(key=lambda item: "chromium" in item.keywords)
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"

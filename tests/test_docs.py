@@ -9,10 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from httpx import ASGITransport, AsyncClient
 
 import midflight
+from midflight.assistant import Profile, assistant
+from midflight.channels import People, Switchboard
+from midflight.models.scripted import ScriptedModel, say
 from midflight.stores.memory import MemoryStore
 from midflight.stores.opening import open_store
 from stores.runs import running
@@ -121,6 +125,25 @@ async def test_the_code_about_the_server_mounts_it(tmp_path: Path) -> None:
     async with AsyncClient(transport=ASGITransport(mine), base_url="http://localhost") as http:
         assert (await http.get("/agents/healthz")).json()["ok"]
         assert (await http.get("/agents/v1/runs")).status_code == 401
+
+
+@pytest.mark.anyio
+async def test_the_channel_in_the_docs_is_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs/channels.md").read_text(encoding="utf-8")
+    scope: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "docs/channels.md", "exec"), scope)
+    terminal, people = scope["Terminal"](), People.listed(["ann=controller"])
+    works = assistant("documented", Profile(ScriptedModel([say("Hello.")])))
+
+    async with (
+        midflight.local("memory:", works, workdir=tmp_path) as control,
+        Switchboard(control, terminal, works, folder=tmp_path / "c", people=people) as board,
+    ):
+        await scope["typed"](board, 1, "hi")
+        with anyio.fail_after(20):
+            while "Hello." not in terminal.lines.values():  # noqa: ASYNC110 - a list of lines
+                await anyio.sleep(0.01)
 
 
 SHOWN = {

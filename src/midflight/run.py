@@ -8,7 +8,7 @@ paused, redirected, cancelled and, after a crash, continued.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 from uuid import UUID
@@ -131,6 +131,16 @@ class Run(Protocol):
         self, name: str, function: Callable[..., Any], /, *args: Any, key: str = "", **kwargs: Any
     ) -> Any:
         """Do one thing, once; after a crash or a pause its record is returned instead."""
+
+    async def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        *,
+        key: str = "",
+    ) -> Any:
+        """As ``step``, with arguments that somebody else has named: one may be called ``key``."""
 
     async def plan(self, *steps: str) -> None:
         """Say which steps are to come, in the words a person reads."""

@@ -9,12 +9,14 @@ import pytest
 
 from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
+from midflight.assistant import Profile, assistant
 from midflight.errors import ModelBroken, ModelBusy, ModelRefused
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who
 from midflight.models.base import Prompt
-from midflight.models.scripted import Line, call, call_all, fail, say
+from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
+from midflight.tools.base import tool
 from scenarios.company import events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -34,6 +36,23 @@ async def test_it_calls_tools_gives_their_results_to_the_model_and_says_its_last
         assert office.done == ["stock"]
         assert last(model.prompts[1]) == "stock is fine"
         assert [said.text for said in await control.transcript((await control.state(run)).thread)]
+
+
+async def test_a_tool_may_have_a_parameter_of_any_name(driving: Open) -> None:
+    @tool(effect="read", name="odd.fetch")
+    async def fetch(key: str, name: str, function: str) -> str:
+        """Has the names of our own parameters."""
+        return f"{key} {name} {function}"
+
+    asks = call("odd_fetch", key="k", name="n", function="f")
+    model = ScriptedModel([asks, say("done")], name="odd-model")
+    works = assistant("odd", Profile(model, [fetch]))
+
+    async with driving(works) as control:
+        run = await control.start(works, "Fetch")
+        await control.result(run)
+
+        assert last(model.prompts[1]) == "k n f"
 
 
 async def test_looks_go_together_and_effects_one_after_the_other(driving: Open) -> None:

@@ -141,7 +141,7 @@ async def _step(
 ) -> str:
     while True:
         try:
-            return as_text(await run.step(title(called, arguments), called, **arguments))
+            return as_text(await run.call(title(called, arguments), called, arguments))
         except StepFailed as failed:
             if profile.on_error == "model":
                 return f"Error: {failed}"

@@ -25,6 +25,4 @@ async def answer(run: Run, model: Model, policy: Policy) -> str:
     work = overview(seen.get("brief", ""), seen.get("status", ""), seen.get("plan", []), said)
     prompt = Prompt(SYSTEM, (Turn("user", f"{work}\n\nThe question: {run.brief}"),), max_tokens=600)
     thought: Thought = await run.step("Answer", thinking(model, prompt, policy, noun="an answer"))
-    words = thought.unless_asked.words
-    await run.say(words)
-    return words
+    return thought.unless_asked.words  # said in the thread by the run's end, once

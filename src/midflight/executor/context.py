@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -86,10 +86,31 @@ class RunContext:
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────
 
-    async def step(
+    def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, key: str = "", **kwargs: Any
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """See ``Run.step``."""
+        return self._step(name, function, args, kwargs, key)
+
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        *,
+        key: str = "",
+    ) -> Coroutine[Any, Any, Any]:
+        """See ``Run.call``."""
+        return self._step(name, function, (), dict(arguments), key)
+
+    async def _step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        key: str,
+    ) -> Any:
         refuse_inside_a_step("run.step")
         await self._listen()
         driver, tool = self._driver, as_tool(function)

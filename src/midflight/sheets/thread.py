@@ -26,6 +26,10 @@ class ThreadBook:
         advance(self.state, record)
         take_line(self._lines, record)
 
+    def line(self, position: int) -> Line | None:
+        """What the record at a position says to a reader, if anything."""
+        return self._lines.get(position)
+
     def sheet(self, rows: Iterable[Row] = (), todos: Iterable[TodoOffer] = ()) -> ThreadSheet:
         """How it stands; the rows of its runs and what its todos cost are in other journals."""
         state = self.state

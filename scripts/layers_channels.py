@@ -1,0 +1,118 @@
+"""The protecting layers of channels; see ``layers.py``."""
+
+from __future__ import annotations
+
+from layers import Mutant
+
+CHANNELS = "src/midflight/channels/"
+PEOPLE, WIRE = "tests/channels/test_discord_people.py", "tests/channels/test_discord_wire.py"
+INPUT, HOOK = "tests/channels/test_discord_input.py", "tests/channels/test_webhook.py"
+RELAY, CONTROLS = "tests/channels/test_relay.py", "tests/channels/test_discord_controls.py"
+
+CHANNEL_MUTANTS = (
+    Mutant(
+        "channels: what is delivered twice is heard once",
+        CHANNELS + "switchboard.py",
+        "        if heard.id in memory.heard or place in self._taken:\n",
+        "        if False:\n",
+        (PEOPLE,),
+    ),
+    Mutant(
+        "channels: what was being posted is remembered",
+        CHANNELS + "relay.py",
+        "        memory.posting = upto\n",
+        "        pass\n",
+        (RELAY,),
+    ),
+    Mutant(
+        "channels: how far a chat was told is remembered",
+        CHANNELS + "relay.py",
+        "        memory.cursors.update(upto)\n",
+        "        pass\n",
+        (RELAY, WIRE),
+    ),
+    Mutant(
+        "channels: a press is written down before it is done",
+        CHANNELS + "discord.py",
+        "        await self.board.remember(chat, key, code, who, way=way, fields=fields)\n",
+        "",
+        (INPUT,),
+    ),
+    Mutant(
+        "channels: a button reaches only into its own conversation",
+        CHANNELS + "finding.py",
+        "Query(thread=memory.thread, before=before)",
+        "Query(before=before)",
+        (RELAY,),
+    ),
+    Mutant(
+        "channels: nobody hears their own words again",
+        CHANNELS + "following.py",
+        "here=about is not None and about.here",
+        "here=False",
+        (HOOK,),
+    ),
+    Mutant(
+        "channels: who may only look may only look",
+        CHANNELS + "people.py",
+        "        return Who(by=called, role=role,",
+        "        return Who(by=called, role=Role.CONTROLLER,",
+        (PEOPLE,),
+    ),
+    Mutant(
+        "channels: nobody is pinged by what an agent says",
+        CHANNELS + "discord.py",
+        "            allowed_mentions=discord.AllowedMentions.none(),\n",
+        "",
+        ("tests/channels/test_discord_talk.py",),
+    ),
+    Mutant(
+        "channels: what was missed is looked up with the roles of who wrote it",
+        CHANNELS + "discord.py",
+        "                await self._with_roles(message)\n",
+        "",
+        (WIRE,),
+    ),
+    Mutant(
+        "channels: what cannot be stopped is asked about before a cancel",
+        CHANNELS + "desk.py",
+        'if action.verb == "cancel" and offer.confirm and',
+        "if False and",
+        (CONTROLS,),
+    ),
+    Mutant(
+        "channels: a cancel that was pressed long ago is asked about",
+        CHANNELS + "desk.py",
+        'if late and action.verb in {"cancel", "redirect"}',
+        'if False and action.verb in {"cancel"}',
+        (RELAY,),
+    ),
+    Mutant(
+        "webhook: who has not signed it is not heard",
+        CHANNELS + "signing.py",
+        "        if not any(genuine):\n",
+        "        if False:\n",
+        (HOOK,),
+    ),
+    Mutant(
+        "webhook: what is old is not taken",
+        CHANNELS + "signing.py",
+        "        if abs(now - int(stamp)) > TOLERANCE_S:\n",
+        "        if False:\n",
+        (HOOK,),
+    ),
+    Mutant(
+        "webhook: a copy is not taken",
+        CHANNELS + "signing.py",
+        "        if signature in self._seen:\n",
+        "        if False:\n",
+        (HOOK,),
+    ),
+    Mutant(
+        "webhook: private addresses are not told",
+        CHANNELS + "webhook.py",
+        "network_backend=Doorkeeper(self._allow)",
+        "",
+        (HOOK,),
+    ),
+)

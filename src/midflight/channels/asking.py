@@ -1,0 +1,136 @@
+"""A question's JSON Schema as buttons, a menu or a small form, and back: what is its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from midflight.channels.shapes import Field
+from midflight.errors import InvalidRequest
+
+FIELDS_MAX: Final = 5  # what the forms of chats take
+WHOLE: Final = "answer"  # the one field of a form that takes the answer as it is
+PLAIN: Final = frozenset({"string", "integer", "number", "boolean"})
+YES_NO: Final = {"yes": True, "no": False}
+
+
+class Way(Struct, frozen=True):
+    """One way to answer: a value at once, or what a form gives, put ``under`` a name."""
+
+    label: str
+    value: Any = None
+    fields: tuple[Field, ...] = ()
+    schema: Any = None
+    under: str = ""
+
+    @property
+    def needs_form(self) -> bool:
+        """Whether it asks for more than a press."""
+        return bool(self.fields)
+
+    def answer(self, given: Mapping[str, str]) -> Any:
+        """The payload; raises ``InvalidRequest`` for what is not what a field asks for."""
+        if not self.fields:
+            return self.value
+        if self.fields[0].name == WHOLE:
+            inner = _parsed(self.fields[0].label, given.get(WHOLE, ""), self.schema)
+        else:
+            parts = self.schema.get("properties", {})
+            inner = {
+                field.name: _parsed(field.label, given[field.name], parts.get(field.name))
+                for field in self.fields
+                if field.required or given.get(field.name, "").strip()
+            }
+        return {self.under: inner} if self.under else inner
+
+
+def ways(schema: Any) -> list[Way]:
+    """All ways to answer, in the order of the schema."""
+    labels = schema.get("x-labels", {}) if isinstance(schema, dict) else {}
+    details = schema.get("x-details") if isinstance(schema, dict) else None
+    return list(_ways(schema, labels, details))
+
+
+def _ways(schema: Any, labels: Mapping[str, str], details: Any) -> Iterator[Way]:
+    match schema:
+        case {"oneOf": list(several)} | {"anyOf": list(several)}:
+            for each in several:
+                yield from _ways(each, labels, details)
+        case {"enum": list(values)}:
+            yield from (Way(labels.get(str(value), str(value)), value) for value in values)
+        case {"const": value}:
+            yield Way(labels.get(str(value), str(value)), value)
+        case {"type": "boolean"}:
+            yield from (Way(word.capitalize(), value) for word, value in YES_NO.items())
+        case {"type": "object", "required": [str(name)], "properties": dict(parts)} if list(
+            parts
+        ) == [name] and name in {"edit", "respond"}:
+            value = _written(details) if name == "edit" and details is not None else ""
+            field = _whole(parts[name], value)
+            yield Way(name.capitalize(), fields=(field,), schema=parts[name], under=name)
+        case {"type": "object", "properties": dict(parts)} if _fits(parts):
+            required = schema.get("required", [])
+            fields = tuple(_field(name, part, name in required) for name, part in parts.items())
+            yield Way("Answer", fields=fields, schema=schema)
+        case _:
+            yield Way("Answer", fields=(_whole(schema, ""),), schema=schema)
+
+
+def _fits(parts: Mapping[str, Any]) -> bool:
+    plain = all("enum" in part or part.get("type") in PLAIN for part in parts.values())
+    return 0 < len(parts) <= FIELDS_MAX and plain
+
+
+def _field(name: str, part: Mapping[str, Any], required: bool) -> Field:
+    options = tuple(str(value) for value in part.get("enum", ()))
+    if part.get("type") == "boolean":
+        options = tuple(YES_NO)
+    value = _written(part["default"]) if "default" in part else ""
+    label, hint = str(part.get("title") or name), str(part.get("description", ""))
+    return Field(name, label, value=value, hint=hint, required=required, options=options)
+
+
+def _whole(schema: Any, value: str) -> Field:
+    is_text = _takes_text(schema)
+    return Field(WHOLE, "Answer", value=value, hint="" if is_text else "as JSON", long=True)
+
+
+def _takes_text(schema: Any) -> bool:
+    return not isinstance(schema, dict) or schema.get("type") == "string" or schema == {}
+
+
+def _parsed(label: str, text: str, schema: Any) -> Any:
+    if isinstance(schema, dict) and "enum" in schema:
+        return next((value for value in schema["enum"] if str(value) == text), text)
+    if isinstance(schema, dict) and schema.get("type") == "boolean":
+        return YES_NO.get(text.strip().casefold(), text)
+    if _takes_text(schema):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest(
+            f"{label}: {text[:80]!r} cannot be read: {error}. The question is still open."
+        ) from None
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def facts(details: Any) -> str:
+    """What a question is about, a line each."""
+    match details:
+        case {"args": list(args), "kwargs": dict(kwargs)}:
+            shown = [_written(each) for each in args]
+            lines = [*shown, *(f"{name}: {_written(value)}" for name, value in kwargs.items())]
+        case dict():
+            lines = [f"{name}: {_written(value)}" for name, value in details.items()]
+        case None:
+            return ""
+        case _:
+            lines = [_written(details)]
+    return "\n".join(f"> {line}" for text in lines for line in text.splitlines())

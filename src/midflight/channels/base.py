@@ -1,0 +1,35 @@
+"""What a channel must be able to do. Everything else is the switchboard's."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from midflight.channels.shapes import Post
+from midflight.errors import MidflightError
+
+
+class ChatGone(MidflightError):
+    """The chat is not there any more, or we may not write in it. Nothing more is posted there."""
+
+
+class NotNow(MidflightError):
+    """The chat cannot be reached at the moment. What was to be posted is posted later."""
+
+
+class PostGone(MidflightError):
+    """Somebody has removed what was to be edited."""
+
+
+class Channel(Protocol):
+    """A kind of chat. Its ``name`` is part of who says something, and of where it is kept."""
+
+    name: str
+
+    async def post(self, chat: str, post: Post) -> str:
+        """Show it and give the chat's own id for it. Repeated under its key it shows nothing new.
+
+        Raises ``NotNow`` where trying again may help, and ``ChatGone`` where it does not.
+        """
+
+    async def edit(self, chat: str, message: str, post: Post) -> None:
+        """Show this instead of what was posted; ``PostGone`` if that is not there any more."""

@@ -1,0 +1,52 @@
+"""The slash commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import discord
+from discord import app_commands
+
+if TYPE_CHECKING:
+    from midflight.channels.discord import Client
+
+PLAIN = {
+    "status": "What it is doing, and how far it is",
+    "pause": "Nothing further starts; resume keeps the context",
+    "resume": "Go on where it was",
+    "cancel": "Stop entirely: abort, undo what can be undone, save the rest here",
+    "todos": "What is still to be done",
+}
+
+
+def commands_for(client: Client) -> Iterator[app_commands.Command[Any, Any, Any]]:
+    """All of them, for a tree."""
+    for name, words in PLAIN.items():
+        yield app_commands.Command(name=name, description=words, callback=_plain(client, name))
+
+    @app_commands.command(description="Wrong path: rewrite the next step, keep finished work")
+    async def redirect(interaction: discord.Interaction, text: str) -> None:
+        await client.take(interaction, f"/redirect {text}", {})
+
+    @app_commands.command(description="Ask something without touching the work")
+    async def aside(interaction: discord.Interaction, question: str) -> None:
+        await client.take(interaction, f"/aside {question}", {})
+
+    @app_commands.command(description="Operators only: halt at once, without undoing anything")
+    @app_commands.describe(scope="all, agent:NAME or thread:ID; this conversation if left out")
+    async def kill(interaction: discord.Interaction, scope: str = "", reason: str = "") -> None:
+        await client.take(interaction, f"/kill {scope or '-'} {reason}", {})
+
+    @app_commands.command(name="continue", description="Go on here with a thread begun elsewhere")
+    async def go_on(interaction: discord.Interaction, thread: str) -> None:
+        await client.join(interaction, thread.strip())
+
+    yield from (redirect, aside, kill, go_on)
+
+
+def _plain(client: Client, name: str) -> Any:
+    async def callback(interaction: discord.Interaction) -> None:
+        await client.take(interaction, f"/{name}", {})
+
+    return callback

@@ -1,0 +1,92 @@
+"""Posts and edits in Discord, and what goes wrong with it in a channel's words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import aiohttp
+import discord
+
+from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.channels.discord_shapes import nonce, pieces, view_of
+from midflight.channels.shapes import Post
+
+log: Final = logging.getLogger("midflight.channels")
+
+NAME: Final = "discord"
+UNKNOWN_MESSAGE: Final = 10008
+REVOKED: Final = (
+    "Discord does not accept the token any more. Make a new one in the developer portal, set it, "
+    "and start again: runs and messages are kept, and the chats go on where they were."
+)
+Refuse = Callable[[str], Awaitable[None]]
+"""Called with the reason when Discord does not let us in any more."""
+
+
+class DiscordChannel:
+    """The channel: posts and edits."""
+
+    name = NAME
+
+    def __init__(self, client: discord.Client, refuse: Refuse) -> None:
+        self._client = client
+        self._edge = Edge(refuse)
+
+    async def post(self, chat: str, post: Post) -> str:
+        """In as many messages as it takes; the last of them has the buttons."""
+        texts, files = pieces(post)
+        message = ""
+        place = self._client.get_partial_messageable(int(chat))
+        for number, text in enumerate(texts, 1):
+            more: dict[str, Any] = {}
+            if number == len(texts):
+                view = view_of(post)
+                more = {"files": files} if files else {}
+                more |= {"view": view} if view is not None else {}
+            if number == 1 and post.answers:
+                more["reference"] = discord.MessageReference(
+                    message_id=int(post.answers), channel_id=int(chat), fail_if_not_exists=False
+                )
+            if post.key:
+                more["nonce"] = nonce(f"{chat} {post.key}", number)
+            async with self._edge:
+                message = str((await place.send(text, **more)).id)
+        return message
+
+    async def edit(self, chat: str, message: str, post: Post) -> None:
+        """Text and buttons are replaced."""
+        place = self._client.get_partial_messageable(int(chat))
+        texts, _ = pieces(post)
+        async with self._edge:
+            partial = place.get_partial_message(int(message))
+            await partial.edit(content=texts[0], view=view_of(post))
+
+
+class Edge:
+    """What goes wrong with Discord, as a channel says it."""
+
+    def __init__(self, refuse: Refuse) -> None:
+        self._refuse = refuse
+
+    async def __aenter__(self) -> None:
+        """Nothing to do."""
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Tell what may pass from what will not."""
+        match error:
+            case discord.NotFound(code=code) if code == UNKNOWN_MESSAGE:
+                raise PostGone(str(error)) from error
+            case discord.NotFound() | discord.Forbidden():
+                raise ChatGone(str(error)) from error
+            case discord.HTTPException(status=401):
+                await self._refuse(REVOKED)
+                raise NotNow(str(error)) from error
+            case discord.HTTPException(status=status) if status < 500 and status != 429:
+                log.error("Discord does not take this: %s", error, extra={"action": "not_taken"})
+                raise PostGone(str(error)) from error
+            case discord.DiscordException() | aiohttp.ClientError() | OSError():
+                raise NotNow(str(error) or type(error).__name__) from error
+            case _:
+                return

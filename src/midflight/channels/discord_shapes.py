@@ -1,0 +1,129 @@
+"""Posts and forms as Discord has them, and what it sends back as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+import discord
+
+from midflight.channels.shapes import Button, Field, Form, Menu, Post
+from midflight.channels.splitting import split
+
+TEXT_MAX: Final = 2_000
+PIECES_MAX: Final = 5  # a text that is longer than these goes as a file
+FILES_MAX: Final = 9  # ten, and one is kept for a text that is too long
+OPTIONS_MAX: Final = 25
+MENUS_MAX: Final = 4
+TITLE_MAX: Final = 45
+HINT_MAX: Final = 100
+VALUE_MAX: Final = 4_000
+STYLES: Final = {
+    "plain": discord.ButtonStyle.secondary,
+    "good": discord.ButtonStyle.success,
+    "bad": discord.ButtonStyle.danger,
+}
+
+
+def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
+    """The texts of a post, each of which fits, and its files."""
+    made = [discord.File(BytesIO(text.encode()), filename=name) for name, text in post.texts]
+    files = (made + [discord.File(path, filename=Path(path).name) for path in post.files])[
+        :FILES_MAX
+    ]
+    found = split(post.text, TEXT_MAX)
+    if len(found) > PIECES_MAX:
+        whole = discord.File(BytesIO(post.text.encode()), filename="message.md")
+        return [f"{found[0][: TEXT_MAX - 40]}…\n-# The whole of it is in message.md"], [
+            whole,
+            *files,
+        ]
+    return found or [""], files
+
+
+def nonce(key: str, piece: int) -> str:
+    """What Discord tells by that a message is the same one again: at most 25 characters."""
+    return blake2b(f"{key} {piece}".encode(), digest_size=12).hexdigest()
+
+
+def view_of(post: Post) -> discord.ui.View | None:
+    """Buttons and menus. Presses are told apart by what stands on them, so none is kept waiting."""
+    if not post.buttons and post.menu is None:
+        return None
+    view = discord.ui.View(timeout=None)
+    for button in post.buttons[:OPTIONS_MAX]:
+        view.add_item(_button(button))
+    for select in _selects(post.menu) if post.menu is not None else ():
+        view.add_item(select)
+    view.stop()
+    return view
+
+
+def _button(button: Button) -> discord.ui.Button[discord.ui.View]:
+    return discord.ui.Button(
+        label=button.label[:80],
+        style=STYLES[button.style],
+        custom_id=button.action.code,
+        disabled=not button.enabled,
+    )
+
+
+def _selects(menu: Menu) -> Iterator[discord.ui.Select[discord.ui.View]]:
+    """As many menus as it takes: one has 25 options at most."""
+    starts = range(0, len(menu.options), OPTIONS_MAX)
+    for number, start in enumerate(list(starts)[:MENUS_MAX]):
+        options = [
+            discord.SelectOption(label=shown[:100], value=value)
+            for shown, value in menu.options[start : start + OPTIONS_MAX]
+        ]
+        code = f"{menu.action.code}#{number}"
+        yield discord.ui.Select(custom_id=code, placeholder=menu.hint, options=options)
+
+
+def modal_of(form: Form) -> discord.ui.Modal:
+    """A form. What is in it comes back by the names of its fields."""
+    modal = discord.ui.Modal(title=form.title[:TITLE_MAX] or "?", custom_id=form.action.code)
+    for field in form.fields[:5]:
+        hint = field.hint[:HINT_MAX] or None
+        item: Any = _choice(field) if field.options else _text(field)
+        modal.add_item(
+            discord.ui.Label(text=field.label[:TITLE_MAX], description=hint, component=item)
+        )
+    modal.stop()
+    return modal
+
+
+def _text(field: Field) -> discord.ui.TextInput[discord.ui.Modal]:
+    style = discord.TextStyle.paragraph if field.long else discord.TextStyle.short
+    return discord.ui.TextInput(
+        custom_id=field.name,
+        style=style,
+        default=field.value[:VALUE_MAX] or None,
+        required=field.required,
+        max_length=VALUE_MAX,
+    )
+
+
+def _choice(field: Field) -> discord.ui.Select[discord.ui.Modal]:
+    options = [
+        discord.SelectOption(label=option[:100], value=option[:100], default=option == field.value)
+        for option in field.options[:OPTIONS_MAX]
+    ]
+    return discord.ui.Select(custom_id=field.name, options=options, required=field.required)
+
+
+def filled(components: Any) -> dict[str, str]:
+    """What somebody has put into a form, by the names of its fields."""
+    found: dict[str, str] = {}
+    for part in components if isinstance(components, list) else [components]:
+        if not isinstance(part, Mapping):
+            continue
+        if "custom_id" in part:
+            values = part.get("values") or [part.get("value") or ""]
+            found[str(part["custom_id"])] = str(values[0])
+        for inner in ("components", "component"):
+            found |= filled(part[inner]) if inner in part else {}
+    return found

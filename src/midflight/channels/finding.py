@@ -1,0 +1,84 @@
+"""What a chat means: its thread, the run in front, the run of a button, a question. Looks only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from midflight.channels.ledger import Memory
+from midflight.channels.shapes import mark
+from midflight.control import Control
+from midflight.errors import InvalidRequest, JournalNotFound, MidflightError
+from midflight.kernel.events import QuestionOpened
+from midflight.kernel.status import status
+from midflight.kernel.thread import ThreadState
+from midflight.sheets.words import short
+from midflight.stores.base import Query
+
+RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
+
+
+class Finder:
+    """Finds what the words and buttons of a chat are about."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    async def stands(self, memory: Memory, run_mark: str = "") -> str:
+        """How a run of this chat stands, in one line; the one in front if none is named."""
+        try:
+            run = await self.run(memory, run_mark) if run_mark else await self.front(memory)
+            state = await self._control.state(run)
+        except MidflightError:
+            return ""
+        return f"Now: {status(state, await self._control.store.now())}."
+
+    async def named(self, memory: Memory, stands: str) -> str:
+        """The same line with what is being worked on."""
+        if not stands.startswith("working:"):
+            return stands
+        state = await self._control.state(await self.front(memory))
+        about = short(state.title or state.brief, 60)
+        return f"working on “{about}”: {stands.removeprefix('working: ')}"
+
+    async def exists(self, memory: Memory) -> bool:
+        """Whether anything was ever said or started there."""
+        return await self.talk(memory.thread) is not None
+
+    async def front(self, memory: Memory) -> str:
+        """The run that this chat is about."""
+        talk = await self.talk(memory.thread)
+        if talk is None or not talk.front:
+            raise InvalidRequest("nothing was ever started here: write what is to be done.")
+        return talk.front
+
+    async def talk(self, thread: str) -> ThreadState | None:
+        """A thread as it is now; None if nothing was ever said there."""
+        try:
+            found = await self._control.store.load(thread)
+        except JournalNotFound:
+            return None
+        return found if isinstance(found, ThreadState) and found.head else None
+
+    async def run(self, memory: Memory, run_mark: str) -> str:
+        """The run that a button means: one of this chat's own thread, and of no other."""
+        before = ""
+        for _ in range(RUNS_LOOKED_AT // 100):
+            rows = await self._control.runs(Query(thread=memory.thread, before=before))
+            found = next((row.journal for row in rows if mark(row.journal) == run_mark), "")
+            if found or not rows:
+                break
+            before = rows[-1].journal
+        else:
+            found = ""
+        if not found:
+            raise InvalidRequest(
+                "this button belongs to a run that is not known here any more. Nothing was changed."
+            )
+        return found
+
+    async def question(self, run: str, position: int) -> QuestionOpened:
+        """What was asked at a position."""
+        for record in await self._control.store.read(run, after=max(0, position - 1), limit=1):
+            if isinstance(record.event, QuestionOpened):
+                return record.event
+        raise InvalidRequest("there is no such question. Nothing was changed.")

@@ -1,0 +1,96 @@
+"""Who may do what from a chat: an allow-list of people and of the chat's own roles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Who
+
+_RULE: Final = re.compile(
+    r"(?P<id>[A-Za-z0-9_.@+-]{1,64})=((?P<name>[\w.@+-]{1,64}):)?(?P<role>\w+)"
+)
+RANKS: Final = tuple(Role)
+
+
+class Person(Struct, frozen=True):
+    """How somebody on the list is called and what they may do."""
+
+    role: Role
+    name: str = ""
+
+
+class People:
+    """Maps people of a chat to roles. Who is not on the list is ``others``: nobody, by default."""
+
+    def __init__(
+        self,
+        users: Mapping[str, Person] | None = None,
+        roles: Mapping[str, Role] | None = None,
+        *,
+        others: Role | None = None,
+    ) -> None:
+        self._users = dict(users or {})
+        self._roles = dict(roles or {})
+        self._others = others
+
+    @classmethod
+    def listed(cls, users: Iterable[str], roles: Iterable[str] = (), others: str = "") -> People:
+        """Read ``ID=ROLE`` and ``ID=NAME:ROLE``, as they are given to a command."""
+        people = {
+            each["id"]: Person(_role(each["role"]), each["name"] or "") for each in _read(users)
+        }
+        ranks = {each["id"]: _role(each["role"]) for each in _read(roles)}
+        return cls(people, ranks, others=_role(others) if others else None)
+
+    def who(
+        self, user: str, name: str, *, channel: str, chat: str, roles: Collection[str] = ()
+    ) -> Who | None:
+        """Who this is to us; None for somebody who has no business here.
+
+        Their id is part of what they are called, unless the list names them: a name in a chat can
+        be changed to that of somebody else.
+        """
+        listed = self._users.get(user)
+        ranks = [self._roles[role] for role in roles if role in self._roles]
+        ranks += [listed.role] if listed else []
+        if not ranks and self._others is None:
+            return None
+        role = max(ranks, key=RANKS.index) if ranks else self._others
+        assert role is not None
+        called = listed.name if listed and listed.name else f"{name}@{channel}:{user}"
+        return Who(by=called, role=role, channel=door(channel, chat))
+
+
+def door(channel: str, chat: str) -> str:
+    """The name of one chat among all the doors to a thread."""
+    return f"{channel}:{chat}"
+
+
+def shown(by: str) -> str:
+    """A name as it is shown: without the id that keeps it apart from others."""
+    name, at, rest = by.rpartition("@")
+    return f"{name}@{rest.partition(':')[0]}" if at and ":" in rest else by
+
+
+def _read(rules: Iterable[str]) -> list[re.Match[str]]:
+    found = []
+    for rule in rules:
+        match = _RULE.fullmatch(rule)
+        if match is None:
+            raise InvalidRequest(
+                f"{rule!r} is not a rule: write ID=ROLE or ID=NAME:ROLE. Nothing was started."
+            )
+        found.append(match)
+    return found
+
+
+def _role(word: str) -> Role:
+    if word not in set(Role):
+        raise InvalidRequest(f"{word!r} is no role: use {', '.join(Role)}. Nothing was started.")
+    return Role(word)

@@ -1,0 +1,104 @@
+"""What goes to and fro between a channel and its switchboard: posts, presses, forms. Plain data."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+from msgspec import Struct
+
+PREFIX: Final = "mf"
+FORMS: Final = frozenset({"redirect", "fill", "caps", "hand_back"})
+MARK_BYTES: Final = 8  # of a run's id on a button: ids may be long, and chats take few characters
+
+
+def mark(journal: str) -> str:
+    """A short name of a run, for buttons; it is looked up in the chat's own thread only."""
+    return blake2b(journal.encode(), digest_size=MARK_BYTES).hexdigest() if journal else ""
+
+
+class Action(Struct, frozen=True):
+    """What a press means. ``at`` is a position: of what the person saw, or of what it is about."""
+
+    verb: str
+    run: str = ""
+    at: int = 0
+    choice: str = ""
+
+    @property
+    def code(self) -> str:
+        """As it is written on a button: at most 100 characters, and never a secret."""
+        return f"{PREFIX}:{self.verb}:{self.run}:{self.at}:{self.choice}"
+
+    @property
+    def wants_form(self) -> bool:
+        """Whether it asks for words before it can be done."""
+        return self.verb in FORMS
+
+    @classmethod
+    def read(cls, code: str) -> Action | None:
+        """What a button says, or None if it is not one of ours."""
+        parts = code.split(":", 4)
+        if len(parts) != 5 or parts[0] != PREFIX or not parts[3].isdigit():
+            return None
+        return cls(parts[1], parts[2], int(parts[3]), parts[4])
+
+
+class Button(Struct, frozen=True):
+    """One press. ``label`` names the consequence; a button that is not enabled says why."""
+
+    label: str
+    action: Action
+    style: str = "plain"  # or "good", "bad"
+    enabled: bool = True
+
+
+class Menu(Struct, frozen=True):
+    """One of many: pairs of what is shown and what ``action.choice`` becomes."""
+
+    hint: str
+    action: Action
+    options: tuple[tuple[str, str], ...]
+
+
+class Post(Struct, frozen=True):
+    """Something to show. Under one ``key`` it is shown once, however often it is posted.
+
+    ``files`` are paths. ``answers`` is the chat's own id of the message that it is about.
+    """
+
+    text: str
+    key: str = ""
+    buttons: tuple[Button, ...] = ()
+    menu: Menu | None = None
+    files: tuple[str, ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()  # files that are made of words: name and text
+    answers: str = ""
+
+
+class Field(Struct, frozen=True):
+    """One line of a form. With ``options`` it is one of those."""
+
+    name: str
+    label: str
+    value: str = ""
+    hint: str = ""
+    long: bool = False
+    required: bool = True
+    options: tuple[str, ...] = ()
+
+
+class Form(Struct, frozen=True):
+    """What a press asks for before it can be done; its answer comes with the same action."""
+
+    title: str
+    action: Action
+    fields: tuple[Field, ...]
+
+
+class Heard(Struct, frozen=True):
+    """A text from a person, with the chat's own id for it; the same id is the same text."""
+
+    id: str
+    text: str
+    notes: tuple[str, ...] = ()  # what of it could not be taken, in words

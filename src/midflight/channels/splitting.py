@@ -1,0 +1,61 @@
+"""A long text in pieces that a chat takes, each of them whole: no code block is torn."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+FENCE: Final = re.compile(r"^ {0,3}(`{3,16}|~{3,16})\s*(\S*)")
+SPARE: Final = 64  # what opening a block again and closing it take, and a little more
+LANGUAGE_MAX: Final = 24
+
+
+def split(text: str, limit: int) -> list[str]:
+    """Pieces of at most ``limit`` characters, cut at lines where that is possible.
+
+    A code block that goes over a cut is closed before it and opened again behind it, with its
+    language, so that each piece reads as what it is.
+    """
+    if len(text) <= limit:
+        return [text] if text else []
+    assert limit > 2 * SPARE
+    pieces: list[str] = []
+    held: list[str] = []
+    size, fence, opening = 0, "", ""
+    for line in _lines(text, limit - SPARE):
+        then, reopening = _fenced(line, fence, opening)
+        room = limit - len(then) - 1  # or there would be none left to close it
+        if held and size + len(line) > room:
+            pieces.append("\n".join([*held, fence] if fence else held))
+            held = [opening] if fence else []
+            size = len(opening) + 1 if fence else 0
+        held.append(line)
+        size += len(line) + 1
+        fence, opening = then, reopening
+    pieces.append("\n".join(held))
+    return [piece for piece in pieces if piece.strip()]
+
+
+def _lines(text: str, longest: int) -> list[str]:
+    """Lines; one that is longer than a piece is cut at a space, or anywhere."""
+    found = []
+    for line in text.split("\n"):
+        while len(line) > longest:
+            cut = line.rfind(" ", longest // 2, longest)
+            cut = cut if cut > 0 else longest
+            found.append(line[:cut])
+            line = line[cut:].removeprefix(" ")
+        found.append(line)
+    return found
+
+
+def _fenced(line: str, fence: str, opening: str) -> tuple[str, str]:
+    """The block that is open behind this line: how it is closed, and how it was opened."""
+    match = FENCE.match(line)
+    if match is None:
+        return fence, opening
+    ticks, language = match.groups()
+    if not fence:
+        return ticks, f"{ticks}{language[:LANGUAGE_MAX]}"
+    closes = ticks.startswith(fence) and not language
+    return ("", "") if closes else (fence, opening)

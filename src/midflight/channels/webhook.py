@@ -1,0 +1,201 @@
+"""A channel over plain HTTP: signed deliveries in, signed deliveries out.
+
+Small enough to be read before writing another one. In: an ASGI app, to be served or mounted. Out: a
+POST for each post and edit, to an address of the public internet unless another is allowed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.channels.shapes import Action, Form, Heard, Post, mark
+from midflight.channels.signing import NotGenuine, Signer
+from midflight.channels.switchboard import Switchboard
+from midflight.inputs import Ids, new_id
+from midflight.tools.base import ToolRefused
+
+try:
+    import httpcore
+
+    from midflight.tools.http import Doorkeeper
+except ImportError as error:
+    needs = "midflight.channels.webhook needs an extra: pip install 'midflight[http]'"
+    raise ImportError(needs) from error
+
+NAME: Final = "webhook"
+BODY_BYTES_MAX: Final = 256 * 1024
+TIMEOUT_S: Final = 10.0
+RETRY_AFTER_MAX_S: Final = 60.0
+STRANGER: Final = "You are not on the list of people who may use this here. Nothing was changed."
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Delivered(Struct, forbid_unknown_fields=True):
+    """What comes in. One of ``text``, ``press``, ``command``, ``edit`` and ``remove``.
+
+    ``press`` is the code of a button, with ``fields`` where it has opened a form.
+    """
+
+    chat: str
+    user: str
+    name: str = ""
+    text: str = ""
+    press: str = ""
+    command: str = ""
+    fields: dict[str, str] | None = None
+    edit: str = ""
+    remove: str = ""
+
+
+class Webhook:
+    """Posts to ``url``; as an ASGI app it takes what is posted to it, once ``board`` is set."""
+
+    name = NAME
+    board: Switchboard
+
+    def __init__(
+        self, url: str, signer: Signer, *, allow: tuple[str, ...] = (), ids: Ids = new_id
+    ) -> None:
+        self._url, self._signer, self._allow, self._ids = url, signer, allow, ids
+
+    # ── out ──────────────────────────────────────────────────────────────────────────────────
+
+    async def post(self, chat: str, post: Post) -> str:
+        """Deliver it; its id is the receiver's if that names one, and otherwise ours."""
+        ours = mark(f"{chat} {post.key}") if post.key else ""
+        answer = await self._deliver({"type": "post", "chat": chat, "id": ours, **_shown(post)})
+        return str(answer.get("id") or ours)
+
+    async def edit(self, chat: str, message: str, post: Post) -> None:
+        """Deliver what is to be shown instead."""
+        await self._deliver({"type": "edit", "chat": chat, "id": message, **_shown(post)})
+
+    async def _deliver(self, delivery: dict[str, Any]) -> dict[str, Any]:
+        body = msgspec.json.encode(delivery)
+        signed = self._signer.sign(self._ids(), body)  # what is shown has an id of its own
+        headers = [("Content-Type", "application/json"), *signed.items()]
+        try:
+            with anyio.fail_after(TIMEOUT_S):
+                async with httpcore.AsyncConnectionPool(
+                    network_backend=Doorkeeper(self._allow)
+                ) as pool:
+                    response = await pool.request("POST", self._url, headers=headers, content=body)
+        except (ToolRefused, TimeoutError, httpcore.NetworkError, httpcore.ProtocolError) as error:
+            raise NotNow(f"{self._url} was not told: {error}") from error
+        return await _judged(self._url, response)
+
+    # ── in ───────────────────────────────────────────────────────────────────────────────────
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Take one delivery and answer it with what came of it."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await _answer(send, 405, {"error": "deliveries are POSTs. Nothing was changed."})
+            return
+        body = await _body(receive)
+        if body is None:
+            await _answer(send, 413, {"error": f"more than {BODY_BYTES_MAX} bytes; not read."})
+            return
+        headers = {
+            name.decode("latin-1").lower(): v.decode("latin-1") for name, v in scope["headers"]
+        }
+        try:
+            delivery = self._signer.check(headers, body)
+        except NotGenuine as error:
+            await _answer(send, 401, {"error": str(error)})
+            return
+        try:
+            given = msgspec.json.decode(body, type=Delivered)
+        except msgspec.MsgspecError as error:
+            await _answer(send, 400, {"error": f"{error}. Nothing was changed."})
+            return
+        await _answer(send, *await self._take(delivery, given))
+
+    async def _take(self, delivery: str, given: Delivered) -> tuple[int, dict[str, Any]]:
+        who = self.board.people.who(
+            given.user, given.name or given.user, channel=NAME, chat=given.chat
+        )
+        if who is None:
+            return 403, {"error": STRANGER}
+        if given.press or given.command:
+            return 200, await self._press(delivery, given, who)
+        if given.edit or given.remove:
+            if given.edit:
+                await self.board.correct(given.chat, given.edit, given.text)
+            else:
+                await self.board.withdraw(given.chat, given.remove)
+        else:
+            await self.board.hear(given.chat, Heard(delivery, given.text), who)
+        return 202, {}
+
+    async def _press(self, delivery: str, given: Delivered, who: Any) -> dict[str, Any]:
+        action = Action.read(given.press)
+        if action is not None and action.wants_form and given.fields is None:
+            form = await self.board.form(given.chat, action, who)
+            return msgspec.to_builtins(form) if isinstance(form, Form) else _shown(form)
+        code = given.press or given.command
+        done = await self.board.press(
+            given.chat, code, who, key=f"w{delivery}", fields=given.fields
+        )
+        return _shown(done)
+
+
+def _shown(post: Post) -> dict[str, Any]:
+    """A post in JSON: buttons with the codes that a press sends back, files in base64."""
+    buttons = [
+        {"label": b.label, "press": b.action.code, "style": b.style, "enabled": b.enabled}
+        for b in post.buttons
+    ]
+    for label, value in post.menu.options if post.menu is not None else ():
+        assert post.menu is not None
+        action = msgspec.structs.replace(post.menu.action, choice=value)
+        buttons.append({"label": label, "press": action.code, "style": "plain", "enabled": True})
+    files = [(name, text.encode()) for name, text in post.texts]
+    files += [(Path(path).name, Path(path).read_bytes()) for path in post.files]
+    packed = [{"name": name, "base64": base64.b64encode(data).decode()} for name, data in files]
+    return {"text": post.text, "answers": post.answers, "buttons": buttons, "files": packed}
+
+
+async def _judged(url: str, response: httpcore.Response) -> dict[str, Any]:
+    status = response.status
+    if 200 <= status < 300:
+        try:
+            return msgspec.json.decode(response.content or b"{}", type=dict[str, Any])
+        except msgspec.MsgspecError:
+            return {}
+    if status == 410:
+        raise ChatGone(f"{url} wants nothing more (410)")
+    if status == 429:
+        headers = {name.lower(): value for name, value in response.headers}
+        wait = headers.get(b"retry-after", b"1")
+        await anyio.sleep(min(float(wait) if wait.isdigit() else 1.0, RETRY_AFTER_MAX_S))
+    if status == 429 or status >= 500:
+        raise NotNow(f"{url} answers {status}")
+    raise PostGone(f"{url} does not take it ({status})")
+
+
+async def _body(receive: Receive) -> bytes | None:
+    found = bytearray()
+    while True:
+        message = await receive()
+        found += message.get("body", b"")
+        if len(found) > BODY_BYTES_MAX:
+            return None
+        if not message.get("more_body"):
+            return bytes(found)
+
+
+async def _answer(send: Send, status: int, body: dict[str, Any]) -> None:
+    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": msgspec.json.encode(body)})

@@ -1,0 +1,117 @@
+"""``midflight discord module:agent``: be on Discord with an agent until told to leave.
+
+Drives the agent in this process, or with ``--attach`` leaves that to a server on the same store.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Annotated, Final
+
+import anyio
+import typer
+from msgspec import Struct
+
+from midflight.channels.people import People
+from midflight.cli.agents import found_at
+from midflight.cli.desk import StoreOption, store_of
+from midflight.cli.logs import log_to_stderr
+from midflight.control import Control, local
+from midflight.engines.leaving import leaving_on
+from midflight.engines.local import DRAIN_S
+from midflight.errors import InvalidRequest
+from midflight.run import Agent
+from midflight.stores.opening import open_store
+
+app = typer.Typer()
+TOKEN: Final = "DISCORD_TOKEN"
+CLOSE_S: Final = 10.0
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What it is told when it starts."""
+
+    store: str
+    workdir: str
+    chats: str
+    attach: bool
+
+
+@app.command()
+def discord(
+    agent: Annotated[
+        str, typer.Argument(metavar="MODULE:AGENT", help="Who answers in new conversations.")
+    ],
+    allow: Annotated[
+        list[str], typer.Option(metavar="USER_ID=[NAME:]ROLE", help="Who may use it.")
+    ] = [],  # noqa: B006 - read and never changed
+    allow_role: Annotated[
+        list[str], typer.Option(metavar="ROLE_ID=ROLE", help="Whoever has this role there.")
+    ] = [],  # noqa: B006 - read and never changed
+    others: Annotated[str, typer.Option(metavar="ROLE", help="What everybody else is.")] = "",
+    store: StoreOption = "",
+    workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
+    chats: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where it is kept what chats were told.")
+    ] = ".midflight/discord",
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Do not drive: a server on this store does.")
+    ] = False,
+) -> int:
+    """Talk to an agent on Discord, with the bot's token in DISCORD_TOKEN, until Ctrl-C."""
+    importlib.import_module("midflight.channels.discord")  # or say which extra it needs
+    agents = found_at(agent)
+    people = People.listed(allow, allow_role, others)
+    token = os.environ.get(TOKEN, "")
+    if not token:
+        raise InvalidRequest(f"set {TOKEN} to the token of your bot. Nothing was started.")
+    if not (allow or allow_role or others):
+        raise InvalidRequest(
+            "nobody would be allowed to talk to it: name somebody with --allow. Nothing was "
+            "started."
+        )
+    log_to_stderr()
+    settings = Settings(store=store_of(store), workdir=workdir, chats=chats, attach=attach)
+    anyio.run(serving, settings, agents, people, token)
+    return 0
+
+
+async def serving(settings: Settings, agents: list[Agent], people: People, token: str) -> None:
+    """Drive and talk until a signal comes."""
+    from midflight.channels.discord import DiscordRefused, serve
+
+    refused: DiscordRefused | None = None
+    async with (
+        leaving_on((SIGTERM, SIGINT), DRAIN_S + CLOSE_S) as until_told,
+        _controlling(settings, agents) as control,
+    ):
+        print(f"Midflight is on Discord with {agents[0].name}, on {settings.store}", flush=True)
+        with until_told:
+            try:
+                await serve(
+                    control,
+                    agents[0],
+                    token=token,
+                    people=people,
+                    folder=settings.chats,
+                    workdir=settings.workdir,
+                )
+            except DiscordRefused as error:
+                refused = error  # said when runs have come to rest
+    if refused is not None:
+        raise refused
+
+
+@asynccontextmanager
+async def _controlling(settings: Settings, agents: list[Agent]) -> AsyncIterator[Control]:
+    if settings.attach:
+        async with open_store(settings.store) as store:
+            yield Control(store)
+    else:
+        async with local(settings.store, *agents, workdir=Path(settings.workdir)) as control:
+            yield control

@@ -1,0 +1,105 @@
+"""A bot on the stand-in of Discord, with a real engine, a real store and a scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from channels.guild import User
+from channels.stand_in import TOKEN, Person, StandIn, standing_in
+from midflight.channels.discord import serve
+from midflight.channels.people import People
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.run import Agent
+from midflight.stores.base import Store
+from midflight.stores.sqlite import SqliteStore
+from scenarios.conftest import failed_drivers
+
+STORY_S = 50.0
+Talking = Callable[..., AbstractAsyncContextManager[Control]]
+
+ANN = User("1000000000000000011", "ann")
+BOB = User("1000000000000000012", "bob", roles=("31",))
+EVE = User("1000000000000000013", "eve", roles=("32",))
+OPS = User("1000000000000000014", "ops")
+MALLORY = User("1000000000000000066", "mallory")
+ALLOWED = People.listed(
+    [f"{ANN.id}=controller", f"{OPS.id}=olga:operator"], ["31=controller", "32=viewer"]
+)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with SqliteStore.open(tmp_path / "journals.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def discord() -> AsyncIterator[StandIn]:
+    async with standing_in() as service:
+        yield service
+
+
+@pytest.fixture
+def ann(discord: StandIn) -> Person:
+    return Person(discord, ANN)
+
+
+@pytest.fixture
+def bob(discord: StandIn) -> Person:
+    return Person(discord, BOB)
+
+
+@pytest.fixture
+def eve(discord: StandIn) -> Person:
+    return Person(discord, EVE)
+
+
+@pytest.fixture
+def talking(
+    store: Store, discord: StandIn, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> Talking:
+    """Drive an agent and be on Discord with it, for as long as the block runs."""
+
+    @asynccontextmanager
+    async def open_bot(agent: Agent) -> AsyncIterator[Control]:
+        async with LocalEngine.open(
+            store, [agent], workdir=tmp_path / "work", sweep_s=0.05
+        ) as engine:
+            control = Control(store, engine)
+            with anyio.fail_after(STORY_S):
+                async with on_discord(control, agent, discord, tmp_path):
+                    yield control
+        assert failed_drivers(caplog) == []
+        assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == []
+
+    return open_bot
+
+
+@asynccontextmanager
+async def on_discord(
+    control: Control, agent: Agent, discord: StandIn, folder: Path
+) -> AsyncIterator[None]:
+    """A bot, until the block ends. It is ready when the block begins."""
+    before = discord.gateway.identified
+
+    async def serving() -> None:
+        await serve(
+            control,
+            agent,
+            token=TOKEN,
+            people=ALLOWED,
+            folder=folder / "chats",
+            workdir=folder / "work",
+        )
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serving)
+        await discord.until(lambda: discord.gateway.identified > before)
+        yield
+        tasks.cancel_scope.cancel()

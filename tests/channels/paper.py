@@ -1,0 +1,49 @@
+"""A channel on paper: shows posts in a list. What a channel of your own has to do, and no more."""
+
+from __future__ import annotations
+
+from midflight.channels import Post
+from midflight.channels.base import ChatGone, NotNow, PostGone
+
+
+class Paper:
+    """Keeps what it shows; can be away, and can lose the answer to what it was given."""
+
+    name = "paper"
+
+    def __init__(self) -> None:
+        self.shown: dict[str, Post] = {}
+        self.times: dict[str, int] = {}
+        self.away = 0
+        self.loses_answers_after = -1
+        self.loses_answer_to = ""
+        self.gone = False
+
+    async def post(self, chat: str, post: Post) -> str:
+        if self.gone:
+            raise ChatGone("torn")
+        if self.away:
+            self.away -= 1
+            raise NotNow("out of ink")
+        known = next((n for n, p in self.shown.items() if p.key and p.key == post.key), "")
+        number = known or str(len(self.shown) + 1)
+        self.times[post.key] = self.times.get(post.key, 0) + 1
+        if not known:
+            self.shown[number] = post
+        if self.loses_answers_after == len(self.shown) or self.loses_answer_to == post.text:
+            raise LostAnswer
+        return number
+
+    async def edit(self, chat: str, message: str, post: Post) -> None:
+        if message not in self.shown:
+            raise PostGone(message)
+        key = self.shown[message].key
+        self.shown[message] = Post(post.text, key, post.buttons, post.menu)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(post.text for post in self.shown.values())
+
+
+class LostAnswer(BaseException):
+    """The process ends between the showing and knowing that it was shown."""

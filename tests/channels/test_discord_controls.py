@@ -1,0 +1,331 @@
+"""The controls on Discord name what they do, and a press is answered with the truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.desk import Office, clerk
+from channels.conftest import OPS, Talking
+from channels.stand_in import AT, EPHEMERAL, GENERAL, Person, StandIn
+from midflight.kernel.phases import Phase
+from midflight.models.scripted import call, say
+from midflight.run import Run, agent
+from midflight.tools.base import Performed, tool
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+@pytest.mark.slow
+async def test_one_status_message_lives_with_the_run_and_its_buttons_name_their_consequences(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("bar")
+    office.gate("look")
+    script = [call("bar_note", text="a"), call("bar_look", what="look"), say("Ready.")]
+    works, _, _ = clerk("bar", script, office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "Tidy up")
+        await office.until_begun("look")
+        status = await discord.until_shown(chat, "▶ **Running** Tidy up")
+        await discord.until(lambda: "Undoes" in status.labels[2] and "Resume" in status.labels[0])
+        assert status.labels == [
+            "Pause · Resume keeps context",
+            "Redirect · Rewrites the next step",
+            "Cancel · Undoes note: a, saves partial work to thread",
+        ]
+
+        pressed = await ann.presses(status, "Pause")
+        await discord.until(lambda: "**Pause** is on record." in pressed.text)
+        assert pressed.answers[0].flags == EPHEMERAL
+        await discord.until(lambda: "⏸ **Paused**" in status.content)
+        assert status.labels[0] == "Resume · Continues with context kept"
+
+        await ann.presses(status, "Resume")
+        await office.until_begun("look", 2)
+        office.gate("look").set()
+        await discord.until(lambda: "✔ **Done**" in status.content)
+
+    assert status.labels == []
+    assert sum("Tidy up" in message.content for message in discord.shown(chat)) == 1
+
+
+async def test_cancel_shows_its_receipt_and_gives_partial_work_and_files(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    wait = Office("drafts").gate("never")
+
+    @tool(effect="once", name="drafts.send")
+    async def send() -> str:
+        return "sent"
+
+    @tool(effect="read", name="drafts.wait")
+    async def hold() -> None:
+        await wait.wait()
+
+    @agent(name="drafts", converses=True)
+    async def drafts(run: Run) -> str:
+        Path(run.workdir, "memo.txt").write_text("half a memo", encoding="utf-8")
+        await run.step("Send", send)
+        await run.step("Wait", hold)
+        return "never"
+
+    async with talking(drafts):
+        chat = ann.dm()
+        await ann.says(chat, "Write a memo")
+        status = await discord.until_shown(chat, "**Running** Write a memo")
+        await discord.until(lambda: "stays" in " ".join(status.labels))
+        await ann.presses(status, "Cancel")
+        kept = await discord.until_shown(chat, "Cancelled. Kept: results of 1 step: Send; file")
+        names = {file["filename"]: file["id"] for file in kept.attachments}
+        assert set(names) == {"partial-work.md", "memo.txt"}
+        assert discord.files[names["memo.txt"]] == b"half a memo"
+        receipt = await discord.until_shown(
+            chat, "⏹ **Cancelled** Write a memo (by ann@discord)\n- "
+        )
+        assert "kept (no undo)" in receipt.content
+
+
+async def test_cancel_asks_first_while_something_irreversible_is_under_way(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("post")
+    office.gate("mail bob")
+    script = [call("post_mail", to="bob", text="hi"), say("Sent.")]
+    works, _, _ = clerk("post", script, office)
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        await ann.says(chat, "Write to bob")
+        card = await discord.until_shown(chat, "❓ **May this be done")
+        assert "> to: bob" in card.content
+        await ann.presses(card, "Do it")
+        await office.until_begun("mail bob")
+        status = await discord.until_shown(chat, "**Running**")
+        pressed = await ann.presses(status, "Cancel")
+        asks = await discord.until(lambda: pressed.answers and pressed.answers[0])
+        assert "cannot be stopped. Cancel anyway? Nothing was changed yet." in asks.content
+        assert asks.labels == ["Cancel anyway", "Keep going"]
+        (row,) = await control.runs()
+        assert row.phase == Phase.RUNNING
+        sure = await ann.presses(asks, "Cancel anyway")
+        await discord.until(lambda: "**Cancel** is on record. In flight:" in sure.text)
+        office.gate("mail bob").set()
+        await discord.until_shown(chat, "final (irreversible)")
+
+
+async def test_while_it_undoes_the_same_button_stops_now_and_says_what_may_remain(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("undoing")
+    undo = office.gate("undo")
+
+    async def slow_undo(performed: Performed) -> None:
+        await undo.wait()
+
+    @tool(effect="once", name="undoing.book", noun="table", undo=slow_undo)
+    async def book() -> str:
+        return "booked"
+
+    @tool(effect="read", name="undoing.wait")
+    async def hold() -> None:
+        await office.gate("never").wait()
+
+    @agent(name="undoing", converses=True)
+    async def undoing(run: Run) -> None:
+        await run.step("Book", book)
+        await run.step("Wait", hold)
+
+    async with talking(undoing):
+        chat = ann.dm()
+        await ann.says(chat, "Book a table")
+        status = await discord.until_shown(chat, "**Running** Book a table")
+        await discord.until(lambda: "Undoes table" in status.labels[-1])
+        await ann.presses(status, "Cancel")
+        await discord.until(lambda: "↩ **Cancelling**" in status.content)
+        assert status.labels[-1] == "Stop now · Skips undo, table may remain"
+        assert [part["disabled"] for part in status.buttons] == [True, True, False]
+        stopped = await ann.presses(status, "Stop now")
+        await discord.until(lambda: "**Stop now** is on record" in stopped.text)
+        receipt = await discord.until_shown(
+            chat, "⏹ **Cancelled** Book a table (by ann@discord)\n- "
+        )
+        assert "- table: " in receipt.content
+        assert "undone" not in receipt.content.replace("be undone", "")
+
+
+async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(
+    talking: Talking, discord: StandIn, ann: Person, bob: Person
+) -> None:
+    office = Office("old")
+    office.gate("look")
+    works, _, _ = clerk("old", [call("old_look", what="look"), say("Ready.")], office)
+
+    async with talking(works) as control:
+        begun = await ann.says(GENERAL, f"{AT} go")
+        chat = begun.id
+        await office.until_begun("look")
+        status = await discord.until_shown(chat, "**Running**")
+        pause, redirect = status.button("Pause"), status.button("Redirect")
+        opened = await ann.presses(status, "Redirect")
+        await discord.until(lambda: opened.modal)
+        await bob.presses(status, "Pause")
+        await discord.until(lambda: "**Paused**" in status.content)
+
+        late = await ann.fills(opened, text="something else")
+        await discord.until(lambda: late.answers)
+        assert "It has changed since you saw that. Now: paused." in late.text
+        again = await ann.presses(late.answers[0], "Redirect")
+        await discord.until(lambda: again.modal)
+        assert again.modal is not None
+        assert again.modal["components"][0]["component"]["value"] == "something else"
+
+        resumed = await ann.presses(status, "Resume")
+        await discord.until(lambda: resumed.answers)
+        office.gate("look").set()
+        await discord.until_shown(chat, "Ready.")
+        ended = await ann.presses_code(status, pause["custom_id"])
+        await discord.until(lambda: ended.answers)
+        assert "is done and cannot take" in ended.text
+        assert "Now: done." in ended.text
+        gone = await ann.presses_code(status, "mf:pause:0000000000000000:3:")
+        await discord.until(lambda: "not known here any more. Nothing was changed." in gone.text)
+        foreign = await ann.presses_code(status, "some-older-version")
+        await discord.until(lambda: "not known here any more. Nothing" in foreign.text)
+        assert redirect["custom_id"] != pause["custom_id"]
+        assert (await control.runs())[0].phase == Phase.DONE
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "guests": {"type": "integer", "title": "How many guests"},
+        "room": {"enum": ["garden", "hall"]},
+        "vegan": {"type": "boolean"},
+    },
+    "required": ["guests", "room", "vegan"],
+}
+
+
+async def test_questions_are_cards_with_buttons_menus_and_forms_made_from_their_schemas(
+    talking: Talking, discord: StandIn, ann: Person, bob: Person
+) -> None:
+    given: list[Any] = []
+
+    @agent(name="asks", converses=True)
+    async def asks(run: Run) -> str:
+        few = {"enum": ["red", "blue"]}
+        many = {"enum": [f"seat {n}" for n in range(30)]}
+        for number, schema in enumerate([few, many, FORM, None]):
+            said = await run.ask(f"Question {number}?", schema=schema)
+            given.append(said.payload)
+        return "asked"
+
+    async with talking(asks):
+        begun = await ann.says(GENERAL, f"{AT} ask me")
+        chat = begun.id
+        first = await discord.until_shown(chat, "❓ **Question 0?**")
+        status = await discord.until_shown(chat, "❓ **Waiting for you**")
+        assert first.labels == ["red", "blue"]
+        await ann.presses(first, "blue")
+        await discord.until(lambda: first.content == "❓ Question 0?\n**ann@discord: blue**")
+        assert first.labels == []
+        second_press = await bob.presses_code(first, "mf:answer:" + _mark(status) + ":0:0")
+        await discord.until(lambda: second_press.answers)
+
+        seats = await discord.until_shown(chat, "Question 1?")
+        assert [len(menu["options"]) for menu in seats.menus] == [25, 5]
+        await ann.chooses(seats, "seat 28")
+
+        form = await discord.until_shown(chat, "Question 2?")
+        opened = await ann.presses(form, "Answer")
+        wrong = await ann.fills(opened, guests="many", room="hall", vegan="yes")
+        await discord.until(lambda: "How many guests: 'many' cannot be read" in wrong.text)
+        opened = await bob.presses(form, "Answer")
+        await bob.fills(opened, guests="12", room="hall", vegan="yes")
+
+        free = await discord.until_shown(chat, "Question 3?")
+        await ann.fills(await ann.presses(free, "Answer"), answer="whatever you like")
+        await discord.until_shown(chat, "✔ **Done**")
+
+    assert given == [
+        "blue",
+        "seat 28",
+        {"guests": 12, "room": "hall", "vegan": True},
+        "whatever you like",
+    ]
+
+
+def _mark(status: Any) -> str:
+    return str(status.buttons[0]["custom_id"]).split(":")[2]
+
+
+async def test_an_approval_can_be_edited_and_answered_in_words(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("appr")
+    script = [
+        call("appr_mail", to="bob", text="hi"),
+        call("appr_mail", to="eve", text="hi"),
+        say("Both handled."),
+    ]
+    works, _, _ = clerk("appr", script, office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "Write to both")
+        first = await discord.until_shown(chat, "> to: bob")
+        assert first.labels == ["Do it", "Do not do it", "Edit", "Respond"]
+        opened = await ann.presses(first, "Edit")
+        modal = await discord.until(lambda: opened.modal)
+        assert '"to":"bob"' in modal["components"][0]["component"]["value"]
+        await ann.fills(opened, answer='{"kwargs": {"to": "bert", "text": "hello"}}')
+        second = await discord.until_shown(chat, "> to: eve")
+        await ann.fills(await ann.presses(second, "Respond"), answer="not her")
+        await discord.until_shown(chat, "Both handled.")
+
+    assert office.done == ["mail bert"]
+
+
+async def test_every_slash_command_does_what_it_says(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("slash")
+    for place in ("one", "two", "more"):
+        office.gate(place)
+    script = [call("slash_look", what=place) for place in office.gates]
+    works, _, _ = clerk("slash", script, office)
+
+    async def answer(name: str, **options: str) -> str:
+        pressed = await ann.commands(chat, name, **options)
+        await discord.until(lambda: pressed.answers)
+        assert pressed.acknowledged_after < 3.0
+        return pressed.text
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        assert "Nothing was ever started here" in await answer("status")
+        await ann.says(chat, "Begin")
+        await office.until_begun("one")
+        assert "Now: working: step 1" in await answer("status")
+        assert "**Pause** is on record" in await answer("pause")
+        assert "Now: paused." in await answer("status")
+        assert "**Redirect** is on record" in await answer("redirect", text="Look elsewhere")
+        assert "**Resume** is on record" in await answer("resume")
+        await office.until_begun("two")
+        assert "Nothing is left to do." in await answer("todos")
+        assert "needs the role operator. Nothing was changed." in await answer("kill")
+        assert "**Cancel** is on record" in await answer("cancel")
+        await discord.until_shown(chat, "⏹ **Cancelled** Look elsewhere")
+
+        await ann.says(chat, "Again")
+        await office.until_begun("more")
+        operator = Person(discord, OPS)
+        killed = await operator.commands(chat, "kill", reason="enough")
+        await discord.until(lambda: "is stopped" in killed.text)
+        (switch,) = await control.switches()
+        assert (switch.scope, switch.by) == (f"thread:t-discord-{chat}", "olga")

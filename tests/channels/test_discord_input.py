@@ -1,0 +1,132 @@
+"""Bad input on Discord: a clear reply, and nothing lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from assistant.desk import Office, clerk
+from channels.conftest import Talking, on_discord
+from channels.stand_in import Person, StandIn
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.kernel.phases import Phase
+from midflight.models.scripted import call, say
+from midflight.stores.base import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+async def test_files_that_are_words_are_read_and_others_are_named_with_why_not(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    works, model, _ = clerk("files", [say("Read.")])
+
+    async with talking(works):
+        chat = ann.dm()
+        photo = ("photo.png", b"\x89PNG", "image/png")
+        await ann.says(chat, "", files=[photo])
+        await discord.until_shown(
+            chat, "There is nothing in it that I can read. Nothing was stored."
+        )
+        long = ("log.txt", b"x" * 70_000, "text/plain; charset=utf-8")
+        notes = ("notes.md", "grüße".encode(), "text/markdown")
+        await ann.says(chat, "see these", files=[notes, long, photo])
+        await discord.until_shown(chat, "Read.")
+        await discord.until_shown(chat, "log.txt")
+        shown = discord.text(chat)
+        assert "photo.png was not read: it is image/png, and I read text only." in shown
+        assert "log.txt was not read: it has 70,000 bytes, and I read 65,536 at most." in shown
+
+    told = model.prompts[0].turns[-1].text
+    assert "[notes.md]\ngrüße" in told
+    assert "[photo.png was not read" in told
+
+
+async def test_a_message_that_is_too_long_is_refused_with_the_limit(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    works, _, _ = clerk("large", [say("Never.")])
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        parts = [(f"{n}.txt", b"y" * 60_000, "text/plain") for n in range(2)]
+        await ann.says(chat, "look", files=parts)
+        reply = await discord.until_shown(chat, "characters, and a message takes 65,536.")
+        assert "Nothing was stored." in reply.content
+        assert await control.runs() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["Pause", "Cancel"])
+async def test_a_restart_between_press_and_answer_loses_neither(
+    store: Store, discord: StandIn, ann: Person, tmp_path: Path, asked: str
+) -> None:
+    office = Office(f"restart-{asked}")
+    office.gate("slow")
+    name = office.name
+    works, _, _ = clerk(name, [call(f"{name}_look", what="slow"), say("Ready.")], office)
+    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        chat = ann.dm()
+        async with on_discord(control, works, discord, tmp_path):
+            await ann.says(chat, "begin")
+            await office.until_begun("slow")
+            status = await discord.until_shown(chat, "**Running**")
+            discord.hold_answers = anyio.Event()  # it dies before it can answer
+            pressed = await ann.presses(status, asked)
+            await discord.until(lambda: discord.held)
+        assert pressed.answers == []
+        discord.hold_answers = None
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until(lambda: pressed.answers)
+            assert f"**{asked}** is on record" in pressed.text
+            wanted = "**Paused**" if asked == "Pause" else "**Cancelled**"
+            await discord.until(lambda: wanted in status.content)
+        (row,) = await control.runs()
+        assert row.phase == (Phase.PAUSED if asked == "Pause" else Phase.CANCELLED)
+        verbs = [r.event.stored_name() for r in await store.read(row.journal)]
+        assert verbs.count(f"{asked.lower()}.requested") == 1
+
+
+async def test_somebody_removes_the_status_message_and_it_is_shown_again(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("removed")
+    office.gate("slow")
+    works, _, _ = clerk("removed", [call("removed_look", what="slow"), say("Ready.")], office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("slow")
+        status = await discord.until_shown(chat, "**Running**")
+        status.deleted = True
+        await ann.commands(chat, "pause")
+        again = await discord.until_shown(chat, "**Paused**")
+        assert again.id != status.id
+
+
+async def test_a_channel_that_is_gone_is_left_alone_and_the_run_goes_on(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("gone")
+    office.gate("slow")
+    works, _, _ = clerk("gone", [call("gone_look", what="slow"), say("Ready.")], office)
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("slow")
+        await discord.until_shown(chat, "**Running**")
+        discord.closed_channels.add(chat)
+        office.gate("slow").set()
+        (row,) = await control.runs()
+        assert (await control.ended(row.journal)).phase == Phase.DONE
+        asked = ("POST", f"/channels/{chat}/messages")
+        tries = await discord.until(lambda: discord.requests.count(asked) - 1)
+        await anyio.sleep(0.5)
+        assert discord.requests.count(asked) - 1 == tries

@@ -1,0 +1,107 @@
+"""The story: urgent work comes between, comes back, is added to, redirected and stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from assistant.desk import Office, clerk, last
+from channels.conftest import Talking
+from channels.stand_in import Person, StandIn
+from midflight.inputs import wall_clock
+from midflight.kernel.events import PauseRequested
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import Recorded
+from midflight.models.base import Prompt
+from midflight.models.scripted import Line, call, call_all, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+def triage(prompt: Prompt) -> Line:
+    """By a word in the message: first, later, or neither."""
+    choices = []
+    for text in last(prompt).split("Message ")[1:]:
+        number, words = text.split(" ", 1)
+        action = "switch" if "first" in words else "defer" if "later" in words else "incorporate"
+        choices.append({"message": int(number), "action": action, "say": f"Will {action}."})
+    return call_all(("triage", {"choices": choices}))
+
+
+def script(prompt: Prompt) -> Line:
+    """What the model does about what it was told last."""
+    text = last(prompt)
+    if prompt.turns[-1].role == "tool":
+        told = " ".join(turn.text for turn in prompt.turns)
+        return say("The report is done.") if "slow" in told else say("Nothing else.")
+    if "picnic" in text:
+        return call("story_look", what="park")
+    if "churn" in text:
+        return say("12 have churned.")
+    if "attic" in text:
+        return say("Cellar and attic are dry.")
+    places = {"report": "slow", "cellar": "cellar", "trip": "trains"}
+    return call("story_look", what=next(p for word, p in places.items() if word in text))
+
+
+def _is_pause(record: Recorded) -> bool:
+    return isinstance(record.event, PauseRequested)
+
+
+@pytest.mark.slow
+async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - it is one story
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("story")
+    for place in ("slow", "cellar", "trains", "park"):
+        office.gate(place)
+    works, model, _ = clerk("story", script, office, triage=triage)
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        # A runs, B is more urgent: A is parked, B is done, A comes back and finishes
+        await ann.says(chat, "Write the report")
+        await office.until_begun("slow")
+        await ann.says(chat, "first count churn")
+        ack = await discord.until_shown(chat, "working")
+        assert "step 1" in ack.content
+        switched = await discord.until_shown(chat, "**Switched** to this now: “first count churn”")
+        assert [label.split(" “")[0] for label in switched.labels] == ["Go back"]
+        await discord.until_shown(chat, "**Parked**, comes back by itself: resume")
+        await discord.until_shown(chat, "12 have churned.")
+        await discord.until_shown(chat, "**Back to:** resume")
+        office.gate("slow").set()
+        await discord.until_shown(chat, "The report is done.")
+
+        # oh also …
+        await ann.says(chat, "check the cellar")
+        await office.until_begun("cellar")
+        await ann.says(chat, "oh also the attic")
+        taken = await discord.until_shown(chat, "**Incorporated** into step")
+        assert taken.labels == ["Undo “oh also the attic”"]
+        office.gate("cellar").set()
+        await discord.until_shown(chat, "Cellar and attic are dry.")
+
+        # never mind, do this instead
+        await ann.says(chat, "plan a trip")
+        await office.until_begun("trains")
+        status = await discord.until_shown(chat, "**Running** plan a trip")
+        opened = await ann.presses(status, "Redirect")
+        done = await ann.fills(opened, text="plan a picnic")
+        await discord.until(lambda: "**Redirect** is on record" in done.text)
+        await discord.until_shown(chat, "**Changed** plan a ~trip~ =picnic=")
+        await office.until_begun("park")
+
+        # stop: paused within a second, before any model is asked
+        (run,) = [row.journal for row in await control.runs() if row.phase == Phase.RUNNING]
+        asked, began = len(model.prompts), wall_clock()
+        await ann.says(chat, "stop")
+        asks = await discord.until_shown(chat, "Paused. Cancel?")
+        stopped = [r for r in await control.store.read(run) if _is_pause(r)]
+        assert stopped[-1].at - began < 1.0
+        assert [label.split(" ·")[0] for label in asks.labels] == ["Resume", "Cancel"]
+        await discord.until_shown(chat, "⏸ **Paused**")
+        assert len(model.prompts) == asked
+
+        await ann.presses(asks, "Cancel")
+        await discord.until_shown(chat, "⏹ **Cancelled** plan a picnic (by ann@discord)")
+        assert await control.todos(f"t-discord-{chat}") == []

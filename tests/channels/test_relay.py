@@ -1,0 +1,205 @@
+"""Telling a chat: each line once and in order, also when the process ends in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from assistant.desk import Office, clerk, until
+from channels.paper import LostAnswer, Paper
+from midflight.channels import Heard, People, Switchboard
+from midflight.channels.shapes import Action, mark
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Limits, Who
+from midflight.models.scripted import call, say
+from midflight.run import Agent, Run, agent
+from midflight.stores.memory import MemoryStore
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+ANN = Who("ann", Role.CONTROLLER, "paper:desk")
+
+
+@asynccontextmanager
+async def life(paper: Paper, control: Control, works: Agent, folder: Path, **more: Any) -> Any:
+    board = Switchboard(control, paper, works, folder=folder, people=People(), **more)
+    async with board:
+        yield board
+
+
+@pytest.fixture
+def driving(tmp_path: Path) -> Any:
+    @asynccontextmanager
+    async def opened(*agents: Agent) -> AsyncIterator[Control]:
+        store = MemoryStore()
+        async with LocalEngine.open(store, agents, workdir=tmp_path / "w", sweep_s=0.05) as engine:
+            with anyio.fail_after(30):
+                yield Control(store, engine)
+
+    return opened
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+async def test_what_was_being_posted_when_the_process_ended_is_shown_once(
+    driving: Any, tmp_path: Path, after: int
+) -> None:
+    works, _, _ = clerk("paper", [say("One."), say("Two.")])
+    paper = Paper()
+    paper.loses_answers_after = after
+
+    async with driving(works) as control:
+        for _ in range(2):
+            try:
+                async with life(paper, control, works, tmp_path / "chats") as board:
+                    await board.hear("desk", Heard("1", "first"), ANN)
+                    await until(lambda: "**Done** first" in paper.text)
+                    await board.hear("desk", Heard("2", "second"), ANN)
+                    await until(lambda: "**Done** second" in paper.text)
+            except* LostAnswer:
+                paper.loses_answers_after = -1
+
+    texts = [post.text for post in paper.shown.values()]
+    assert texts.count("One.") == texts.count("Two.") == 1
+    assert [text for text in texts if text in {"One.", "Two."}] == ["One.", "Two."]
+    assert sum("first" in text for text in texts) == 1
+
+
+async def test_what_happens_between_two_lives_is_not_taken_for_what_was_shown_already(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("between", [say("One."), say("Two.")])
+    paper = Paper()
+    paper.loses_answer_to = "One."
+
+    async with driving(works) as control:
+        with pytest.RaisesGroup(LostAnswer, flatten_subgroups=True, allow_unwrapped=True):
+            async with life(paper, control, works, tmp_path / "chats") as board:
+                await board.hear("desk", Heard("1", "first"), ANN)
+                await until(lambda: False)
+        paper.loses_answer_to = ""
+        (row,) = await control.runs()
+        await control.ended(row.journal)
+        second = await control.send("t-paper-desk", "second", who=ANN)
+        await control.ended(second.target)
+        async with life(paper, control, works, tmp_path / "chats") as board:
+            await until(lambda: "Two." in paper.text and "**Done** second" in paper.text)
+
+    texts = [post.text for post in paper.shown.values()]
+    assert texts.count("One.") == texts.count("Two.") == 1
+
+
+@pytest.mark.slow
+async def test_a_chat_that_is_away_for_a_while_is_told_everything_later(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("away", [say("One.")])
+    paper = Paper()
+    paper.away = 2
+
+    async with (
+        driving(works) as control,
+        life(paper, control, works, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "first"), ANN)
+        await until(lambda: "One." in paper.text and "**Done**" in paper.text)
+
+
+async def test_a_late_press_is_done_if_it_costs_nothing_and_otherwise_asked_again(
+    driving: Any, tmp_path: Path
+) -> None:
+    office = Office("late")
+    office.gate("slow")
+    works, _, _ = clerk("late", [call("late_look", what="slow"), say("Never.")], office)
+    paper, now = Paper(), [1_000_000.0]
+
+    async with driving(works) as control:
+        chats, clock = tmp_path / "chats", lambda: now[0]
+        async with life(paper, control, works, chats, clock=clock) as board:
+            await board.hear("desk", Heard("1", "first"), ANN)
+            await office.until_begun("slow")
+            (row,) = await control.runs()
+            for verb in ("pause", "cancel"):
+                code = Action(verb, mark(row.journal)).code
+                await board.remember("desk", verb, code, ANN, way="", fields={})
+        now[0] += 60.0
+        async with life(paper, control, works, chats, clock=clock) as board:
+            memory = board.memory("desk")
+            paused = await board.press_again(memory, "pause")
+            cancelled = await board.press_again(memory, "cancel")
+        assert "**Pause** is on record" in paused.text
+        assert "while I was away. Nothing was changed. Do it now?" in cancelled.text
+        (sure,) = cancelled.buttons
+        state = await control.state(row.journal)
+        assert state.alive
+        async with life(paper, control, works, chats, clock=clock) as board:
+            done = await board.press("desk", sure.action.code, ANN, key="now")
+            assert "**Cancel** is on record" in done.text
+
+
+async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much(
+    driving: Any, tmp_path: Path
+) -> None:
+    @agent(name="capped", converses=True, limits=Limits(steps=2))
+    async def capped(run: Run) -> str:
+        for number in range(3):
+            await run.step(f"Step {number}", _nothing)
+        return "through"
+
+    paper = Paper()
+    async with (
+        driving(capped) as control,
+        life(paper, control, capped, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "go"), ANN)
+        await until(lambda: "**Paused at the cap**" in paper.text)
+        await until(lambda: any(_labels(p) == ["Raise cap"] for p in paper.shown.values()))
+        card = next(p for p in paper.shown.values() if _labels(p) == ["Raise cap"])
+        form = await board.form("desk", card.buttons[0].action, ANN)
+        assert [(f.name, f.value) for f in form.fields] == [("steps", "4")]
+        wrong = await board.press("desk", form.action.code, ANN, key="a", fields={"steps": "x"})
+        assert "a cap is a number" in wrong.text
+        await board.press("desk", form.action.code, ANN, key="b", fields={"steps": "4"})
+        await until(lambda: "**Done** go" in paper.text)
+
+
+async def _nothing() -> None:
+    pass
+
+
+def _labels(post: Any) -> list[str]:
+    return [button.label for button in post.buttons]
+
+
+async def test_a_chat_whose_ledger_is_lost_goes_on_from_now(driving: Any, tmp_path: Path) -> None:
+    works, _, _ = clerk("lost", [say("One."), say("Two.")])
+    first, second = Paper(), Paper()
+
+    async with driving(works) as control:
+        async with life(first, control, works, tmp_path / "chats") as board:
+            await board.hear("desk", Heard("1", "first"), ANN)
+            await until(lambda: "**Done** first" in first.text)
+        async with life(second, control, works, tmp_path / "elsewhere") as board:
+            await board.hear("desk", Heard("2", "second"), ANN)
+            await until(lambda: "**Done** second" in second.text and "Two." in second.text)
+
+    assert "One." not in second.text
+
+
+async def test_a_button_of_another_thread_means_nothing_here(driving: Any, tmp_path: Path) -> None:
+    works, _, _ = clerk("other", [say("One."), say("Two.")])
+    paper = Paper()
+
+    async with driving(works) as control:
+        elsewhere = await control.start(works, "not yours", thread="t-private")
+        async with life(paper, control, works, tmp_path / "chats") as board:
+            await board.hear("desk", Heard("1", "first"), ANN)
+            await until(lambda: "**Done**" in paper.text)
+            done = await board.press("desk", Action("cancel", mark(elsewhere)).code, ANN, key="x")
+            assert "a run that is not known here any more. Nothing was changed." in done.text

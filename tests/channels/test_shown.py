@@ -1,0 +1,161 @@
+"""What a chat shows follows from what it is given, and fits: no chat is needed to see it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from midflight.channels.asking import ways
+from midflight.channels.gathering import Ack, answer, together
+from midflight.channels.ledger import Ledger, Memory
+from midflight.channels.people import People, Person, shown
+from midflight.channels.render import HEADS, SYMBOLS
+from midflight.channels.shapes import Action, Button, Post, mark
+from midflight.channels.splitting import split
+from midflight.errors import InvalidRequest
+from midflight.kernel.phases import Phase, Role
+
+PIECES = st.lists(st.sampled_from(["```", "```python", "~~~", "x" * 40, "words and more", "", "`"]))
+
+
+@given(PIECES, st.integers(min_value=130, max_value=400))
+def test_every_piece_of_a_split_text_fits_and_has_whole_code_blocks(
+    lines: list[str], limit: int
+) -> None:
+    text = "\n".join(lines * 8)
+
+    pieces = split(text, limit)
+
+    assert all(len(piece) <= limit for piece in pieces)
+    assert len(pieces) == 1 or all(not _is_open(piece) for piece in pieces[:-1])
+    assert _words("\n".join(pieces)) == _words(text)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split() if not re.fullmatch(r"(`{3}|~{3})\w*", word)]
+
+
+def _is_open(text: str) -> bool:
+    fence = ""
+    for line in text.splitlines():
+        found = re.match(r"(`{3,}|~{3,})(\S*)", line)
+        if found and not fence:
+            fence = found[1]
+        elif found and found[1].startswith(fence) and not found[2]:
+            fence = ""
+    return bool(fence)
+
+
+def test_a_line_without_spaces_is_cut_and_nothing_of_it_is_lost() -> None:
+    assert "".join(split("x" * 5_000, 2_000)) == "x" * 5_000
+
+
+def test_no_two_states_of_a_run_look_alike() -> None:
+    assert len({SYMBOLS[phase] for phase in Phase}) == len(Phase)
+    assert len({HEADS[phase] for phase in Phase}) == len(Phase)
+
+
+def test_posts_that_wait_are_shown_together_in_order_and_their_buttons_stay() -> None:
+    button = Button("Undo", Action("overrule", "", 3, "undo"))
+    posts = [Post("a", "1"), Post("b", "2", buttons=(button,)), Post("c", "3"), Post("x" * 1_900)]
+
+    joined = together(posts)
+
+    assert [post.text for post in joined] == ["a\nb\nc", "x" * 1_900]
+    assert (joined[0].key, joined[0].buttons) == ("1", (button,))
+
+
+def test_messages_heard_together_are_answered_once_with_who_wrote_how_many() -> None:
+    acks = [Ack(str(n), by, "working: step 1") for n, by in enumerate(["ann", "bob", "ann"])]
+
+    post = answer(acks)
+
+    assert post.text == "Heard 3 messages (ann 2, bob 1).\nworking: step 1"
+    assert answer(acks[:1]) == Post("working: step 1", "ack:0", answers="0")
+
+
+def test_what_stands_on_a_button_can_be_read_back_and_is_short() -> None:
+    action = Action("overrule", mark("r-" + "x" * 500), 2**53, "incorporate")
+
+    assert Action.read(action.code) == action
+    assert len(action.code) <= 100
+    assert Action.read("somebody:else's") is None
+    assert Action.read("mf:pause:abc:not-a-number:") is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "labels"),
+    [
+        ({"enum": ["a", 2]}, ["a", "2"]),
+        ({"enum": ["a"], "x-labels": {"a": "The first"}}, ["The first"]),
+        ({"type": "boolean"}, ["Yes", "No"]),
+        ({"const": "only"}, ["only"]),
+        (None, ["Answer"]),
+        ({"type": "array", "items": {}}, ["Answer"]),
+        ({"type": "object", "properties": {}}, ["Answer"]),
+        (
+            {"type": "object", "properties": {str(n): {"type": "string"} for n in range(9)}},
+            ["Answer"],
+        ),
+    ],
+)
+def test_a_schema_gives_its_ways_to_answer(schema: object, labels: list[str]) -> None:
+    assert [way.label for way in ways(schema)] == labels
+
+
+def test_a_form_gives_what_its_schema_wants_and_says_what_cannot_be_read() -> None:
+    parts = {"n": {"type": "integer"}, "why": {"type": "string"}, "kind": {"enum": [1, 2]}}
+    (way,) = ways({"type": "object", "properties": parts, "required": ["n", "kind"]})
+
+    assert way.answer({"n": "4", "why": " ", "kind": "2"}) == {"n": 4, "kind": 2}
+    with pytest.raises(InvalidRequest, match="The question is still open"):
+        way.answer({"n": "four", "kind": "2"})
+    (whole,) = ways({"type": "array"})
+    assert whole.answer({"answer": "[1, 2]"}) == [1, 2]
+
+
+def test_people_have_the_highest_of_their_roles_and_names_that_nobody_can_take() -> None:
+    people = People(
+        {"1": Person(Role.VIEWER, "Ann"), "2": Person(Role.OPERATOR)}, {"staff": Role.CONTROLLER}
+    )
+
+    ann = people.who("1", "whatever", channel="chat", chat="c", roles=["staff", "fans"])
+    assert ann is not None
+    assert (ann.by, ann.role, ann.channel) == ("Ann", Role.CONTROLLER, "chat:c")
+    two = people.who("2", "Ann", channel="chat", chat="c")
+    assert two is not None
+    assert (two.by, shown(two.by)) == ("Ann@chat:2", "Ann@chat")
+    assert people.who("3", "Ann", channel="chat", chat="c") is None
+    anyone = People(others=Role.VIEWER).who("3", "x", channel="chat", chat="c")
+    assert anyone is not None
+    assert anyone.role is Role.VIEWER
+
+
+@pytest.mark.parametrize("rule", ["1", "1=", "1=king", "=viewer", "a b=viewer"])
+def test_a_rule_that_says_nothing_is_refused(rule: str) -> None:
+    with pytest.raises(InvalidRequest, match="Nothing was started"):
+        People.listed([rule])
+
+
+@pytest.mark.anyio
+async def test_what_is_remembered_is_there_again_and_nobody_else_can_read_it(
+    tmp_path: object,
+) -> None:
+    from pathlib import Path
+
+    folder = Path(str(tmp_path)) / "chats"
+    ledger = Ledger(folder)
+    await ledger.keep(
+        Memory("a/b", "t-1"), lambda memory: memory.heard.extend(map(str, range(900)))
+    )
+
+    (path,) = folder.iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+    again = Ledger(folder).chats["a/b"]
+    assert (again.thread, len(again.heard), again.heard[-1]) == ("t-1", 512, "899")
+    path.write_text("{", encoding="utf-8")
+    assert Ledger(folder).chats == {}
+    assert [each.suffix for each in folder.iterdir()] == [".unreadable"]

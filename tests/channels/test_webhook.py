@@ -1,0 +1,256 @@
+"""A channel over plain HTTP: signed both ways, once each, and to nobody's private network."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from aiohttp import web
+
+from assistant.desk import Office, clerk, until
+from channels.conftest import Talking
+from channels.stand_in import Person, StandIn
+from midflight.channels import People, Post, Switchboard
+from midflight.channels.base import ChatGone, NotNow
+from midflight.channels.signing import NotGenuine, Signer
+from midflight.channels.webhook import Webhook
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.errors import InvalidRequest
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Who
+from midflight.models.scripted import call, say
+from midflight.run import Agent
+from midflight.stores.base import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+SECRET = "whsec_" + base64.b64encode(b"a secret of 24 bytes or more").decode()
+PEOPLE = People.listed(["ann=controller", "eve=viewer"])
+
+
+class Desk:
+    """Somebody's own service: takes deliveries, checks them, shows what it was told."""
+
+    def __init__(self) -> None:
+        self.signer = Signer(SECRET)
+        self.shown: dict[str, dict[str, Any]] = {}
+        self.deliveries: list[dict[str, Any]] = []
+        self.answers: list[int] = []
+        self.url = ""
+
+    async def take(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        if self.answers:
+            return web.Response(status=self.answers.pop(0), headers={"Retry-After": "1"})
+        self.signer.check({k.lower(): v for k, v in request.headers.items()}, body)
+        given = json.loads(body)
+        self.deliveries.append(given)
+        self.shown[given["id"]] = given
+        return web.json_response({})
+
+    def find(self, text: str) -> dict[str, Any] | None:
+        return next((each for each in self.shown.values() if text in each["text"]), None)
+
+    async def until_shown(self, text: str) -> dict[str, Any]:
+        await until(lambda: self.find(text) is not None)
+        found = self.find(text)
+        assert found is not None
+        return found
+
+
+class Sender:
+    """Sends signed deliveries to the channel."""
+
+    def __init__(self, channel: Webhook) -> None:
+        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(app=channel))
+        self._signer = Signer(SECRET)
+        self._board = channel.board
+        self._count = 0
+
+    async def __call__(self, *, id: str = "", user: str = "ann", **body: Any) -> httpx.Response:  # noqa: A002
+        self._count += 1
+        packed = json.dumps({"chat": "desk", "user": user, **body}).encode()
+        headers = self._signer.sign(id or f"d{self._count}", packed)
+        return await self.send(packed, headers)
+
+    async def join(self, thread: str) -> None:
+        await self._board.join("desk", thread, Who("ann@webhook:ann", Role.CONTROLLER))
+
+    async def send(self, body: bytes, headers: dict[str, str]) -> httpx.Response:
+        return await self._http.post("http://channel/", content=body, headers=headers)
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    found = Desk()
+    app = web.Application()
+    app.add_routes([web.post("/hook", found.take)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    yield found
+    await runner.cleanup()
+
+
+@asynccontextmanager
+async def joined(control: Control, agent: Agent, desk: Desk, folder: Path) -> AsyncIterator[Sender]:
+    allow = (desk.url.removeprefix("http://").removesuffix("/hook"),)
+    channel = Webhook(desk.url, Signer(SECRET), allow=allow)
+    async with Switchboard(
+        control, channel, agent, folder=folder / "hooks", people=PEOPLE
+    ) as board:
+        channel.board = board
+        yield Sender(channel)
+
+
+@pytest.fixture
+def engine(store: Store, tmp_path: Path) -> Any:
+    @asynccontextmanager
+    async def driving(agent: Agent) -> AsyncIterator[Control]:
+        async with LocalEngine.open(store, [agent], workdir=tmp_path / "w", sweep_s=0.05) as local:
+            with anyio.fail_after(40):
+                yield Control(store, local)
+
+    return driving
+
+
+async def test_texts_presses_and_forms_go_both_ways(
+    engine: Any, desk: Desk, tmp_path: Path
+) -> None:
+    office = Office("hook")
+    office.gate("slow")
+    works, _, _ = clerk("hook", [call("hook_look", what="slow"), say("Ready.")], office)
+
+    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+        assert (await send(text="begin")).status_code == 202
+        await office.until_begun("slow")
+        status = await desk.until_shown("**Running** begin")
+        pause = status["buttons"][0]
+        assert pause["label"] == "Pause · Resume keeps context"
+        done = await send(press=pause["press"])
+        assert "**Pause** is on record" in done.json()["text"]
+        await desk.until_shown("**Paused**")
+        form = await send(press=desk.shown[status["id"]]["buttons"][1]["press"])
+        assert [field["name"] for field in form.json()["fields"]] == ["text", "then"]
+        resumed = await send(command="/resume")
+        assert "**Resume** is on record" in resumed.json()["text"]
+        office.gate("slow").set()
+        await desk.until_shown("Ready.")
+        assert (await send(user="mallory", text="me too")).status_code == 403
+        assert (await send(text="x", press="y", nonsense=1)).status_code == 400
+
+
+async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_moment(
+    engine: Any, desk: Desk, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("genuine", [say("Hello.")])
+    body = json.dumps({"chat": "desk", "user": "ann", "text": "hello"}).encode()
+
+    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+        signed = Signer(SECRET).sign("one", body)
+        forged = await send.send(body.replace(b"hello", b"hullo"), signed)
+        assert forged.status_code == 401
+        assert "signature does not fit. Nothing was changed." in forged.json()["error"]
+        old = Signer(SECRET, clock=lambda: 1_000_000.0).sign("old", body)
+        assert "not of this moment" in (await send.send(body, old)).json()["error"]
+        assert (await send.send(body, {})).status_code == 401
+        assert await control.runs() == []
+
+        assert (await send.send(body, signed)).status_code == 202
+        copied = await send.send(body, signed)
+        assert "was taken before" in copied.json()["error"]
+        later = Signer(SECRET, clock=lambda: float(signed["webhook-timestamp"]) + 7)
+        assert (await send.send(body, later.sign("one", body))).status_code == 202  # tried again
+        await desk.until_shown("Hello.")
+        assert len(await control.runs()) == 1
+        too_long = await send.send(b"x" * 300_000, signed)
+        assert too_long.status_code == 413
+
+
+@pytest.mark.slow
+async def test_what_cannot_be_delivered_now_is_delivered_later_once_and_in_order(
+    engine: Any, desk: Desk, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("later", [say("Hello.")])
+    desk.answers = [500, 429]
+
+    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+        await send(text="hello")
+        await desk.until_shown("Hello.")
+        await desk.until_shown("**Done**")
+
+    texts = [each["text"] for each in desk.deliveries if each["type"] == "post"]
+    assert texts.count("Hello.") == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/x", "http://169.254.169.254/latest", "http://localhost:9/x"]
+)
+async def test_nothing_is_sent_to_private_addresses_unless_they_are_allowed(url: str) -> None:
+    channel = Webhook(url, Signer(SECRET))
+
+    with pytest.raises(NotNow, match=r"is not on the public internet\. Nothing was sent"):
+        await channel.post("desk", Post("hello"))
+
+
+async def test_a_receiver_that_wants_nothing_more_is_left_alone(desk: Desk) -> None:
+    allow = (desk.url.removeprefix("http://").removesuffix("/hook"),)
+    desk.answers = [410]
+
+    with pytest.raises(ChatGone):
+        await Webhook(desk.url, Signer(SECRET), allow=allow).post("desk", Post("hello"))
+
+
+def test_a_secret_that_is_too_short_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="at least 24 bytes"):
+        Signer("whsec_c2hvcnQ=")
+    with pytest.raises(NotGenuine):
+        Signer(SECRET).check({}, b"")
+
+
+async def test_several_channels_on_one_thread_neither_echo_nor_lose_anything(
+    talking: Talking, discord: StandIn, ann: Person, desk: Desk, tmp_path: Path
+) -> None:
+    office = Office("shared")
+    office.gate("slow")
+    works, _, _ = clerk("shared", [call("shared_look", what="slow"), say("Ready.")], office)
+    page = Who("pat", Role.CONTROLLER, "http")
+
+    async with talking(works) as control, joined(control, works, desk, tmp_path) as send:
+        run = await control.start(works, "begun on the page", thread="t-page", who=page)
+        await office.until_begun("slow")
+        chat = ann.dm()
+        going_on = await ann.commands(chat, "continue", thread="t-page")
+        await discord.until(lambda: "Now: working" in going_on.text)
+        await discord.until_shown(chat, "**Running** begun on the page")
+        await send.join("t-page")
+        await desk.until_shown("**Running** begun on the page")
+        await ann.says(chat, "from a phone")
+        await control.send("t-page", "from the page", who=page)
+        await send(text="from the desk")
+        await discord.until_shown(chat, "**pat** (http): from the page")
+        await discord.until_shown(chat, "**ann@webhook** (webhook): from the desk")
+        await desk.until_shown("**ann@discord** (discord): from a phone")
+        await desk.until_shown("**pat** (http): from the page")
+        office.gate("slow").set()
+        await discord.until_shown(chat, "Ready.")
+        lines = [x.text for x in await control.transcript("t-page") if x.kind == "message"]
+        assert sorted(lines) == ["from a phone", "from the desk", "from the page"]
+        await desk.until_shown("Ready.")
+        assert (await control.ended(run)).phase == "done"
+
+    assert "): from a phone" not in discord.text(chat)
+    told = "\n".join(each["text"] for each in desk.shown.values())
+    assert "): from the desk" not in told
+    for text in (told, discord.text(chat)):
+        assert text.count("): from the page") == 1
+        assert text.count("Ready.") == 1
