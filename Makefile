@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page kit mutants web web-types docs clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page kit mutants web web-types pictures docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -73,6 +73,9 @@ kit: $(INSTALLED)  ## the interruptibility kit on all runtimes it knows, and its
 
 mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go red
 	@$(BIN)/python scripts/mutants.py
+
+pictures: $(INSTALLED)  ## take the pictures of the page anew, into docs/pictures
+	@MIDFLIGHT_PICTURES=1 $(BIN)/python -m pytest -q tests/page
 
 web-types: $(INSTALLED)  ## write the page's types anew from the structs of the server
 	@$(BIN)/python scripts/web_types.py

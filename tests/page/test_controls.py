@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Route, expect
 
 from page.conftest import Look
 from page.glass import WAIT_MS
-from page.theatre import Theatre
+from page.theatre import Stage, Theatre
 
 APPROVE = re.compile("^Approve")
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -48,6 +48,7 @@ def test_a_pause_lets_an_effect_finish_and_can_be_taken_back(theatre: Theatre, l
     tab.press(1)
     tab.says("Pausing", "finishing follow-up task")
     tab.slots_read("Keep running", "Redirect", "Cancel")
+    assert tab.violations() == []
     tab.press(1)
     tab.says("Running")
 
@@ -112,6 +113,27 @@ def test_keep_as_is_keeps_the_run_and_what_was_typed(theatre: Theatre, look: Loo
 
     expect(tab.rewrite).to_have_value("Something else")
     assert stage.view["brief"] == "Churn of June"
+
+
+def test_a_redirect_that_is_refused_keeps_what_was_written(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.page.route("**/v1/runs/*/redirect", lambda route: ended_before(stage, route))
+    tab.press(2)
+    tab.rewrite.fill("Only the EU")
+    tab.page.locator(".layer").get_by_role("button", name="Redirect").click()
+
+    tab.says("Cancelled", "It had already finished.")
+    kept = f"sessionStorage.getItem('midflight-draft:redirect:{stage.run}')"
+    assert tab.page.evaluate(kept) == "Only the EU"
+
+
+def ended_before(stage: Stage, route: Route) -> None:
+    """Somebody else is quicker by the time of one request."""
+    stage.press("cancel")
+    stage.until("cancelled")
+    route.continue_()
 
 
 def test_a_cancel_undoes_what_can_be_undone_and_gives_a_receipt(
@@ -258,11 +280,13 @@ def test_an_operator_stops_all_agents_and_allows_them_again(theatre: Theatre, lo
     expect(dialog).to_contain_text("No undo and no saving")
     expect(dialog.get_by_role("button", name="Keep running")).to_be_focused()
     tab.picture("kill-switch")
+    assert tab.violations() == []
     dialog.get_by_role("button", name=re.compile("^Stop")).click()
 
     tab.says("Stopped by an operator")
     banner = tab.page.get_by_role("region", name="Kill switch")
     expect(banner).to_contain_text("All agents are stopped")
+    assert tab.violations() == []
     banner.get_by_role("button", name="Allow runs again").click()
     expect(banner).to_have_count(0, timeout=WAIT_MS)
 
@@ -294,3 +318,36 @@ def test_a_viewer_sees_everything_and_presses_nothing(theatre: Theatre, look: Lo
     expect(tab.slot(3)).to_have_attribute("aria-disabled", "true")
     tab.slot(3).click(force=True)
     assert stage.view["phase"] == "running"
+
+
+def test_a_viewer_is_told_why_smaller_buttons_are_off(theatre: Theatre, look: Look) -> None:
+    stage, parent = theatre.begin(), theatre.begin("parent")
+    stage.give("fetch", "join", "score", "tasks", "memo")
+    stage.until("waiting")
+    stage.press("cancel", now=True)
+    stage.until("cancelled")
+    tab = look(stage, cookie=theatre.session("vic", "viewer"))
+    pressed: list[str] = []
+    tab.page.on("request", lambda asked: pressed.append(asked.method))
+    tab.says("Cancelled")
+    off(tab.page.get_by_role("button", name="Undo memo"))
+    tab.step("Write memo").get_by_role("button").first.click()
+    off(tab.page.get_by_role("button", name="Fork from here"))
+    assert tab.violations() == []
+
+    tab.go_on_to(parent.run)
+    off(tab.page.locator(".background").get_by_role("button"))
+    clerk = theatre.begin("clerk", "Look at churn {stage}")
+    theatre.post(f"/v1/threads/{clerk.thread}/messages", {"text": f"later a slide {clerk.name}"})
+    tab.go_on_to(clerk.run)
+    for name in ("Do it now", "Remove"):
+        off(tab.page.locator(".todo-card").get_by_role("button", name=name))
+    off(tab.page.locator("li.from-me .outcome").get_by_role("button", name="Do it now"))
+    assert "POST" not in pressed
+
+
+def off(button: Locator) -> None:
+    """It cannot be pressed, and says why."""
+    expect(button).to_have_attribute("aria-disabled", "true", timeout=WAIT_MS)
+    expect(button).to_have_attribute("title", "Viewers look and write")
+    button.click(force=True)

@@ -36,6 +36,15 @@ def demo(tmp_path: Path, browser: Browser) -> Iterator[Glass]:
         process.terminate()
 
 
+def test_what_is_put_off_is_listed_while_the_work_goes_on(demo: Glass) -> None:
+    demo.page.get_by_label("Message the agent").fill("later: draft a slide")
+    demo.page.keyboard.press("Enter")
+
+    card = demo.page.locator(".todo-card")
+    expect(card).to_contain_text("Draft a slide", timeout=WAIT_MS)
+    demo.picture("demo")
+
+
 def test_from_the_printed_link_to_the_outbox(demo: Glass, tmp_path: Path) -> None:
     demo.says("Waiting for you", "Who shall get the memo?")
     demo.page.get_by_role("button", name="Sales leads").click()

@@ -168,18 +168,55 @@ def test_axe_finds_nothing_on_a_phone_with_every_layer_open(
     assert tab.violations() == []
 
 
-def test_with_text_twice_as_large_nothing_is_cut_off(held: dict[str, Stage], look: Look) -> None:
+def assert_slots_can_be_read(tab: Glass, about: object) -> None:
+    """Each has its label and, however short, what a press would do, and nothing lies over it."""
+    assert not tab.overflows(), about
+    for slot in tab.page.locator("#controls [data-slot]").all():
+        label, cost = slot.locator(".label"), slot.locator(".cost")
+        assert not tab.covered(slot), about
+        assert not label.evaluate("(e) => e.scrollWidth > e.clientWidth"), about
+        outer, inner = tab.box(slot), tab.box(cost)
+        assert inner["height"] > 8, (about, inner)
+        assert inner["width"] > 40, (about, inner)
+        assert tab.box(label)["y"] >= outer["y"], (about, outer)
+        assert inner["y"] + inner["height"] <= outer["y"] + outer["height"], (about, outer, inner)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_at_home_and_in_the_settings(
+    theatre: Theatre, held: dict[str, Stage], look: Look, scheme: str
+) -> None:
+    tab = look(held["running"], color_scheme=scheme)
+    tab.page.get_by_role("button", name="Settings").click()
+    expect(tab.page.get_by_role("dialog", name="Settings")).to_be_visible(timeout=WAIT_MS)
+    assert tab.violations() == []
+    tab.page.goto(theatre.url)
+    expect(tab.page.locator("form.start")).to_be_visible(timeout=WAIT_MS)
+    assert tab.violations() == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_with_text_twice_as_large_nothing_is_cut_off(
+    held: dict[str, Stage], look: Look, width: int
+) -> None:
+    tab = look(held["running"], **size(width))
+    devtools = tab.page.context.new_cdp_session(tab.page)
+    devtools.send("Page.enable")
+    devtools.send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
     for name in ("running", "waiting", "cancelled"):
-        tab = look(held[name])
-        devtools = tab.page.context.new_cdp_session(tab.page)
-        devtools.send("Page.enable")
-        devtools.send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
+        tab.go_on_to(held[name].run).says(WORD[name])
         tab.page.wait_for_timeout(200)
-        assert not tab.overflows()
-        for slot in tab.page.locator("#controls [data-slot]").all():
-            cut = slot.evaluate("(e) => e.scrollWidth > e.clientWidth + 1")
-            assert not cut, name
-            assert not tab.covered(slot), name
+        assert_slots_can_be_read(tab, (name, width))
+
+
+@pytest.mark.parametrize(("width", "height"), [(640, 400), (844, 390), (568, 320), (1280, 400)])
+def test_with_little_height_a_press_still_says_what_it_would_do(
+    held: dict[str, Stage], look: Look, width: int, height: int
+) -> None:
+    tab = look(held["running"], viewport={"width": width, "height": height})
+    for name in ("running", "waiting", "cancelled"):
+        tab.go_on_to(held[name].run).says(WORD[name])
+        assert_slots_can_be_read(tab, (name, width, height))
 
 
 @pytest.mark.parametrize("width", [1280, 390])

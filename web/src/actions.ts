@@ -1,6 +1,6 @@
 /** What a press does. Each is on record before it is answered; what is refused is told in the server's words. */
 import { drop, keep, sorted, type Press } from "./model/presses";
-import { read, write } from "./model/drafts";
+import { forgetDraft, read, write, type Draft } from "./model/drafts";
 import { pathOf } from "./model/route";
 import { ENDED, type Accepted, type RunSheet } from "./model/types";
 import { api, newKey, Refused, Unreachable } from "./net/api";
@@ -12,8 +12,10 @@ const PROBE_MS = 1_000;
 const AGAIN_MS = [300, 1000, 2000];
 
 /** Press a verb of a run. Gives what the server said, or null when it was refused or waits for the line. */
-export async function press(run: RunSheet, verb: string, body: Record<string, unknown>, label: string): Promise<Accepted | null> {
-  const one: Press = { run: run.run, verb, body, key: newKey(), at: Date.now(), label };
+export async function press(
+  run: RunSheet, verb: string, body: Record<string, unknown>, label: string, draft?: Draft,
+): Promise<Accepted | null> {
+  const one: Press = { run: run.run, verb, body, key: newKey(), at: Date.now(), label, ...(draft ? { draft } : {}) };
   if (connection(state()) === "lost") remember(keep(state().presses, one)); // shown at once; it may still get through
   return send(one);
 }
@@ -23,20 +25,24 @@ function remember(presses: readonly Press[]): void {
   write(KEPT, presses.length ? JSON.stringify(presses) : "");
 }
 
-const underWay = new Set<string>();
+const underWay = new Map<string, AbortController>();
+const takenBack = new Set<string>(); // while under way: what fails then does not wait for the line
 
 async function send(one: Press): Promise<Accepted | null> {
   if (underWay.has(one.key)) return null;
-  underWay.add(one.key);
+  const call = new AbortController();
+  underWay.set(one.key, call);
   const mark = `${one.run}:${one.verb}`;
   set({ busy: { ...state().busy, [mark]: true }, notice: "" });
   try {
-    const accepted = await api.verb(one.run, one.verb, one.body, one.key);
+    const accepted = await api.verb(one.run, one.verb, one.body, one.key, call.signal);
     remember(drop(state().presses, one.key));
+    if (one.draft) forgetDraft(one.draft);
     return accepted;
   } catch (error) {
+    if (takenBack.has(one.key)) return null;
     if (error instanceof Unreachable) {
-      remember(keep(state().presses, one));
+      remember(keep(state().presses, error.late ? { ...one, unsure: true } : one));
       void probe();
       return null;
     }
@@ -45,6 +51,7 @@ async function send(one: Press): Promise<Accepted | null> {
     return null;
   } finally {
     underWay.delete(one.key);
+    takenBack.delete(one.key);
     const { [mark]: _, ...busy } = state().busy;
     set({ busy });
   }
@@ -71,7 +78,7 @@ export async function probe(): Promise<void> {
   resend();
 }
 
-/** The line is back: costless presses go now, old costly ones ask for one confirming press. */
+/** The line is back: fresh presses and a pause go now, the others ask for one confirming press. */
 export function resend(now = Date.now()): void {
   const { presses, asks } = state();
   if (presses.length === 0) return;
@@ -92,7 +99,14 @@ export function dropAsk(one: Press): void {
 }
 
 export function takeBackPress(key: string): void {
+  const unsure = state().presses.some((each) => each.key === key && each.unsure);
   remember(drop(state().presses, key));
+  const call = underWay.get(key);
+  if (call) {
+    takenBack.add(key);
+    call.abort();
+  }
+  if (call || unsure) say("Taken back; it may already have been sent.");
 }
 
 /** What waited when the page was loaded anew. */
@@ -138,9 +152,11 @@ export async function attempt<T>(call: (key: string) => Promise<T>, told: (words
   return null;
 }
 
-export async function fork(run: RunSheet, at: number, brief = ""): Promise<void> {
+export async function fork(run: RunSheet, at: number, brief = "", draft?: Draft): Promise<void> {
   const made = await attempt((key) => api.verb(run.run, "fork", { at, brief }, key));
-  if (made) go(pathOf(made.run));
+  if (!made) return;
+  if (draft) forgetDraft(draft);
+  go(pathOf(made.run));
 }
 
 export async function bringBack(thread: string, todo: number): Promise<void> {

@@ -75,12 +75,20 @@ describe("the words of the state", () => {
   });
 });
 
+const ASKS = "Sent when back; asks after 30 s";
+
 describe("while the line is lost", () => {
-  it("a pause waits for it, and what costs something asks again", () => {
+  it("a pause waits for it, and what costs something asks once it is old", () => {
     const bar = barOf(run(), seen({ connection: "lost" }));
 
     expect(bar).toMatchObject({ word: "Reconnecting", detail: "The agent keeps running" });
-    expect(bar.slots.map((slot) => slot.consequence)).toEqual(["Sent when back online", "Asks again when back", "Asks again when back"]);
+    expect(bar.slots.map((slot) => slot.consequence)).toEqual(["Sent when back online", ASKS, ASKS]);
+  });
+
+  it("a resume says that it asks, too", () => {
+    const bar = barOf(run({ phase: "paused", holds: ["user"] }), seen({ connection: "lost" }));
+
+    expect(bar.slots[0]).toMatchObject({ label: "Resume", consequence: ASKS, enabled: true });
   });
 });
 

@@ -8,17 +8,23 @@ describe("presses while the line is lost", () => {
     expect(sorted([press("pause")], 600_000).send).toHaveLength(1);
   });
 
-  it("a cancel or redirect is sent while it is fresh, and asks again after 30 seconds", () => {
-    const both = [press("cancel"), press("redirect")];
+  it("a cancel, redirect or resume is sent while it is fresh, and asks again after 30 seconds", () => {
+    const costly = [press("cancel"), press("redirect"), press("resume")];
 
-    expect(sorted(both, 29_000)).toEqual({ send: both, ask: [] });
-    expect(sorted(both, 30_000)).toEqual({ send: [], ask: both });
+    expect(sorted(costly, 29_000)).toEqual({ send: costly, ask: [] });
+    expect(sorted(costly, 30_000)).toEqual({ send: [], ask: costly });
   });
 
   it("the last of pause and resume counts, and a verb waits only once", () => {
     const kept = [press("pause", 1), press("cancel", 2), press("resume", 3), press("cancel", 4, "again")].reduce(keep, [] as readonly Press[]);
 
     expect(kept.map((each) => each.key)).toEqual(["resume", "again"]);
+  });
+
+  it("a pause that fails late does not push out the resume that was pressed after it", () => {
+    const kept = keep([press("resume", 3)], press("pause", 1));
+
+    expect(kept.map((each) => each.verb)).toEqual(["resume"]);
   });
 
   it("can be taken back", () => {

@@ -1,5 +1,6 @@
 /** What the bar says and offers: the state's words, and three slots whose order never changes. */
 import type { Connection } from "./world";
+import { willWait } from "./presses";
 import { ENDED, type Asked, type Offer, type RunSheet, type StepSheet, type ThreadSheet } from "./types";
 import { count, hour, isCurrent, money, oneLine, timeLeft, clock } from "./words";
 
@@ -181,16 +182,16 @@ function last(run: RunSheet, seen: Seen): Slot {
   return wait > 0 ? { ...made, enabled: false, consequence: `Undoing first, offered in ${wait} s` } : made;
 }
 
-/** The agent goes on without us: a pause waits for the line, the rest asks again. */
+/** The agent goes on without us: what is pressed waits for the line. */
 function away(bar: Bar): Bar {
   const [one, two, three] = bar.slots as [Slot, Slot, Slot];
-  const costless = one.act.do === "verb";
+  const waits = one.act.do === "verb" ? willWait(one.act.verb) : "";
   return {
     tone: "calm", glyph: "lost", word: "Reconnecting", detail: "The agent keeps running",
     slots: [
-      { ...one, filled: false, consequence: !one.enabled ? one.consequence : costless ? "Sent when back online" : "When back online", enabled: one.enabled && costless },
-      { ...two, consequence: two.enabled ? "Asks again when back" : two.consequence },
-      { ...three, consequence: three.enabled ? "Asks again when back" : three.consequence },
+      { ...one, filled: false, consequence: one.enabled ? waits || "When back online" : one.consequence, enabled: one.enabled && waits !== "" },
+      { ...two, consequence: two.enabled ? willWait("redirect") : two.consequence },
+      { ...three, consequence: three.enabled ? willWait("cancel") : three.consequence },
     ],
   };
 }

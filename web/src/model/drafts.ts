@@ -9,6 +9,14 @@ export function keepDraft(place: string, text: string): void {
   write(PREFIX + place, text);
 }
 
+/** Words of a draft, as they were when they were sent. */
+export interface Draft { place: string; text: string }
+
+/** They have arrived. What was typed since then stays. */
+export function forgetDraft({ place, text }: Draft): void {
+  if (draft(place) === text) keepDraft(place, "");
+}
+
 export function read(name: string, where: "sessionStorage" | "localStorage" = "sessionStorage"): string | null {
   try {
     return globalThis[where].getItem(name);

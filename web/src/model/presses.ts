@@ -1,8 +1,10 @@
+import type { Draft } from "./drafts";
+
 /**
  * Presses that have not reached the server yet, and what becomes of each when the line is back.
  *
- * A pause costs nothing and is sent. A cancel or redirect that somebody wanted half a minute ago may not be what
- * they want now: it asks for one confirming press.
+ * A pause costs nothing and is sent. Anything else that somebody wanted half a minute ago may not be what they
+ * want now: it asks for one confirming press.
  */
 export interface Press {
   run: string;
@@ -11,21 +13,25 @@ export interface Press {
   key: string;
   at: number; // local milliseconds
   label: string;
+  unsure?: boolean; // sent once, and no answer came in time
+  draft?: Draft; // let go of once the server has accepted it
 }
 
 export const STALE_MS = 30_000;
-const COSTLESS: ReadonlySet<string> = new Set(["pause", "resume"]);
+const COSTLESS = "pause";
+const OPPOSITES: ReadonlySet<string> = new Set(["pause", "resume"]);
 
 export type Presses = readonly Press[];
 
-/** A new press. A pause and its taking back cancel each other out; the same verb again is the newest one. */
+/** Of one verb only the newest press waits, and of pause and resume only the later one, whichever failed last. */
 export function keep(presses: Presses, press: Press): Presses {
-  const others = presses.filter((each) => each.run !== press.run || !sameSlot(each.verb, press.verb));
-  return [...others, press];
+  const rivals = presses.filter((each) => each.run === press.run && sameSlot(each.verb, press.verb));
+  if (rivals.some((each) => each.at > press.at)) return presses;
+  return [...presses.filter((each) => !rivals.includes(each)), press];
 }
 
 function sameSlot(a: string, b: string): boolean {
-  return a === b || (COSTLESS.has(a) && COSTLESS.has(b));
+  return a === b || (OPPOSITES.has(a) && OPPOSITES.has(b));
 }
 
 export function drop(presses: Presses, key: string): Presses {
@@ -34,8 +40,13 @@ export function drop(presses: Presses, key: string): Presses {
 
 /** Back online at `now`: what is sent at once, and what asks again. */
 export function sorted(presses: Presses, now: number): { send: Press[]; ask: Press[] } {
-  const asks = (press: Press) => !COSTLESS.has(press.verb) && now - press.at >= STALE_MS;
+  const asks = (press: Press) => press.verb !== COSTLESS && now - press.at >= STALE_MS;
   return { send: presses.filter((press) => !asks(press)), ask: presses.filter(asks) };
+}
+
+/** What the bar says before a press that would have to wait. */
+export function willWait(verb: string): string {
+  return verb === COSTLESS ? "Sent when back online" : `Sent when back; asks after ${STALE_MS / 1000} s`;
 }
 
 /** What the bar says about a press that waits. */

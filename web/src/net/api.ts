@@ -13,16 +13,25 @@ export class Refused extends Error {
 }
 
 /** No answer: nobody knows whether it was done, and the same key may be sent again. */
-export class Unreachable extends Error {}
+export class Unreachable extends Error {
+  constructor(host: string, readonly late = false) {
+    super(host);
+  }
+}
 
 const ANSWER_MS = 10_000;
+
+function bounded(given: AbortSignal | null | undefined): AbortSignal {
+  const late = AbortSignal.timeout(ANSWER_MS);
+  return given ? AbortSignal.any([given, late]) : late;
+}
 
 async function ask(path: string, init: RequestInit): Promise<unknown> {
   let answer: Response;
   try {
-    answer = await fetch(new URL(path, base()), { ...init, credentials: "same-origin", signal: AbortSignal.timeout(ANSWER_MS) });
-  } catch {
-    throw new Unreachable(location.host);
+    answer = await fetch(new URL(path, base()), { ...init, credentials: "same-origin", signal: bounded(init.signal) });
+  } catch (error) {
+    throw new Unreachable(location.host, error instanceof DOMException && error.name === "TimeoutError");
   }
   const body: unknown = await answer.json().catch(() => null);
   if (answer.ok) return body;
@@ -33,11 +42,12 @@ async function ask(path: string, init: RequestInit): Promise<unknown> {
 
 export const get = <T>(path: string): Promise<T> => ask(path, { method: "GET", cache: "no-store" }) as Promise<T>;
 
-export const post = <T = Accepted>(path: string, body: unknown, key = newKey()): Promise<T> =>
+export const post = <T = Accepted>(path: string, body: unknown, key = newKey(), signal: AbortSignal | null = null): Promise<T> =>
   ask(path, {
     method: "POST",
     headers: { "content-type": "application/json", "x-midflight": "1", "idempotency-key": key },
     body: JSON.stringify(body),
+    signal,
   }) as Promise<T>;
 
 const part = encodeURIComponent;
@@ -55,7 +65,8 @@ export const api = {
     ),
   result: (run: string) => get<{ phase: string; error: string; result: unknown }>(`v1/runs/${part(run)}/result`),
   start: (body: Record<string, unknown>, key: string) => post("v1/runs", body, key),
-  verb: (run: string, verb: string, body: unknown, key: string) => post(`v1/runs/${part(run)}/${verb}`, body, key),
+  verb: (run: string, verb: string, body: unknown, key: string, signal?: AbortSignal) =>
+    post(`v1/runs/${part(run)}/${verb}`, body, key, signal),
   talk: (thread: string, verb: string, body: unknown, key: string) => post(`v1/threads/${part(thread)}/${verb}`, body, key),
   kill: (scope: string, reason: string) => post<{ killed: Record<string, unknown> }>("v1/operator/kill", { scope, reason }),
   release: (scope: string) => post<unknown>("v1/operator/release", { scope }),

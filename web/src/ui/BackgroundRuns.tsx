@@ -7,6 +7,7 @@ import { clock } from "../model/words";
 import { api } from "../net/api";
 import { go } from "../store";
 import { Icon, type IconName } from "./Icon";
+import { Steer } from "./Steer";
 
 const ICONS: Record<string, [IconName, string]> = {
   done: ["done", "ok"], failed: ["cancel", "bad"], killed: ["stop", "bad"], cancelled: ["cancel", "calm"],
@@ -47,9 +48,9 @@ function One({ each }: { each: Background }) {
       </span>
       <Elapsed each={each} />
       {alive && (
-        <button type="button" className="stop-one" aria-label={`Cancel ${each.title || each.run}`} title="Cancel this one; the run goes on" onClick={stop}>
+        <Steer className="stop-one" aria-label={`Cancel ${each.title || each.run}`} title="Cancel this one; the run goes on" onClick={stop}>
           <Icon name="cancel" />
-        </button>
+        </Steer>
       )}
     </li>
   );

@@ -85,15 +85,15 @@ function useKept(place: string, start: string): [string, (text: string) => void]
 function Redirect({ run }: { run: RunSheet }) {
   const coming = run.changes.findLast((change) => !change.applied)?.now;
   const was = coming ?? run.brief;
-  const [text, write] = useKept(`redirect:${run.run}`, was);
+  const place = `redirect:${run.run}`;
+  const [text, write] = useKept(place, was);
   const held = run.phase === "paused" && run.holds.includes("user");
   const finishing = run.in_flight.find((each) => each.effect === "write" || each.effect === "once");
   const hint = held ? "Used when you resume" : run.phase === "paused" ? "Used when it goes on" : finishing ? `Applies now; ${finishing.noun || finishing.name} finishes first` : "Applies at the next step";
   const same = text.trim() === "" || text.trim() === was.trim();
   const submit = () => {
     if (same) return;
-    void press(run, "redirect", { text: text.trim(), resume: held, ...expecting(run) }, "Redirect");
-    write(was);
+    void press(run, "redirect", { text: text.trim(), resume: held, ...expecting(run) }, "Redirect", { place, text });
     close();
   };
   return (
@@ -125,10 +125,10 @@ function TakeOver({ run }: { run: RunSheet }) {
 
 function RedirectByFork({ run }: { run: RunSheet }) {
   const [step, number] = forkPlace(run);
-  const [text, write] = useKept(`fork:${run.run}`, run.brief);
+  const place = `fork:${run.run}`;
+  const [text, write] = useKept(place, run.brief);
   const submit = () => {
-    void fork(run, step?.position ?? 2, text.trim());
-    write(run.brief);
+    void fork(run, step?.position ?? 2, text.trim(), { place, text });
     close();
   };
   return (
@@ -139,10 +139,10 @@ function RedirectByFork({ run }: { run: RunSheet }) {
 }
 
 function HandBack({ run }: { run: RunSheet }) {
-  const [text, write] = useKept(`back:${run.run}`, "");
+  const place = `back:${run.run}`;
+  const [text, write] = useKept(place, "");
   const submit = () => {
-    void press(run, "hand_back", { note: text.trim(), ...expecting(run) }, "Hand back");
-    write("");
+    void press(run, "hand_back", { note: text.trim(), ...expecting(run) }, "Hand back", { place, text });
     close();
   };
   return (
@@ -214,9 +214,9 @@ function Confirm({ run, slots }: { run: RunSheet; slots: Slot[] }) {
 
 function AskAgain({ asked }: { asked: Press }) {
   return (
-    <Question words={`${asked.label} was pressed ${clock((Date.now() - asked.at) / 1000)} ago, while offline. Still?`} about="It was not sent.">
+    <Question words={`${asked.label} was pressed ${clock((Date.now() - asked.at) / 1000)} ago, while offline. Still?`} about="The server has not answered it.">
       <button type="button" className="button" onClick={() => dropAsk(asked)}>
-        Keep going
+        {asked.verb === "resume" ? "Keep as is" : "Keep going"}
       </button>
       <button type="button" className="button filled" onClick={() => confirmAsk(asked)}>
         {asked.label}

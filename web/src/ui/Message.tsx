@@ -5,6 +5,7 @@ import type { Outcome } from "../model/talk";
 import type { Line } from "../model/types";
 import { api } from "../net/api";
 import { followFront, runSheet, state, useApp } from "../store";
+import { Steer } from "./Steer";
 
 export function Message({ line, outcome }: { line: Line; outcome: Outcome | null }) {
   const mine = useApp((app) => app.me?.by === line.by);
@@ -24,6 +25,7 @@ const thread = (): string => runSheet(state())?.thread ?? "";
 function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outcome; mine: boolean; edit: () => void }) {
   const [wrong, setWrong] = useState("");
   const { back } = outcome;
+  const Back = mine && back?.choice === "withdraw" ? "button" : Steer; // their own words viewers may withdraw
   const withdraw = () => void attempt((key) => api.talk(thread(), "withdraw_message", { message: line.position }, key), setWrong);
   const overrule = async () => {
     setWrong("");
@@ -37,9 +39,9 @@ function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outco
         <b>{outcome.word}</b> {outcome.rest}
       </span>
       {back && (
-        <button type="button" className="link" onClick={() => void overrule()}>
+        <Back type="button" className="link" onClick={() => void overrule()}>
           {back.label}
-        </button>
+        </Back>
       )}
       {outcome.unread && mine && (
         <>

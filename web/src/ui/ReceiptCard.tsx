@@ -4,6 +4,7 @@ import { causeOf } from "../model/bar";
 import { read, write } from "../model/drafts";
 import { ENDED, type ReceiptLine, type RunSheet } from "../model/types";
 import { useState } from "react";
+import { Steer } from "./Steer";
 
 const UNDOABLE: ReadonlySet<string> = new Set(["kept", "could not be undone", "unknown"]);
 
@@ -67,10 +68,10 @@ function Effect({ run, line }: { run: RunSheet; line: ReceiptLine }) {
       </span>
       <span className="buttons">
         {offered && (
-          <button type="button" className="link" onClick={() => void press(run, "undo", { effects: [line.position], ...expecting(run) }, "Undo")}>
+          <Steer className="link" onClick={() => void press(run, "undo", { effects: [line.position], ...expecting(run) }, "Undo")}>
             {failed ? "Try again" : "Undo"}
             <span className="hidden-words"> {line.noun}</span>
-          </button>
+          </Steer>
         )}
         {failed && !handled && (
           <button type="button" className="link" onClick={() => { write(place, "yes", "localStorage"); setHandled(true); }}>

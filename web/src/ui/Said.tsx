@@ -5,6 +5,7 @@ import { pathOf } from "../model/route";
 import type { Change, Line } from "../model/types";
 import { go, useApp } from "../store";
 import { Diff } from "./Diff";
+import { Steer } from "./Steer";
 
 const Markdown = lazy(() => import("./Markdown"));
 
@@ -52,9 +53,9 @@ function CancelAsked({ run }: { run: string }) {
   };
   return (
     <p className="outcome">
-      <button type="button" className="link" onClick={cancel}>
+      <Steer className="link" onClick={cancel}>
         Cancel the run
-      </button>
+      </Steer>
     </p>
   );
 }

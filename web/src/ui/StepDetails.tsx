@@ -6,6 +6,7 @@ import { clock, count, hour, money } from "../model/words";
 import { api } from "../net/api";
 import { isObject } from "../model/schema";
 import { useRun } from "../store";
+import { Steer } from "./Steer";
 
 export default function StepDetails({ run: given, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
   const run = useRun() ?? given; // as it is now: a press tells on what it was decided
@@ -86,10 +87,10 @@ function StopIt({ run, step }: { run: RunSheet; step: StepSheet }) {
   const offer = run.preview["stop effect"];
   return (
     <div className="buttons">
-      <button type="button" className="button danger" onClick={() => void press(run, "stop_effect", { attempt: step.position, ...expecting(run) }, "Stop it")}>
+      <Steer className="button danger" onClick={() => void press(run, "stop_effect", { attempt: step.position, ...expecting(run) }, "Stop it")}>
         Stop it
         <small>{offer?.enabled ? offer.consequence : "It may have partly happened"}</small>
-      </button>
+      </Steer>
     </div>
   );
 }
@@ -100,10 +101,10 @@ function ForkHere({ run, step, number }: { run: RunSheet; step: StepSheet; numbe
   if (!open)
     return (
       <div className="buttons">
-        <button type="button" className="button" onClick={() => setOpen(true)}>
+        <Steer className="button" onClick={() => setOpen(true)}>
           Fork from here
           <small>A new run from step {number}; this one stays as it is</small>
-        </button>
+        </Steer>
       </div>
     );
   return (

@@ -3,10 +3,11 @@ import { useState } from "react";
 import { attempt } from "../actions";
 import { ENDED, type RunSheet, type ThreadSheet, type TodoOffer } from "../model/types";
 import { parkedName } from "../model/talk";
-import { isCurrent, oneLine } from "../model/words";
+import { count, isCurrent, oneLine } from "../model/words";
 import { api } from "../net/api";
 import { followFront, useApp } from "../store";
 import { Icon, type IconName } from "./Icon";
+import { Steer } from "./Steer";
 
 const ICONS: Record<string, IconName> = { running: "run", retrying: "run", paused: "pause", waiting: "ask" };
 const STEPS_SHOWN = 4;
@@ -30,7 +31,7 @@ export function TodoCard({ run, thread }: { run: RunSheet; thread: ThreadSheet }
         {left.length > STEPS_SHOWN && (
           <li>
             <span />
-            <span>{left.length - STEPS_SHOWN} more steps</span>
+            <span>{count(left.length - STEPS_SHOWN, "more step")}</span>
           </li>
         )}
         {thread.todos.map((todo) => (
@@ -62,12 +63,12 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
       </span>
       {fresh ? <em>new</em> : <span />}
       <span className="todo-acts">
-        <button type="button" className="link" title={todo.now} onClick={doNow}>
+        <Steer className="link" title={todo.now} onClick={doNow}>
           Do it now<span className="hidden-words">, {todo.text}: {todo.now}</span>
-        </button>
-        <button type="button" className="link" title={todo.remove} onClick={remove}>
+        </Steer>
+        <Steer className="link" title={todo.remove} onClick={remove}>
           Remove<span className="hidden-words">, {todo.text}: {todo.remove}</span>
-        </button>
+        </Steer>
         {wrong && <span className="wrong" role="alert">{wrong}</span>}
       </span>
     </li>

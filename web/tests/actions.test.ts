@@ -1,0 +1,92 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { fork, press, probe, takeBackPress } from "../src/actions";
+import { draft, keepDraft } from "../src/model/drafts";
+import { NOTHING_KNOWN } from "../src/model/world";
+import { set, state } from "../src/store";
+import { run } from "./given";
+
+const ACCEPTED = { run: "r-1", position: 11, status: "" };
+
+/** A server that is on the line, or leaves every request hanging, or refuses every press. */
+class Server {
+  mood: "answers" | "hangs" | "refuses" = "answers";
+  pressed: string[] = [];
+
+  answer = (address: URL, init: RequestInit): Promise<Response> => {
+    if (this.mood === "hangs")
+      return new Promise((_, fail) => init.signal!.addEventListener("abort", () => fail(init.signal!.reason as Error)));
+    if (init.method === "POST") this.pressed.push(address.pathname.split("/").at(-1)!);
+    const refused = init.method === "POST" && this.mood === "refuses";
+    const body = refused ? { error: "outdated", message: "Too late", changed: false } : ACCEPTED;
+    return Promise.resolve(Response.json(body, { status: refused ? 409 : 200 }));
+  };
+}
+
+let server: Server;
+
+beforeEach(() => {
+  server = new Server();
+  vi.stubGlobal("fetch", server.answer);
+  sessionStorage.clear();
+  set({ world: { ...NOTHING_KNOWN, connection: "live" }, presses: [], asks: [], busy: {}, notice: "", cut: false });
+});
+
+afterEach(() => vi.unstubAllGlobals());
+
+describe("a press that is taken back", () => {
+  it("while its request hangs is not sent when the line is back", async () => {
+    server.mood = "hangs";
+    set({ world: { ...NOTHING_KNOWN, connection: "lost" } });
+    const pressed = press(run(), "cancel", {}, "Cancel");
+    takeBackPress(state().presses[0]!.key);
+
+    expect(await pressed).toBeNull(); // at once: its request was given up
+    expect(state().presses).toEqual([]);
+    expect(state().busy).toEqual({});
+    expect(state().notice).toBe("Taken back; it may already have been sent.");
+
+    server.mood = "answers";
+    await probe();
+    expect(server.pressed).toEqual([]);
+  });
+
+  it("after an unanswered request may have been sent all the same, and says so", () => {
+    const waits = { run: "r-1", verb: "pause", body: {}, key: "k", at: 0, label: "Pause" };
+    set({ presses: [{ ...waits, unsure: true }] });
+    takeBackPress("k");
+    expect(state().notice).toContain("may already have been sent");
+
+    set({ presses: [waits], notice: "" });
+    takeBackPress("k");
+    expect(state().notice).toBe("");
+  });
+});
+
+describe("words that go with a press", () => {
+  const words = { place: "redirect:r-1", text: "Only the EU" };
+  beforeEach(() => keepDraft(words.place, words.text));
+
+  it("are kept when it is refused", async () => {
+    server.mood = "refuses";
+    await press(run(), "redirect", { text: words.text }, "Redirect", words);
+    await fork(run(), 3, words.text, words);
+
+    expect(server.pressed).toEqual(["redirect", "fork"]);
+    expect(draft(words.place)).toBe(words.text);
+  });
+
+  it("are let go of once it is accepted", async () => {
+    await press(run(), "redirect", { text: words.text }, "Redirect", words);
+
+    expect(draft(words.place)).toBe("");
+  });
+
+  it("stay when they were written on before the answer came", async () => {
+    const pressed = press(run(), "redirect", { text: words.text }, "Redirect", words);
+    keepDraft(words.place, "Only the EU, please");
+    await pressed;
+
+    expect(draft(words.place)).toBe("Only the EU, please");
+  });
+});
