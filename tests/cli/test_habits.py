@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,16 @@ def test_who_reads_us_may_leave_early(scene: Scene) -> None:
     assert done.stderr == ""
 
 
+def test_the_version_is_said_alone(scene: Scene) -> None:
+    assert scene.said("--version") == f"midflight {version('midflight')}\n"
+    assert scene.said("--version", "runs") == f"midflight {version('midflight')}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["runs"], ["serve"], ["tui"]])
+def test_h_is_short_for_help(scene: Scene, command: list[str]) -> None:
+    assert scene.said(*command, "-h") == scene.said(*command, "--help")
+
+
 BLOCKER = """
 import sys
 from importlib.machinery import PathFinder
@@ -246,6 +257,8 @@ from importlib.machinery import PathFinder
 CORE = {core!r}
 
 class Core:
+    find_distributions = PathFinder.find_distributions  # what is installed is still known by name
+
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in CORE:
@@ -270,6 +283,8 @@ def test_with_the_core_alone_help_works_and_what_is_missing_is_named(scene: Scen
     assert (done.returncode, done.stderr) == (0, "")
     assert "pause     Hold a run" in done.stdout
     assert "pip install 'midflight[cli]'" in done.stdout
+    done = scene.fresh("--version", **env)
+    assert (done.returncode, done.stdout) == (0, f"midflight {version('midflight')}\n")
     done = scene.fresh("runs", **env)
     assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == "midflight: commands need an extra: pip install 'midflight[cli]'\n"
