@@ -298,12 +298,15 @@ def test_with_the_core_alone_help_works_and_what_is_missing_is_named(scene: Scen
         ("fastapi", ["serve", "cli.staff"], "server"),
         ("fastapi", ["token", "ann"], "server"),
         ("asyncpg", ["runs", "--store", "postgresql://x/y"], "postgres"),
+        ("anthropic", ["demo", "--model", "anthropic:some"], "anthropic"),
+        ("openai", ["demo", "--model", "openai:some"], "openai"),
     ],
 )
 def test_an_extra_that_is_missing_is_named(
     scene: Scene, missing: str, arguments: list[str], extra: str
 ) -> None:
-    done = scene.fresh(*arguments, **without(scene, missing))
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    done = scene.fresh(*arguments, **without(scene, missing), **keys)
     assert (done.returncode, done.stdout) == (5, ""), done
     assert f"pip install 'midflight[{extra}]'" in done.stderr.replace('"', "'")
     assert done.stderr.count("\n") == 1
