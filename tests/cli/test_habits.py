@@ -10,16 +10,20 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from cli.scene import Scene, Server, is_root
 from cli.terminal import Terminal
+from midflight.cli.doctor import EXTRAS as EXTRAS_KNOWN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+ROOT = Path(__file__).resolve().parent.parent.parent
 MARGIN = 1.5  # machines are noisy, also in what they count as time of the processor
 HELP_S = 0.4
 IMPORT_S = 0.25
@@ -74,6 +78,19 @@ def test_what_is_old_is_purged_when_that_is_meant(scene: Scene) -> None:
 def test_looking_at_a_store_that_is_not_there_makes_none(scene: Scene) -> None:
     assert "there is no store midflight.db here" in scene.said("runs", status=3)
     assert list(scene.folder.iterdir()) == []
+
+
+def test_the_doctor_finds_nothing_wrong_where_nothing_has_begun(scene: Scene) -> None:
+    assert "there is no store midflight.db here yet" in scene.said("doctor")
+    assert scene.json("doctor")["ok"]
+    assert list(scene.folder.iterdir()) == []
+    assert "there is no store mine.db" in scene.said("doctor", "--store", "mine.db", status=1)
+
+
+def test_the_doctor_knows_every_extra_that_people_install() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert EXTRAS_KNOWN.keys() == project["optional-dependencies"].keys() - {"dev", "docs"}
+    assert all(find_spec(package) for package in EXTRAS_KNOWN.values())
 
 
 # ── in a terminal ────────────────────────────────────────────────────────────────────────────
