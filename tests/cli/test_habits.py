@@ -223,6 +223,31 @@ def test_a_port_in_use_and_a_wrong_token_are_said(scene: Scene) -> None:
         server.leave()
 
 
+def test_the_terminal_app_opens_only_where_it_is_let_in(
+    scene: Scene, terminals: list[Terminal]
+) -> None:
+    def told(*where: str, **env: str) -> str:
+        shell = Terminal(scene.folder, {**scene.env, **env}, "tui", "--server", *where)
+        terminals.append(shell)
+        assert shell.ended() == 3
+        assert "Nothing has run yet" not in shell.shown
+        return shell.shown
+
+    assert "cannot reach the agent server" in told("http://127.0.0.1:1")
+    server = Server(scene.folder, "cli.staff")
+    try:
+        assert "send a token" in told(server.url)
+        assert "token is not valid" in told(server.url, MIDFLIGHT_TOKEN="mf_wrong")
+    finally:
+        server.leave()
+
+
+def test_the_terminal_app_without_a_terminal_says_what_to_do_instead(scene: Scene) -> None:
+    scene.said("run", "cli.staff:porter", "tea", "--input", '{"seconds": 0}')
+    no_traceback(scene.call("tui"), 2, "needs a terminal; use --plain")
+    assert "Done  closed tea" in scene.said("tui", "--plain")
+
+
 def test_an_agent_whose_module_breaks_is_said_by_what_broke(scene: Scene) -> None:
     (scene.folder / "mine.py").write_text("1 / 0\n", encoding="utf-8")
     no_traceback(scene.call("run", "mine:agent"), 4, "ZeroDivisionError: division by zero")
