@@ -581,7 +581,7 @@ allocator gives memory back by the megabyte, and one small object holds a megaby
 measurements, idle and busy: some forty small objects of the store and the loop lie in as many of
 those megabytes. After a thousand runs were let go the engine asks the C library for what it has
 kept. With `PYTHONMALLOC=malloc` and free pages asked back, it is 16 MB.
-`tests/scenarios/test_memory.py` sees to both.
+`tests/scenarios/test_memory.py` wants at most 60 MB, in the first or a second try, and 40 MB.
 """
 
 REACTION = """\

@@ -44,12 +44,13 @@ async def settle_orphans(driver: Driver) -> None:
 
 async def enter(driver: Driver) -> None:
     """Call the function, with everything on record at hand."""
-    log, epoch = driver.log, driver.epoch
+    log = driver.log
     if log.state.phase is Phase.QUEUED or not log.state.entered:
-        await log.decide(lambda s: [e.RunEntered(epoch=epoch)] if s.phase is Phase.QUEUED else [])
+        entered = e.RunEntered(epoch=driver.epoch)
+        await log.decide(lambda s: [entered] if s.phase is Phase.QUEUED and not driver.lost else [])
     elif Cause.DRAIN in log.state.holds:
         lifted = e.HoldLifted(cause=Cause.DRAIN)
-        await log.decide(lambda s: [lifted] if Cause.DRAIN in s.holds else [])
+        await log.decide(lambda s: [lifted] if Cause.DRAIN in s.holds and not driver.lost else [])
     if log.state.phase is not Phase.RUNNING or driver.lost:
         return
     await driver.restore()
