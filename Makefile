@@ -15,7 +15,7 @@ help:  ## list the targets
 
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Midflight needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	@echo "Installing the pinned versions into .venv (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 endef
@@ -26,7 +26,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@ $(DEMO_READY)
 
 # far less than the tests need; the models are there in case that there is a key
-$(DEMO_READY): EXTRAS = anthropic,openai,server
+$(DEMO_READY): EXTRAS = anthropic,openai,server,tui
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(install)
 	@touch $@

@@ -113,6 +113,18 @@ def test_every_extra_that_is_named_is_one() -> None:
             assert not unknown, f"{name_of(page)}: {unknown}"
 
 
+def test_a_page_that_begins_with_an_installation_installs_all_that_its_commands_need() -> None:
+    needed = {"midflight serve": "server", "midflight tui": "tui", "MIDFLIGHT_SERVER=": "http"}
+    found = 0
+    for page in pages():
+        shell = "\n".join(block.text for block in blocks(page) if block.kind == "sh")
+        for named in re.findall(r"^pip install .*midflight\[([a-z,]+)\]", shell, re.MULTILINE):
+            found += 1
+            wanted = {extra for told, extra in needed.items() if told in shell}
+            assert wanted <= set(named.split(",")), name_of(page)
+    assert found
+
+
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_link_leads_to_something_in_the_repository(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)

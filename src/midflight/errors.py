@@ -8,6 +8,7 @@ MidflightError
 │   ├── ScopeStopped        an operator's kill switch covers it
 │   ├── NotAllowed          this person may not ask for it
 │   └── InvalidRequest      the request itself cannot be right
+│       └── UnknownAgent    a server drives no agent of that name
 ├── IllegalEvent            a driver tried what the table forbids: a bug, stopped in time
 ├── InvalidTool             a tool says something of itself that cannot be
 ├── StepFailed              a step has failed; the same at replay
@@ -21,6 +22,7 @@ MidflightError
 │   ├── ModelRefused        not like this: asking again gives the same
 │   ├── ModelBroken         the answer broke off; what came of it is kept
 │   ├── ModelUnavailable    there is no such model here; nothing was sent
+│   │   └── ModelNotInstalled   its package is missing
 │   └── UnpairedCall        a tool call without its one result; nothing was sent
 ├── RemoteError             a server could not be asked
 │   ├── ServerAway          it cannot be reached
@@ -106,6 +108,10 @@ class NotAllowed(Refused):
 
 class InvalidRequest(Refused):
     """The request cannot be right, whatever the state."""
+
+
+class UnknownAgent(InvalidRequest):
+    """A server drives no agent of that name."""
 
 
 class IllegalEvent(MidflightError):
@@ -219,6 +225,10 @@ class ModelUnavailable(ModelError):
 
     def __init__(self, why: str, now: str) -> None:
         super().__init__(f"{why}. {now} Nothing was sent.")
+
+
+class ModelNotInstalled(ModelUnavailable):
+    """The package that speaks to the model is missing; the message names the extra."""
 
 
 class UnpairedCall(ModelError):

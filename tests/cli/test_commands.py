@@ -40,6 +40,11 @@ def begin(scene: Scene, agent: str, brief: str = "tea", **given: float) -> str:
     return str(started["run"])
 
 
+def test_an_agent_that_is_not_there_is_not_found(scene: Scene) -> None:
+    name = "nobody" if "--server" in scene.where else "cli.staff:nobody"
+    assert "nobody" in scene.said("run", name, "tea", status=4)
+
+
 def test_a_run_is_paused_redirected_watched_and_cancelled_with_its_receipt(scene: Scene) -> None:
     run = begin(scene, "porter")
 

@@ -10,15 +10,20 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from cli.scene import Scene, Server, is_root
 from cli.terminal import Terminal
+from midflight.cli.doctor import EXTRAS as EXTRAS_KNOWN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+ROOT = Path(__file__).resolve().parent.parent.parent
 MARGIN = 1.5  # machines are noisy, also in what they count as time of the processor
 HELP_S = 0.4
 IMPORT_S = 0.25
@@ -73,6 +78,19 @@ def test_what_is_old_is_purged_when_that_is_meant(scene: Scene) -> None:
 def test_looking_at_a_store_that_is_not_there_makes_none(scene: Scene) -> None:
     assert "there is no store midflight.db here" in scene.said("runs", status=3)
     assert list(scene.folder.iterdir()) == []
+
+
+def test_the_doctor_finds_nothing_wrong_where_nothing_has_begun(scene: Scene) -> None:
+    assert "there is no store midflight.db here yet" in scene.said("doctor")
+    assert scene.json("doctor")["ok"]
+    assert list(scene.folder.iterdir()) == []
+    assert "there is no store mine.db" in scene.said("doctor", "--store", "mine.db", status=1)
+
+
+def test_the_doctor_knows_every_extra_that_people_install() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert EXTRAS_KNOWN.keys() == project["optional-dependencies"].keys() - {"dev", "docs"}
+    assert all(find_spec(package) for package in EXTRAS_KNOWN.values())
 
 
 # ── in a terminal ────────────────────────────────────────────────────────────────────────────
@@ -205,6 +223,31 @@ def test_a_port_in_use_and_a_wrong_token_are_said(scene: Scene) -> None:
         server.leave()
 
 
+def test_the_terminal_app_opens_only_where_it_is_let_in(
+    scene: Scene, terminals: list[Terminal]
+) -> None:
+    def told(*where: str, **env: str) -> str:
+        shell = Terminal(scene.folder, {**scene.env, **env}, "tui", "--server", *where)
+        terminals.append(shell)
+        assert shell.ended() == 3
+        assert "Nothing has run yet" not in shell.shown
+        return shell.shown
+
+    assert "cannot reach the agent server" in told("http://127.0.0.1:1")
+    server = Server(scene.folder, "cli.staff")
+    try:
+        assert "send a token" in told(server.url)
+        assert "token is not valid" in told(server.url, MIDFLIGHT_TOKEN="mf_wrong")
+    finally:
+        server.leave()
+
+
+def test_the_terminal_app_without_a_terminal_says_what_to_do_instead(scene: Scene) -> None:
+    scene.said("run", "cli.staff:porter", "tea", "--input", '{"seconds": 0}')
+    no_traceback(scene.call("tui"), 2, "needs a terminal; use --plain")
+    assert "Done  closed tea" in scene.said("tui", "--plain")
+
+
 def test_an_agent_whose_module_breaks_is_said_by_what_broke(scene: Scene) -> None:
     (scene.folder / "mine.py").write_text("1 / 0\n", encoding="utf-8")
     no_traceback(scene.call("run", "mine:agent"), 4, "ZeroDivisionError: division by zero")
@@ -239,6 +282,16 @@ def test_who_reads_us_may_leave_early(scene: Scene) -> None:
     assert done.stderr == ""
 
 
+def test_the_version_is_said_alone(scene: Scene) -> None:
+    assert scene.said("--version") == f"midflight {version('midflight')}\n"
+    assert scene.said("--version", "runs") == f"midflight {version('midflight')}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["runs"], ["serve"], ["tui"]])
+def test_h_is_short_for_help(scene: Scene, command: list[str]) -> None:
+    assert scene.said(*command, "-h") == scene.said(*command, "--help")
+
+
 BLOCKER = """
 import sys
 from importlib.machinery import PathFinder
@@ -246,6 +299,8 @@ from importlib.machinery import PathFinder
 CORE = {core!r}
 
 class Core:
+    find_distributions = PathFinder.find_distributions  # what is installed is still known by name
+
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in CORE:
@@ -270,6 +325,8 @@ def test_with_the_core_alone_help_works_and_what_is_missing_is_named(scene: Scen
     assert (done.returncode, done.stderr) == (0, "")
     assert "pause     Hold a run" in done.stdout
     assert "pip install 'midflight[cli]'" in done.stdout
+    done = scene.fresh("--version", **env)
+    assert (done.returncode, done.stdout) == (0, f"midflight {version('midflight')}\n")
     done = scene.fresh("runs", **env)
     assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == "midflight: commands need an extra: pip install 'midflight[cli]'\n"
@@ -283,12 +340,15 @@ def test_with_the_core_alone_help_works_and_what_is_missing_is_named(scene: Scen
         ("fastapi", ["serve", "cli.staff"], "server"),
         ("fastapi", ["token", "ann"], "server"),
         ("asyncpg", ["runs", "--store", "postgresql://x/y"], "postgres"),
+        ("anthropic", ["demo", "--model", "anthropic:some"], "anthropic"),
+        ("openai", ["demo", "--model", "openai:some"], "openai"),
     ],
 )
 def test_an_extra_that_is_missing_is_named(
     scene: Scene, missing: str, arguments: list[str], extra: str
 ) -> None:
-    done = scene.fresh(*arguments, **without(scene, missing))
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    done = scene.fresh(*arguments, **without(scene, missing), **keys)
     assert (done.returncode, done.stdout) == (5, ""), done
     assert f"pip install 'midflight[{extra}]'" in done.stderr.replace('"', "'")
     assert done.stderr.count("\n") == 1

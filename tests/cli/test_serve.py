@@ -215,3 +215,22 @@ def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_program_is_greeted_with_one_line_of_json(tmp_path: Path) -> None:
+    serve = [sys.executable, "-m", "midflight", "serve", "cli.clerk:clerk", "--port", "0"]
+    with subprocess.Popen(
+        [*serve, "--json"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        greeting = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=30)
+    assert greeting.keys() == {"url", "store"}
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#code=\S+", greeting["url"])
+    assert (greeting["store"], rest) == ("midflight.db", "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -305,3 +307,30 @@ def test_a_port_that_is_taken_is_left_alone_and_a_browser_is_shown_the_run(
     playing.until(lambda _: shown())
     assert seen.read_text(encoding="utf-8").strip() in playing.said
     assert f"/runs/{playing.run}#code=" in seen.read_text(encoding="utf-8")
+
+
+def test_its_greeting_says_how_to_steer_it_from_a_terminal(theatre: Theatre) -> None:
+    playing = theatre.play()
+    told = next(line for line in playing.said.splitlines() if "midflight tui --store " in line)
+    store = Path(told.rpartition(" ")[2])
+
+    assert store.resolve() == (playing.folder / "runs.db").resolve()
+    runs = [sys.executable, "-m", "midflight", "runs", "--store", str(store)]
+    done = subprocess.run(runs, capture_output=True, text=True, check=True, timeout=30)
+    assert playing.run in done.stdout
+
+
+def test_a_program_is_greeted_with_one_line_of_json(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    with subprocess.Popen(
+        command(folder, "--json"), env=plain_environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        greeting = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=60)
+
+    assert greeting["store"] == str(folder.resolve() / "runs.db")
+    assert "/runs/r-demo-1#code=" in greeting["url"]
+    assert "Run r-demo-1 has begun" in greeting["says"]
+    assert rest == ""

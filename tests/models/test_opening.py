@@ -80,7 +80,7 @@ def test_a_missing_package_names_its_extra(kind: str) -> None:
         "except Exception as error: print(type(error).__name__, error)",
     )
 
-    assert told.startswith("ModelUnavailable")
+    assert told.startswith("ModelNotInstalled")
     assert f"pip install 'midflight[{kind}]'" in told
 
 

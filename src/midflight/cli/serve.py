@@ -21,8 +21,9 @@ import typer
 from msgspec import Struct
 
 from midflight.cli.agents import all_at
-from midflight.cli.desk import StoreOption, person, store_of
+from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
+from midflight.cli.printing import print_json
 from midflight.cli.token import KEYS, KeysOption
 from midflight.control import Control, local
 from midflight.engines.leaving import leaving_on
@@ -74,6 +75,7 @@ def serve(
     drain: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="What steps have to end at the end.")
     ] = DRAIN_S,
+    as_json: JsonOption = False,
 ) -> int:
     """Drive agents and serve them over HTTP, until Ctrl-C or SIGTERM."""
     importlib.import_module("midflight.server")  # or say which extra it needs
@@ -94,7 +96,7 @@ def serve(
     )
     log_to_stderr()
     with listening(host, port) as listener:
-        anyio.run(serving, options, found, listener)
+        anyio.run(serving, options, found, listener, partial(_greet, options, as_json))
     return 0
 
 
@@ -127,7 +129,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 async def serving(
-    chosen: ServeOptions, agents: list[Agent], listener: socket.socket, greet: Greet | None = None
+    chosen: ServeOptions, agents: list[Agent], listener: socket.socket, greet: Greet
 ) -> None:
     """Drive and serve until a signal comes; ``greet`` is told of the URL to open."""
     from midflight.server.access import LOOPBACK as NAMES
@@ -149,7 +151,7 @@ async def serving(
             tasks.start_soon(server.serve, [listener])
             with until_told:
                 url = _url(chosen, listener, keyring.code(person(), Role.OPERATOR))
-                await (greet or partial(_greet, chosen))(control, url)
+                await greet(control, url)
                 await anyio.sleep_forever()
             app.state.streams.close()
             server.should_exit = True
@@ -189,6 +191,9 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
 
 
-async def _greet(chosen: ServeOptions, _control: Control, url: str) -> None:
+async def _greet(chosen: ServeOptions, as_json: bool, _control: Control, url: str) -> None:
+    if as_json:
+        print_json({"url": url, "store": chosen.store})
+        return
     print(f"Midflight serves {chosen.store} at {url}")
     print("The code works once, within ten minutes. For programs: midflight token NAME", flush=True)

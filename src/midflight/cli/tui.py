@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,9 @@ from midflight.cli.desk import (
     opened,
     where_of,
 )
+from midflight.cli.failing import USAGE, tell
 from midflight.cli.watch import watch
+from midflight.stores.base import Query
 
 if TYPE_CHECKING:
     from midflight.tui.app import MidflightApp
@@ -41,11 +44,15 @@ def tui(
         return watch(run or LAST, plain, store, server, token_file, as_json)
     if find_spec("textual") is None:
         raise ImportError("midflight tui needs an extra: pip install 'midflight[tui]'")
+    where = where_of(store, server, token_file)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        told = "midflight tui needs a terminal; use --plain for lines. Nothing was opened."
+        return tell("usage", told, USAGE, as_json)
     from midflight.tui.app import MidflightApp
 
-    where = where_of(store, server, token_file)
-
     async def seated() -> str:
+        async with opened(where) as desk:  # whoever is not let in is told so, and at once
+            await desk.control.runs(Query(limit=1))
         there = Connection()
         async with opened(where, away_s=AWAY_S, connected=there.tell) as desk:
             meant = await desk.run(run) if run else ""

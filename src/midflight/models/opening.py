@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from midflight.errors import ModelUnavailable
+from midflight.errors import ModelNotInstalled, ModelUnavailable
 from midflight.models.base import Model
 
 SERVER: Final = re.compile(r"@[a-z]+://.*", re.DOTALL)
@@ -36,7 +36,7 @@ def open_model(address: str, *, environment: Mapping[str, str] = os.environ) -> 
         return _open(provider, model, url, environment)
     except ImportError:
         why = f"{provider}:{model} needs the package {provider}, which is not installed"
-        raise ModelUnavailable(why, f"Run: pip install 'midflight[{provider}]'.") from None
+        raise ModelNotInstalled(why, f"Run: pip install 'midflight[{provider}]'.") from None
 
 
 def _open(provider: str, model: str, url: str, environment: Mapping[str, str]) -> Model:

@@ -20,6 +20,7 @@ KINDS: Final[Mapping[str, type[errors.MidflightError]]] = {
     "invalid": errors.InvalidRequest,
     "not_json": errors.InvalidRequest,
     "position_ahead": errors.InvalidRequest,
+    "unknown_agent": errors.UnknownAgent,
     "not_found": errors.JournalNotFound,
     "too_large": errors.PayloadTooLarge,
     "store_busy": errors.StoreBusy,

@@ -77,7 +77,7 @@ def named(request: Request, name: str) -> Agent:
     agents: dict[str, Agent] = request.app.state.agents
     if name not in agents:
         known = ", ".join(sorted(agents)) or "none"
-        raise Problem(422, "invalid", f"there is no agent {name!r} here; known: {known}.")
+        raise Problem(422, "unknown_agent", f"there is no agent {name!r} here; known: {known}.")
     return agents[name]
 
 

@@ -74,6 +74,7 @@ class MidflightApp(App[None]):
         self._ahead = 0.0  # of the store's clock, before ours
         self._leaving_since = -LEAVE_S
         self._rows: list[Row] = []
+        self._looked = False  # before that nobody knows whether anything has run
         self._rail: list[str] = []
 
     @property
@@ -133,6 +134,7 @@ class MidflightApp(App[None]):
         while True:
             try:
                 self._rows = await self.control.runs(Query(limit=60))
+                self._looked = True
                 self._ahead = await self.control.store.now() - anyio.current_time()
             except MidflightError as error:
                 self.say(str(error))
@@ -224,9 +226,10 @@ class MidflightApp(App[None]):
         return len([row for row in live if row.journal != self.run_shown])
 
     def _draw_nothing(self, session: Session | None) -> None:
-        words = "Nothing has run yet. Start one with: midflight run MODULE:AGENT BRIEF"
-        if session is not None:
-            words = session.trouble or "Reading …"
+        words = session.trouble if session is not None else ""
+        if session is None and self._looked:
+            words = "Nothing has run yet. Start one with: midflight run MODULE:AGENT BRIEF"
+        words = words or "Reading …"
         self.query_one("#head", Static).update(Text(words, self.tones["quiet"]))
 
     def _draw_rail(self) -> None:
