@@ -16,6 +16,8 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
 Look = Callable[..., Glass]
+BROKEN: list[str] = []
+"""What the scripts of the pages have raised, for the report of a failure."""
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -28,6 +30,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         for page in (page for context in opened for page in context.pages):
             seen = f"{page.url}\n{page.locator('body').aria_snapshot()}"
             report.sections.append(("on the screen", seen))
+        report.sections.append(("what broke in the page", "\n".join(BROKEN)))
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +102,7 @@ def contexts(
 
 @pytest.fixture
 def look(contexts: Callable[..., BrowserContext], theatre: Theatre) -> Look:
-    """Look at a run in a tab of a browser of one's own. No error may be in its console."""
+    """Look at a run in a tab of a browser of one's own."""
 
     def at(stage: Stage | str, cookie: str = "", **options: Any) -> Glass:
         context = contexts(**options)
@@ -108,6 +111,7 @@ def look(contexts: Callable[..., BrowserContext], theatre: Theatre) -> Look:
             name = f"midflight_{theatre.port}"
             context.add_cookies([{"name": name, "value": cookie, "url": theatre.url}])
         page = context.new_page()
+        page.on("pageerror", lambda error: BROKEN.append(f"{error}\n{error.stack}"))
         return Glass(page, theatre.url).look_at(stage if isinstance(stage, str) else stage.run)
 
     return at
