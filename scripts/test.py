@@ -32,7 +32,10 @@ PARTS = {
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
-DOORS = ("assistant", "cli", "models", "page", "remote", "server", "tools", "tui")
+DOORS = (
+    "assistant", "channels", "cli", "demo", "kit", "models", "page", "remote", "server",
+    "telemetry", "tools", "tui", "web",
+)  # fmt: skip
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 
 HURRY = ("-n", "4", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
