@@ -34,6 +34,7 @@ from midflight.cli.token import KEYS
 from midflight.errors import MidflightError
 from midflight.kernel.phases import ENDS, Phase
 from midflight.stores.base import Query
+from midflight.stores.opening import shown
 
 app = typer.Typer()
 EXTRAS: Final = {
@@ -114,7 +115,7 @@ async def _store(where: Where) -> Check:
         return Check("store", None, f"there is no store {STORE} here yet; {makes}")
     try:
         async with opened(where) as desk:
-            return Check("store", True, f"{where.store} opens; {await _runs(desk)}")
+            return Check("store", True, f"{shown(where.store)} opens; {await _runs(desk)}")
     except (MidflightError, OSError) as error:
         return Check("store", False, str(error))
 

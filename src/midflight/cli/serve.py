@@ -31,6 +31,7 @@ from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.run import Agent
+from midflight.stores.opening import shown
 
 if TYPE_CHECKING:
     import uvicorn
@@ -193,7 +194,7 @@ def _in_url(host: str) -> str:
 
 async def _greet(chosen: ServeOptions, as_json: bool, _control: Control, url: str) -> None:
     if as_json:
-        print_json({"url": url, "store": chosen.store})
+        print_json({"url": url, "store": shown(chosen.store)})
         return
-    print(f"Midflight serves {chosen.store} at {url}")
+    print(f"Midflight serves {shown(chosen.store)} at {url}")
     print("The code works once, within ten minutes. For programs: midflight token NAME", flush=True)

@@ -40,6 +40,17 @@ def open_store(address: str) -> AbstractAsyncContextManager[Store]:
             )
 
 
+def shown(address: str) -> str:
+    """The address as it may stand on a screen and in a log: without what is secret in it."""
+    if "://" not in address:
+        return address
+    parts = urlsplit(address)
+    user, at, host = parts.netloc.rpartition("@")
+    schema = [(name, value) for name, value in parse_qsl(parts.query) if name == "schema"]
+    kept = parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query=urlencode(schema))
+    return kept.geturl()
+
+
 def _schema(address: str) -> tuple[str, str]:
     """Take ``schema`` out of the address: it is ours, and the server would not know it."""
     parts = urlsplit(address)
