@@ -577,7 +577,7 @@ Machine: {machine}; other programs used {load:.0f} % of it meanwhile. The effect
 
 What an evicted run keeps is what is still in use. What was freed is another matter: CPython's own
 allocator gives memory back by the megabyte, and one small object holds a megabyte. After a wave of
-10,000 live runs (+290 MB) were paused and evicted, 41 to 54 MB stayed with the process in nine
+10,000 live runs (+290 MB) were paused and evicted, 41 to 54 MB stayed with the process in seven
 measurements, idle and busy: some forty small objects of the store and the loop lie in as many of
 those megabytes. After a thousand runs were let go the engine asks the C library for what it has
 kept. With `PYTHONMALLOC=malloc` and free pages asked back, it is 16 MB.
