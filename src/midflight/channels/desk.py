@@ -26,6 +26,7 @@ from midflight.kernel.record import Limits, Who
 from midflight.kernel.state import RunState
 from midflight.run import Agent
 from midflight.sheets.words import short
+from midflight.talks import REDIRECTED
 
 TEXT_MAX: Final = 64 * 1024
 AT_ONCE: Final = ("pause", "cancel")  # never refused for what has changed since
@@ -69,7 +70,7 @@ class Desk:
             await self.control.converse(self._agent, memory.thread, said, key=key, who=who)
             return notes
         accepted = await self.control.send(memory.thread, heard.text, who=who, key=key)
-        loud = accepted.did == "started" or "Cancel?" in accepted.status
+        loud = accepted.did == "started" or "Cancel?" in accepted.status or _is_turning(accepted)
         stands = await self.find.named(memory, accepted.status)
         return _acknowledged(stands, who, heard, loud)
 
@@ -343,6 +344,12 @@ def _empty(text: str) -> str:
 def _in_flight(accepted: Accepted) -> str:
     flying = ", ".join(accepted.in_flight)
     return f"In flight: {flying}." if flying else "Nothing is in flight."
+
+
+def _is_turning(accepted: Accepted) -> bool:
+    """Whether it is redirected at this moment: nothing has to finish first, and nobody holds it."""
+    held = accepted.status.startswith(("paus", "held"))
+    return accepted.did == REDIRECTED and not accepted.in_flight and not held
 
 
 def _acknowledged(stands: str, who: Who, heard: Heard, loud: bool) -> str:

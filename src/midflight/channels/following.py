@@ -17,7 +17,6 @@ from midflight.channels.shapes import Post
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
-from midflight.kernel.diff import one_line
 from midflight.kernel.record import Recorded
 from midflight.kernel.status import place
 from midflight.sheets import RunBook, ThreadBook
@@ -160,7 +159,7 @@ class Follower:
             case e.NoticeGiven():
                 yield Post(f"⚠ {event.text}", key)
             case e.RedirectDelivered():
-                yield Post(f"**Changed** {one_line(before, event.brief)}", key)
+                yield Post(render.redirected(before, event.brief), key)
             case e.RunFinished() | e.Killed() if not book.state.aside_of:
                 yield render.ended(book.sheet(), key)
             case _:

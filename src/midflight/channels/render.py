@@ -12,6 +12,7 @@ from midflight.channels.asking import facts, ways
 from midflight.channels.people import shown
 from midflight.channels.shapes import Action, Button, Menu, Post, mark
 from midflight.kernel.decide import HANDED_OVER
+from midflight.kernel.diff import word_diff
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
@@ -47,6 +48,7 @@ HEADS: Final = {
 LABEL_MAX: Final = 80
 BUTTONS_IN_A_ROW: Final = 4  # more choices than this are a menu
 TODOS_SHOWN: Final = 5
+LINE_MAX: Final = 160
 NEAR: Final = 0.8  # of a cap: from here on it is marked
 
 
@@ -329,6 +331,15 @@ _TOLD: Final[dict[str, Callable[[Scene], Post | None]]] = {
     "todo removed": _gone,
     "todo dropped": _gone,
 }
+
+
+def redirected(before: str, now: str) -> str:
+    """What a redirect has changed, in one line: words struck out and words in bold."""
+    marks = {"same": "", "removed": "~~", "added": "**"}
+    words = " ".join(f"{marks[p.kind]}{p.text}{marks[p.kind]}" for p in word_diff(before, now))
+    if len(words) > LINE_MAX:  # many small marks say less than both in short
+        words = f"from “{short(before, 60)}” to “{short(now, 60)}”"
+    return f"↳ **Redirected:** {words}"
 
 
 # ── ends ─────────────────────────────────────────────────────────────────────────────────────────
