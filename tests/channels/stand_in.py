@@ -226,9 +226,14 @@ class StandIn:
         return as_json(user.member | {"user": user.payload})
 
     async def _history(self, request: web.Request) -> web.Response:
-        chat, after = request.match_info["chat"], int(request.query.get("after", "0"))
-        found = [m for m in self.messages.values() if m.channel == chat and int(m.id) > after]
-        found = [m for m in found if not m.deleted][: int(request.query.get("limit", "50"))]
+        chat, asked = request.match_info["chat"], request.query
+        here = [m for m in self.messages.values() if m.channel == chat and not m.deleted]
+        if chat in self.closed_channels:
+            return problem(404, 10003, "Unknown Channel")
+        after, limit = int(asked.get("after", "0")), int(asked.get("limit", "50"))
+        before = int(asked.get("before", str(1 << 63)))
+        found = [m for m in here if after < int(m.id) < before]
+        found = found[:limit] if "after" in asked else found[-limit:]
         sent = [self.payload(m) for m in reversed(found)]
         return as_json([{k: v for k, v in m.items() if k != "member"} for m in sent])
 

@@ -10,8 +10,10 @@ import pytest
 
 from assistant.desk import Office, clerk
 from channels.conftest import ALLOWED, Talking, on_discord
+from channels.guild import Message, User, snowflake
 from channels.stand_in import AT, GENERAL, TOKEN, Person, StandIn
 from midflight.channels.discord import DiscordRefused, serve
+from midflight.channels.discord_missed import LOOKED_AT_MAX
 from midflight.channels.relay import EDIT_GAP_S
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
@@ -105,6 +107,90 @@ async def test_after_a_session_that_is_over_it_looks_up_what_it_has_missed(
     assert discord.gateway.identified == 2
     assert missed.content in [line.text for line in lines]
     assert len([line for line in lines if line.kind == "message"]) == 2
+
+
+async def test_what_was_changed_or_removed_while_the_connection_was_lost_is_heard_at_the_resume(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("cut")
+    office.gate("slow")
+    works, model, _ = clerk("cut", [call("cut_look", what="slow"), say("Ready.")], office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("slow")
+        changed, removed = await ann.says(chat, "for ten"), await ann.says(chat, "in red")
+        await discord.until_shown(chat, "in red")
+        await discord.gateway.drop()
+        await ann.edits(changed, "for twelve")
+        await ann.deletes(removed)
+        await discord.until_shown(chat, "**Withdrawn**")
+        office.gate("slow").set()
+        await discord.until_shown(chat, "Ready.")
+
+    assert (discord.gateway.identified, discord.gateway.resumed) == (1, 1)
+    read = "\n".join(turn.text for turn in model.prompts[-1].turns)
+    assert "for twelve" in read
+    assert "for ten" not in read
+    assert "in red" not in read
+
+
+async def test_what_waits_unread_is_after_a_restart_as_it_then_stands_in_the_chat(
+    store: Store, discord: StandIn, ann: Person, bob: Person, tmp_path: Path
+) -> None:
+    office = Office("restarted")
+    office.gate("slow")
+    script = [call("restarted_look", what="slow"), say("Ready.")]
+    works, model, _ = clerk("restarted", script, office)
+    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        async with on_discord(control, works, discord, tmp_path):
+            begun = await ann.says(GENERAL, f"{AT} begin")
+            chat = begun.id
+            await office.until_begun("slow")
+            changed, removed = await ann.says(chat, "for ten"), await bob.says(chat, "in red")
+            await ann.says(chat, "on Monday")
+            await discord.until(lambda: "on Monday" in discord.text(chat))
+        await discord.gateway.drop()
+        await ann.edits(changed, "for twelve")
+        await bob.deletes(removed)
+        await bob.says(chat, "with music")
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until_shown(chat, "**Withdrawn**, nobody had read it: a message of bob")
+            await discord.until_shown(chat, "with music")
+            office.gate("slow").set()
+            await discord.until_shown(chat, "Ready.")
+
+    read = "\n".join(turn.text for turn in model.prompts[-1].turns)
+    assert all(words in read for words in ("for twelve", "on Monday", "with music"))
+    assert not any(words in read for words in ("for ten", "in red"))
+    assert discord.text(chat).count("on Monday") == 1  # heard before, and not again
+
+
+async def test_of_very_much_that_was_missed_the_newest_is_heard_and_the_rest_is_said_to_be_unread(
+    store: Store, discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    works, model, _ = clerk("noisy", [say("One."), say("Two.")])
+    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        chat = ann.dm()
+        async with on_discord(control, works, discord, tmp_path):
+            await ann.says(chat, "hello")
+            await discord.until_shown(chat, "**Done**")
+        await discord.gateway.drop()
+        chatter = User("77", "another-bot", bot=True)
+        for number in range(LOOKED_AT_MAX):
+            message = Message(snowflake(), chat, chatter, f"beep {number}")
+            discord.messages[message.id] = message
+        await ann.says(chat, "are you there?")
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until_shown(chat, "looked through the newest 500 messages here")
+            await discord.until_shown(chat, "Two.")
+
+    assert "are you there?" in model.prompts[-1].turns[-1].text
 
 
 async def test_what_is_delivered_twice_is_done_once(

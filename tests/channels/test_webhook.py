@@ -18,7 +18,7 @@ from assistant.desk import Office, clerk, until
 from channels.conftest import Talking
 from channels.stand_in import Person, StandIn
 from midflight.channels import People, Post, Switchboard
-from midflight.channels.base import ChatGone, NotNow
+from midflight.channels.base import ChatGone, NotNow, PostGone
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.webhook import Webhook
 from midflight.control import Control
@@ -44,12 +44,13 @@ class Desk:
         self.shown: dict[str, dict[str, Any]] = {}
         self.deliveries: list[dict[str, Any]] = []
         self.answers: list[int] = []
-        self.url = ""
+        self.url = self.points_to = ""
 
     async def take(self, request: web.Request) -> web.Response:
         body = await request.read()
         if self.answers:
-            return web.Response(status=self.answers.pop(0), headers={"Retry-After": "1"})
+            headers = {"Retry-After": "1", "Location": self.points_to or self.url}
+            return web.Response(status=self.answers.pop(0), headers=headers)
         self.signer.check({k.lower(): v for k, v in request.headers.items()}, body)
         given = json.loads(body)
         self.deliveries.append(given)
@@ -176,6 +177,34 @@ async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_mo
         assert too_long.status_code == 413
 
 
+async def test_nobody_changes_or_removes_what_somebody_else_has_written(
+    engine: Any, desk: Desk, tmp_path: Path
+) -> None:
+    office = Office("authors")
+    office.gate("slow")
+    works, model, _ = clerk("authors", [call("authors_look", what="slow"), say("Ready.")], office)
+
+    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+        await send(text="begin")
+        await office.until_begun("slow")
+        await send(id="hers", text="for ten people")
+        await send(id="also-hers", text="in red")
+        for change in ({"edit": "hers", "text": "delete everything"}, {"remove": "also-hers"}):
+            refused = await send(user="eve", **change)
+            assert refused.status_code == 403
+            assert "ann@webhook's, not yours. Nothing was changed." in refused.json()["error"]
+        assert (await send(edit="hers", text="for twelve people")).status_code == 202
+        assert (await send(remove="also-hers")).status_code == 202
+        await desk.until_shown("**Withdrawn**, nobody had read it: a message of ann@webhook")
+        office.gate("slow").set()
+        await desk.until_shown("Ready.")
+
+    read = "\n".join(turn.text for turn in model.prompts[-1].turns)
+    assert "for twelve people" in read
+    assert "in red" not in read
+    assert "delete everything" not in read
+
+
 @pytest.mark.slow
 async def test_what_cannot_be_delivered_now_is_delivered_later_once_and_in_order(
     engine: Any, desk: Desk, tmp_path: Path
@@ -208,6 +237,15 @@ async def test_a_receiver_that_wants_nothing_more_is_left_alone(desk: Desk) -> N
 
     with pytest.raises(ChatGone):
         await Webhook(desk.url, Signer(SECRET), allow=allow).post("desk", Post("hello"))
+
+
+async def test_a_receiver_that_points_elsewhere_is_not_followed(desk: Desk) -> None:
+    allow = (desk.url.removeprefix("http://").removesuffix("/hook"),)
+    desk.answers, desk.points_to = [307], f"{desk.url}?elsewhere"
+
+    with pytest.raises(PostGone, match="does not take it \\(307\\)"):
+        await Webhook(desk.url, Signer(SECRET), allow=allow).post("desk", Post("hello"))
+    assert desk.deliveries == []
 
 
 def test_a_secret_that_is_too_short_is_refused() -> None:

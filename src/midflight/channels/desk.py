@@ -74,12 +74,13 @@ class Desk:
         stands = await self.find.named(memory, accepted.status)
         return _acknowledged(stands, who, heard, loud)
 
-    async def correct(self, memory: Memory, message: str, text: str) -> str:
+    async def correct(self, memory: Memory, message: str, text: str, by: str = "") -> str:
         """Somebody has changed a message in the chat: the same here, if nobody has read it yet."""
         found = await self._message(memory, message)
         if found is None or found[2] == text:
             return ""
         position, who, _, unread = found
+        _check_author(who, by)
         if not unread:
             return f"“{short(text, 60)}”: the earlier words were read already. Write it anew."
         why_not = _unstorable(text)
@@ -91,12 +92,13 @@ class Desk:
             return str(error)
         return ""
 
-    async def withdraw(self, memory: Memory, message: str) -> str:
+    async def withdraw(self, memory: Memory, message: str, by: str = "") -> str:
         """Somebody has removed a message from the chat: it is taken back if it was not read."""
         found = await self._message(memory, message)
         if found is None:
             return ""
         position, who, text, unread = found
+        _check_author(who, by)
         if not unread:
             return f"“{short(text, 60)}” was read before it was removed; it still counts."
         try:
@@ -104,6 +106,15 @@ class Desk:
         except Refused as error:
             return str(error)
         return f"**Withdrawn**, nobody had read it: a message of {shown(who.by)}"
+
+    async def waiting(self, memory: Memory, door: str) -> set[str]:
+        """The chat's own ids of its messages that nobody has read yet."""
+        talk = await self.find.talk(memory.thread)
+        if talk is None:
+            return set()
+        unread = {m.position for m in talk.unread.values() if m.who.channel == door}
+        at = {position: key for (_, key), (position, _) in talk.keys.items()}
+        return {message_id(at[position]) for position in unread if position in at} - {""}
 
     async def _message(self, memory: Memory, message: str) -> tuple[int, Who, str, bool] | None:
         talk = await self.find.talk(memory.thread)
@@ -344,6 +355,12 @@ def _empty(text: str) -> str:
 def _in_flight(accepted: Accepted) -> str:
     flying = ", ".join(accepted.in_flight)
     return f"In flight: {flying}." if flying else "Nothing is in flight."
+
+
+def _check_author(who: Who, by: str) -> None:
+    """Where the chat does not vouch for it, nobody changes what somebody else has written."""
+    if by and by != who.by:
+        raise InvalidRequest(f"that message is {shown(who.by)}'s, not yours. Nothing was changed.")
 
 
 def _is_turning(accepted: Accepted) -> bool:

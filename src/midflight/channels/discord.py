@@ -17,17 +17,16 @@ from typing import Any, Final
 if find_spec("discord") is None:
     raise ImportError("midflight discord needs an extra: pip install 'midflight[discord]'")
 
-import aiohttp
 import anyio
 import discord
 from discord import app_commands
 
 from midflight.channels.base import ChatGone
 from midflight.channels.discord_commands import commands_for
+from midflight.channels.discord_missed import catch_up
 from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel, Edge
 from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, view_of
 from midflight.channels.discord_texts import heard_from
-from midflight.channels.ledger import Memory
 from midflight.channels.people import People
 from midflight.channels.shapes import Action, Form, Post
 from midflight.channels.switchboard import Switchboard
@@ -41,7 +40,6 @@ log: Final = logging.getLogger("midflight.channels")
 CLOSE_S: Final = 5.0
 GUILDS_S: Final = 0.5  # nothing here needs them to be known first
 FORM_S: Final = 2.0  # a form has to be there within three seconds, and nothing may come before it
-MISSED_MAX: Final = 500  # messages of a chat that are looked through after a time away
 SEEN_MAX: Final = 1_024
 THREAD_EXISTS: Final = 160004
 STRANGER: Final = (
@@ -104,28 +102,7 @@ class Client(discord.Client):
     async def on_ready(self) -> None:
         """A new session: what came while we were away is looked up."""
         for memory in self.board.chats:
-            await self._catch_up(memory)
-
-    async def _catch_up(self, memory: Memory) -> None:
-        since = next(iter(memory.heard), memory.since)
-        if not since:
-            return
-        number, after = int(memory.chat), discord.Object(int(since))
-        try:
-            place = self.get_channel(number) or await self.fetch_channel(number)
-            assert isinstance(place, discord.abc.Messageable)
-            async for message in place.history(limit=MISSED_MAX, after=after, oldest_first=True):
-                await self._with_roles(message)
-                await self.on_message(message)
-        except (discord.HTTPException, aiohttp.ClientError) as error:
-            log.warning("Cannot look up what was missed: %s", error, extra={"chat": memory.chat})
-
-    async def _with_roles(self, message: discord.Message) -> None:
-        """What is looked up does not say which roles its author has."""
-        here = message.guild
-        if here is not None and isinstance(message.author, discord.User) and not message.author.bot:
-            with suppress(discord.NotFound):  # who has left is who they are without any role
-                message.author = await here.fetch_member(message.author.id)
+            await catch_up(self, memory)
 
     async def on_message(self, message: discord.Message) -> None:
         """Somebody has written something; it may be for us."""

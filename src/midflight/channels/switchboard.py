@@ -164,9 +164,9 @@ class Switchboard:
     async def hear(self, chat: str, heard: Heard, who: Who) -> None:
         """Take a text, in the order of the chat. The same one again is not taken twice."""
         memory = await self.open(chat)
-        place = (chat, heard.id)
-        if heard.id in memory.heard or place in self._taken:
+        if self.has_heard(chat, heard.id):
             return
+        place = (chat, heard.id)
         self._taken[place] = None
         try:
             async with self._locks.setdefault(chat, anyio.Lock()):
@@ -179,22 +179,35 @@ class Switchboard:
         while len(self._taken) > TAKEN_KEPT:
             del self._taken[next(iter(self._taken))]
 
+    def has_heard(self, chat: str, message: str) -> bool:
+        """Whether a text was taken before, in this life or in an earlier one."""
+        memory = self.memory(chat)
+        return (chat, message) in self._taken or (memory is not None and message in memory.heard)
+
+    async def waiting(self, chat: str) -> set[str]:
+        """The chat's own ids of what was written there and nobody has read yet."""
+        memory = self.memory(chat)
+        return await self.desk.waiting(memory, self._door(chat)) if memory is not None else set()
+
+    def _door(self, chat: str) -> str:
+        return door(self._channel.name, chat)
+
     async def say(self, chat: str, post: Post) -> None:
         """Show something of the channel's own, in its turn."""
         memory = await self.open(chat)
         (await self._relay(memory)).note(post)
 
-    async def correct(self, chat: str, message: str, text: str) -> None:
-        """A message was changed in the chat."""
+    async def correct(self, chat: str, message: str, text: str, *, by: str = "") -> None:
+        """A message was changed in the chat; name who did it unless the chat sees to that."""
         memory = self.memory(chat)
-        words = await self.desk.correct(memory, message, text) if memory is not None else ""
+        words = await self.desk.correct(memory, message, text, by) if memory is not None else ""
         if memory is not None and words:
             (await self._relay(memory)).note(Post(words, f"edit:{message}"))
 
-    async def withdraw(self, chat: str, message: str) -> None:
-        """A message was removed from the chat."""
+    async def withdraw(self, chat: str, message: str, *, by: str = "") -> None:
+        """A message was removed from the chat; name who did it unless the chat sees to that."""
         memory = self.memory(chat)
-        words = await self.desk.withdraw(memory, message) if memory is not None else ""
+        words = await self.desk.withdraw(memory, message, by) if memory is not None else ""
         if memory is not None and words:
             (await self._relay(memory)).note(Post(words, f"gone:{message}"))
 
@@ -257,7 +270,7 @@ class Switchboard:
     async def press_again(self, memory: Memory, key: str) -> Post:
         """Do a press that an earlier life has taken; under its key it is done once."""
         pending = memory.pending[key]
-        who = Who(pending.by, Role(pending.role), door(self._channel.name, memory.chat))
+        who = Who(pending.by, Role(pending.role), self._door(memory.chat))
         late = self._clock() - pending.at > LATE_S
         return await self.press(
             memory.chat, pending.code, who, key=key, fields=pending.fields, late=late

@@ -1,0 +1,77 @@
+"""What was written, changed and removed on Discord while we were away, looked up in the chat."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import discord
+
+from midflight.channels.discord_texts import heard_from
+from midflight.channels.ledger import Memory
+from midflight.channels.shapes import Post
+
+if TYPE_CHECKING:
+    from midflight.channels.discord import Client
+
+log: Final = logging.getLogger("midflight.channels")
+
+LOOKED_AT_MAX: Final = 500  # messages of a chat, the newest
+OVERLAP: Final = 64  # of what was heard last: chats do not always deliver in order
+TOO_MANY: Final = (
+    f"I was away, and have looked through the newest {LOOKED_AT_MAX} messages here. What was "
+    "written to me before those meanwhile was not read: send it again."
+)
+
+
+async def catch_up(client: Client, memory: Memory) -> None:
+    """Hear what was missed in a chat; what waits there unread is as it stands there now."""
+    waiting = await client.board.waiting(memory.chat)
+    known = [*memory.heard[-OVERLAP:], *waiting] or [memory.since]
+    since = min(int(message) for message in known if message) if any(known) else 0
+    if not since:
+        return
+    try:
+        there = await _newest(client, int(memory.chat), since - 1)
+        for message in there:
+            if str(message.id) in waiting:
+                await _compare(client, memory, message)
+            elif not client.board.has_heard(memory.chat, str(message.id)):
+                await _with_roles(message)
+                await client.on_message(message)
+    except (discord.HTTPException, aiohttp.ClientError) as error:
+        log.warning("Cannot look up what was missed: %s", error, extra={"chat": memory.chat})
+        return
+    ids = {str(message.id) for message in there}
+    is_cut = len(there) == LOOKED_AT_MAX
+    for message in waiting:
+        if message not in ids and not (is_cut and int(message) < there[0].id):
+            await client.board.withdraw(memory.chat, message)
+    if is_cut and since < there[0].id:
+        await client.board.say(memory.chat, Post(TOO_MANY, f"away:{there[-1].id}"))
+
+
+async def _newest(client: Client, chat: int, after: int) -> list[discord.Message]:
+    """The newest messages behind one, in the order in which they were written."""
+    place = client.get_channel(chat) or await client.fetch_channel(chat)
+    assert isinstance(place, discord.abc.Messageable)
+    behind = place.history(limit=LOOKED_AT_MAX, after=discord.Object(after), oldest_first=False)
+    return [message async for message in behind][::-1]
+
+
+async def _compare(client: Client, memory: Memory, message: discord.Message) -> None:
+    assert client.user is not None
+    if message.edited_at is not None:
+        heard = await heard_from(message, client.user.id)
+        if heard.text:
+            await client.board.correct(memory.chat, heard.id, heard.text)
+
+
+async def _with_roles(message: discord.Message) -> None:
+    """What is looked up does not say which roles its author has."""
+    here = message.guild
+    if here is not None and isinstance(message.author, discord.User) and not message.author.bot:
+        with suppress(discord.NotFound):  # who has left is who they are without any role
+            message.author = await here.fetch_member(message.author.id)
