@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,6 +49,10 @@ STRANGER: Final = (
 )
 
 
+Greet = Callable[[str], None]
+"""Told once, when Discord has let us in, under which name we are there."""
+
+
 class DiscordRefused(MidflightError):
     """Discord does not let us in."""
 
@@ -63,7 +68,7 @@ class Client(discord.Client):
 
     board: Switchboard
 
-    def __init__(self) -> None:
+    def __init__(self, greet: Greet | None = None) -> None:
         intents = discord.Intents.none()
         intents.guilds = intents.guild_messages = intents.dm_messages = True
         intents.message_content = True
@@ -78,6 +83,7 @@ class Client(discord.Client):
         self._seen: dict[int, None] = {}
         self._strangers: set[tuple[int, int]] = set()
         self.refused = ""
+        self.greet = greet
 
     async def refuse(self, why: str) -> None:
         """End, with the reason."""
@@ -101,6 +107,10 @@ class Client(discord.Client):
 
     async def on_ready(self) -> None:
         """A new session: what came while we were away is looked up."""
+        assert self.user is not None
+        greet, self.greet = self.greet, None
+        if greet is not None:
+            greet(self.user.name)
         for memory in self.board.chats:
             await catch_up(self, memory)
 
@@ -306,9 +316,10 @@ async def serve(
     people: People,
     folder: str | Path,
     workdir: str | Path | None = None,
+    greet: Greet | None = None,
 ) -> None:
     """Be there until cancelled. Raises ``DiscordRefused`` when Discord does not let us in."""
-    client = Client()
+    client = Client(greet)
     try:
         await client.login(token)
         for each in commands_for(client):

@@ -136,7 +136,6 @@ class Follower:
             answers=about.id if about is not None else "",
             files=self._files(line.run) if line.kind == "said: partial" else (),
             cancel=book.sheet().preview["cancel"] if book is not None else None,
-            at=book.state.relevant if book is not None else 0,
         )
         return render.told(scene)
 

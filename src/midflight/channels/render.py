@@ -228,7 +228,6 @@ class Scene(Struct, frozen=True):
     answers: str = ""
     files: tuple[str, ...] = ()
     cancel: Offer | None = None
-    at: int = 0
 
 
 def told(scene: Scene) -> Post | None:
@@ -264,15 +263,16 @@ def _partial(scene: Scene) -> Post:
 
 
 def _cancel_asked(scene: Scene) -> Post:
-    """The panic word has paused; to cancel is one more press, and says what that would do."""
+    """The panic word has paused; to cancel is one more press, and says what that would do.
+
+    Its presses name no position: the pause itself may not have been told here yet.
+    """
     offer = scene.cancel
     if offer is None or not offer.enabled:
         return Post(scene.line.text, scene.key)
     run = mark(scene.line.run)
-    cancel = Button(
-        label(f"{offer.label} · {offer.consequence}"), Action("cancel", run, scene.at), "bad"
-    )
-    resume = Button("Resume · Continues with context kept", Action("resume", run, scene.at), "good")
+    cancel = Button(label(f"{offer.label} · {offer.consequence}"), Action("cancel", run), "bad")
+    resume = Button("Resume · Continues with context kept", Action("resume", run), "good")
     return Post(scene.line.text, scene.key, buttons=(resume, cancel))
 
 
