@@ -203,3 +203,70 @@ async def test_a_button_of_another_thread_means_nothing_here(driving: Any, tmp_p
             await until(lambda: "**Done**" in paper.text)
             done = await board.press("desk", Action("cancel", mark(elsewhere)).code, ANN, key="x")
             assert "a run that is not known here any more. Nothing was changed." in done.text
+
+
+async def test_two_bots_in_one_chat_have_a_thread_each_and_answer_what_is_theirs(
+    driving: Any, tmp_path: Path
+) -> None:
+    first, _, _ = clerk("cook", [say("Soup.")])
+    second, _, _ = clerk("waiter", [say("Table four.")])
+    kitchen, hall = Paper(), Paper()
+
+    async with (
+        driving(first, second) as control,
+        life(kitchen, control, first, tmp_path / "kitchen") as cook,
+        life(hall, control, second, tmp_path / "hall") as waiter,
+    ):
+        await cook.hear("desk", Heard("1", "what is there?"), ANN)
+        await until(lambda: "**Done**" in kitchen.text and "Soup." in kitchen.text)
+        await waiter.hear("desk", Heard("2", "where do I sit?"), ANN)
+        await until(lambda: "**Done**" in hall.text and "Table four." in hall.text)
+
+    assert "Table" not in kitchen.text
+    assert "Soup" not in hall.text
+
+
+async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and_echo_nothing(
+    driving: Any, tmp_path: Path
+) -> None:
+    office = Office("both")
+    office.gate("slow")
+    works, _, _ = clerk("both", [call("both_look", what="slow"), say("Ready.")], office)
+    left, right = Paper(), Paper()
+    right.name = "slate"
+    bob = Who("bob", Role.CONTROLLER, "slate:wall")
+
+    async with (
+        driving(works) as control,
+        life(left, control, works, tmp_path / "left") as one,
+        life(right, control, works, tmp_path / "right") as two,
+    ):
+        await one.hear("desk", Heard("1", "begin"), ANN)
+        await office.until_begun("slow")
+        await two.join("wall", "t-paper-desk", bob)
+        await until(lambda: "**Running** begin" in right.text)
+        await one.hear("desk", Heard("2", "from the left"), ANN)
+        await two.hear("wall", Heard("2", "from the right"), bob)  # a chat's ids are its own
+        await until(lambda: "**bob** (slate): from the right" in left.text)
+        await until(lambda: "**ann** (paper): from the left" in right.text)
+        await two.withdraw("wall", "2")
+        await until(lambda: "**Withdrawn**, nobody had read it: a message of bob" in right.text)
+        status = next(p for p in right.shown.values() if "**Running**" in p.text)
+        paused = await two.press("wall", status.buttons[0].action.code, bob, key="p")
+        assert "**Pause** is on record" in paused.text
+        await until(lambda: "**Paused**" in left.text and "**Paused**" in right.text)
+        await one.press("desk", "/resume", ANN, key="r")
+        office.gate("slow").set()
+        await until(lambda: "Ready." in left.text and "Ready." in right.text)
+        lines = await control.transcript("t-paper-desk")
+
+    said = [(line.by, line.text) for line in lines if line.kind == "message"]
+    assert said == [("ann", "begin"), ("ann", "from the left"), ("bob", "from the right")]
+    assert [line.status for line in lines if line.kind == "message"] == [
+        "read",
+        "read",
+        "withdrawn",
+    ]
+    for paper, theirs in ((left, "(paper): "), (right, "(slate): ")):
+        assert theirs not in paper.text
+        assert paper.text.count("Ready.") == 1

@@ -46,9 +46,9 @@ async def catch_up(client: Client, memory: Memory) -> None:
         return
     ids = {str(message.id) for message in there}
     is_cut = len(there) == LOOKED_AT_MAX
-    for message in waiting:
-        if message not in ids and not (is_cut and int(message) < there[0].id):
-            await client.board.withdraw(memory.chat, message)
+    for number in waiting - ids:
+        if not (is_cut and int(number) < there[0].id):  # or it may be there, and was not looked at
+            await client.board.withdraw(memory.chat, number)
     if is_cut and since < there[0].id:
         await client.board.say(memory.chat, Post(TOO_MANY, f"away:{there[-1].id}"))
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from midflight.channels import render
-from midflight.channels.desk import message_id
+from midflight.channels import lines, render
+from midflight.channels.inbox import message_id
 from midflight.channels.ledger import Memory
 from midflight.channels.people import shown
 from midflight.channels.shapes import Post
@@ -125,7 +125,7 @@ class Follower:
         about = self._messages.get(line.message or line.position)
         book = self.runs.get(line.run)
         who = getattr(record.event, "who", None)
-        scene = render.Scene(
+        scene = lines.Scene(
             line,
             f"{record.journal}/{record.position}",
             here=about is not None and about.here,
@@ -137,7 +137,7 @@ class Follower:
             files=self._files(line.run) if line.kind == "said: partial" else (),
             cancel=book.sheet().preview["cancel"] if book is not None else None,
         )
-        return render.told(scene)
+        return lines.told(scene)
 
     def _take_step(self, record: Recorded) -> Iterable[Post | None]:
         event, key = record.event, f"{record.journal}/{record.position}"
@@ -158,7 +158,7 @@ class Follower:
             case e.NoticeGiven():
                 yield Post(f"⚠ {event.text}", key)
             case e.RedirectDelivered():
-                yield Post(render.redirected(before, event.brief), key)
+                yield Post(lines.redirected(before, event.brief), key)
             case e.RunFinished() | e.Killed() if not book.state.aside_of:
                 yield render.ended(book.sheet(), key)
             case _:
