@@ -28,29 +28,36 @@ TOO_MANY: Final = (
 
 async def catch_up(client: Client, memory: Memory) -> None:
     """Hear what was missed in a chat; what waits there unread is as it stands there now."""
-    waiting = await client.board.waiting(memory.chat)
-    known = [*memory.heard[-OVERLAP:], *waiting] or [memory.since]
-    since = min(int(message) for message in known if message) if any(known) else 0
-    if not since:
-        return
     try:
-        there = await _newest(client, int(memory.chat), since - 1)
-        for message in there:
-            if str(message.id) in waiting:
-                await _compare(client, memory, message)
-            elif not client.board.has_heard(memory.chat, str(message.id)):
-                await _with_roles(message)
-                await client.on_message(message)
+        await _look(client, memory)
     except (discord.HTTPException, aiohttp.ClientError) as error:
         log.warning("Cannot look up what was missed: %s", error, extra={"chat": memory.chat})
+    except RuntimeError:
+        if not client.is_closed():  # or its session is closed, and the next life looks
+            raise
+
+
+async def _look(client: Client, memory: Memory) -> None:
+    board, chat = client.board, memory.chat
+    waiting = await board.waiting(chat)
+    known = [*memory.heard[-OVERLAP:], *waiting] or [memory.since]
+    since = min(int(message or 0) for message in known)
+    if not since:
         return
-    ids = {str(message.id) for message in there}
-    is_cut = len(there) == LOOKED_AT_MAX
-    for number in waiting - ids:
-        if not (is_cut and int(number) < there[0].id):  # or it may be there, and was not looked at
-            await client.board.withdraw(memory.chat, number)
-    if is_cut and since < there[0].id:
-        await client.board.say(memory.chat, Post(TOO_MANY, f"away:{there[-1].id}"))
+    there = await _newest(client, int(chat), since - 1)
+    for message in there:
+        if str(message.id) in waiting:
+            await _compare(client, message)
+        elif not board.has_heard(chat, str(message.id)):
+            await _with_roles(message)
+            await client.on_message(message)
+    is_cut = len(there) == LOOKED_AT_MAX and since < there[0].id
+    oldest = there[0].id if is_cut else since  # what is older may be there, and was not looked at
+    for number in waiting - {str(message.id) for message in there}:
+        if int(number) >= oldest:
+            await board.withdraw(chat, number)
+    if is_cut:
+        await board.say(chat, Post(TOO_MANY, f"away:{there[-1].id}"))
 
 
 async def _newest(client: Client, chat: int, after: int) -> list[discord.Message]:
@@ -61,12 +68,12 @@ async def _newest(client: Client, chat: int, after: int) -> list[discord.Message
     return [message async for message in behind][::-1]
 
 
-async def _compare(client: Client, memory: Memory, message: discord.Message) -> None:
+async def _compare(client: Client, message: discord.Message) -> None:
     assert client.user is not None
     if message.edited_at is not None:
         heard = await heard_from(message, client.user.id)
         if heard.text:
-            await client.board.correct(memory.chat, heard.id, heard.text)
+            await client.board.correct(str(message.channel.id), heard.id, heard.text)
 
 
 async def _with_roles(message: discord.Message) -> None:
