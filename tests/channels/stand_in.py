@@ -47,6 +47,7 @@ class StandIn:
         self.to_refuse: list[tuple[int, dict[str, Any]]] = []
         self.per_channel = (10_000, 5.0)
         self.threads_forbidden = False
+        self.upload_max = 10_000_000
         self.closed_channels: set[str] = set()
         self.hold_answers: anyio.Event | None = None
         self.held = 0
@@ -244,6 +245,8 @@ class StandIn:
         body, files = await parts(request)
         if why := wrong(body):
             return problem(400, 50035, why)
+        if sum(len(data) for _, data in files) > self.upload_max:
+            return problem(413, 40005, "Request entity too large")
         ours = [m for m in self.messages.values() if m.channel == chat and m.author is BOT]
         same = (m for m in ours if m.nonce and m.nonce == body.get("nonce"))
         if body.get("enforce_nonce") and (message := next(same, None)) is not None:

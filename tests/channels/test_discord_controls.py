@@ -10,6 +10,7 @@ import pytest
 from assistant.desk import Office, clerk
 from channels.conftest import OPS, Talking
 from channels.stand_in import AT, EPHEMERAL, GENERAL, Person, StandIn
+from midflight.channels.following import FILE_BYTES_MAX
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
 from midflight.run import Run, agent
@@ -88,6 +89,37 @@ async def test_cancel_shows_its_receipt_and_gives_partial_work_and_files(
             chat, "⏹ **Cancelled** Write a memo (by ann@discord)\n- "
         )
         assert "kept (no undo)" in receipt.content
+
+
+async def test_files_that_are_too_much_are_named_and_what_was_kept_is_shown_all_the_same(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    wait = Office("heavy").gate("never")
+    discord.upload_max = 1_000
+
+    @tool(effect="read", name="heavy.wait")
+    async def hold() -> None:
+        await wait.wait()
+
+    @agent(name="heavy", converses=True)
+    async def heavy(run: Run) -> None:
+        folder = Path(run.workdir)
+        (folder / "film.bin").write_bytes(b"f" * 2_000)
+        with (folder / "huge.bin").open("wb") as file:
+            file.truncate(FILE_BYTES_MAX + 1)
+        await run.step("Wait", hold)
+
+    async with talking(heavy):
+        chat = ann.dm()
+        await ann.says(chat, "Make a film")
+        status = await discord.until_shown(chat, "**Running** Make a film")
+        await ann.presses(status, "Cancel")
+        kept = await discord.until_shown(chat, "Cancelled. Kept: ")
+        assert kept.attachments == []
+        assert "Not shown here, but kept in the run's folder: huge.bin" in kept.content
+        assert "Too much for Discord, and not shown here: " in kept.content
+        assert "film.bin" in kept.content
+        await discord.until_shown(chat, "⏹ **Cancelled** Make a film")
 
 
 async def test_cancel_asks_first_while_something_irreversible_is_under_way(

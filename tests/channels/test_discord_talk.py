@@ -122,6 +122,48 @@ async def test_a_deferred_message_is_on_the_list_and_can_be_done_now(
         await discord.until_shown(chat, "Sorted.")
 
 
+async def test_the_way_back_of_each_choice_is_a_press(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("ways")
+    for place in ("slow", "other"):
+        office.gate(place)
+
+    def script(prompt: Prompt) -> Line:
+        if prompt.turns[-1].role != "tool" and "urgent" in last(prompt):
+            return call("ways_look", what="other")
+        return say("Sorted.") if prompt.turns[-1].role == "tool" else call("ways_look", what="slow")
+
+    def chooses(prompt: Prompt) -> Line:
+        (number,) = [x.split()[1] for x in last(prompt).splitlines() if x.startswith("Message ")]
+        action = "switch" if "urgent" in last(prompt) else "incorporate"
+        choice = {"message": int(number), "action": action, "say": "All right."}
+        return call_all(("triage", {"choices": [choice]}))
+
+    works, model, _ = clerk("ways", script, office, triage=chooses)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "Sort the files")
+        await office.until_begun("slow")
+        await ann.says(chat, "by colour")
+        taken = await discord.until_shown(chat, "**Incorporated** into step 1: “by colour”")
+        undone = await ann.presses(taken, "Undo")  # before it was read
+        await discord.until(lambda: "**Withdrawn**, nobody had read it." in undone.text)
+
+        await ann.says(chat, "urgent: count the chairs")
+        switched = await discord.until_shown(chat, "**Switched** to this now")
+        await office.until_begun("other")
+        await ann.presses(switched, "Go back")
+        await discord.until_shown(chat, "**Back to:** resume Sort the files")
+        await office.until_begun("slow", 2)
+        office.gate("slow").set()
+        office.gate("other").set()
+        await discord.until_shown(chat, "Sorted.")
+
+    assert not any("by colour" in turn.text for turn in model.prompts[-1].turns)
+
+
 async def test_a_side_question_is_answered_and_touches_nothing(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:

@@ -178,9 +178,12 @@ class Desk:
     async def _overrule(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
-        done = await self.control.overrule(
-            memory.thread, action.at, action.choice, who=who, key=key
-        )
+        thread, message = memory.thread, action.at
+        talk = await self.find.talk(thread)
+        if action.choice == "undo" and talk is not None and message in talk.unread:
+            await self.control.withdraw_message(thread, message, who=who, key=key)
+            return Post("**Withdrawn**, nobody had read it.")
+        done = await self.control.overrule(thread, message, action.choice, who=who, key=key)
         return Post(f"On record: {done.status}.")
 
     async def _todo(

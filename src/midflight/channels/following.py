@@ -25,7 +25,7 @@ from midflight.sheets.words import short
 from midflight.stores.base import LiveWatch, Query
 from midflight.talks import LIVE
 
-FILES_MAX: Final = 10
+FILES_MAX: Final = 9  # beside the partial work itself
 FILE_BYTES_MAX: Final = 8_000_000
 
 
@@ -125,6 +125,7 @@ class Follower:
         about = self._messages.get(line.message or line.position)
         book = self.runs.get(line.run)
         who = getattr(record.event, "who", None)
+        files, others = self._files(line.run) if line.kind == "said: partial" else ((), ())
         scene = lines.Scene(
             line,
             f"{record.journal}/{record.position}",
@@ -134,7 +135,8 @@ class Follower:
             parked=todo is not None and todo.kind == "parked",
             place=place(book.state) if book is not None else "the work",
             answers=about.id if about is not None else "",
-            files=self._files(line.run) if line.kind == "said: partial" else (),
+            files=files,
+            not_shown=others,
             cancel=book.sheet().preview["cancel"] if book is not None else None,
         )
         return lines.told(scene)
@@ -175,13 +177,15 @@ class Follower:
         if card in self.questions:
             self.questions[card] = (self.questions[card][0], how)
 
-    def _files(self, run: str) -> tuple[str, ...]:
-        """What a run has left in its folder: plain files of a size that chats take."""
+    def _files(self, run: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a run has left in its folder: files that chats take, and names of the others."""
         folder = self._workdir / run if self._workdir is not None and run else None
         if folder is None or not folder.is_dir():
-            return ()
+            return (), ()
         plain = [f for f in sorted(folder.iterdir()) if f.is_file() and not f.is_symlink()]
-        return tuple(str(f) for f in plain if f.stat().st_size <= FILE_BYTES_MAX)[:FILES_MAX]
+        small = [f for f in plain if f.stat().st_size <= FILE_BYTES_MAX][:FILES_MAX]
+        others = tuple(f.name for f in plain if f not in small)
+        return tuple(map(str, small)), others
 
 
 def _words(payload: msgspec.Raw) -> str:

@@ -30,6 +30,7 @@ class Scene(Struct, frozen=True):
     place: str = ""
     answers: str = ""
     files: tuple[str, ...] = ()
+    not_shown: tuple[str, ...] = ()  # files that are too large or too many
     cancel: Offer | None = None
 
 
@@ -62,7 +63,9 @@ def _partial(scene: Scene) -> Post:
     """What was kept: its first lines here, all of it and the files beside it."""
     head, _, rest = scene.line.text.partition("\n\n")
     texts = (("partial-work.md", scene.line.text),) if rest else ()
-    return Post(head, scene.key, files=scene.files, texts=texts)
+    others = short(", ".join(scene.not_shown), 200)
+    note = f"\n-# Not shown here, but kept in the run's folder: {others}" if others else ""
+    return Post(head + note, scene.key, files=scene.files, texts=texts)
 
 
 def _cancel_asked(scene: Scene) -> Post:

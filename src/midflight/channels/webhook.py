@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, MutableMapping
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import msgspec
 from msgspec import Struct
 
+from midflight.channels.attached import attached
 from midflight.channels.base import ChatGone, NotNow, PostGone
 from midflight.channels.shapes import Action, Form, Heard, Post, mark
 from midflight.channels.signing import NotGenuine, Signer
@@ -163,9 +163,9 @@ def _shown(post: Post) -> dict[str, Any]:
         assert post.menu is not None
         action = msgspec.structs.replace(post.menu.action, choice=value)
         buttons.append({"label": label, "press": action.code, "style": "plain", "enabled": True})
-    files = [(name, text.encode()) for name, text in post.texts]
-    files += [(Path(path).name, Path(path).read_bytes()) for path in post.files]
-    packed = [{"name": name, "base64": base64.b64encode(data).decode()} for name, data in files]
+    packed = [
+        {"name": name, "base64": base64.b64encode(data).decode()} for name, data in attached(post)
+    ]
     return {"text": post.text, "answers": post.answers, "buttons": buttons, "files": packed}
 
 
