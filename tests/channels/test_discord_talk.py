@@ -9,6 +9,7 @@ from channels.conftest import Talking
 from channels.stand_in import AT, GENERAL, Person, StandIn
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, call, call_all, say
+from midflight.run import Run, agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -67,8 +68,15 @@ async def test_a_message_while_it_works_is_answered_at_once_with_what_it_is_doin
 ) -> None:
     office = Office("busy")
     office.gate("slow")
-    script = [call("busy_note", text="slow"), say("Done with it.")]
-    works, _, _ = clerk("busy", script, office)
+    note = office.tools()[1]
+    names = ["Collect", "Sort", "Write", "Read again", "Send"]
+
+    @agent(name="busy", converses=True)
+    async def works(run: Run) -> str:
+        await run.plan(*names)
+        for number, name in enumerate(names):
+            await run.step(name, note, text="slow" if number == 2 else f"note {number}")
+        return "Done with it."
 
     async with talking(works):
         chat = ann.dm()
@@ -76,12 +84,12 @@ async def test_a_message_while_it_works_is_answered_at_once_with_what_it_is_doin
         await office.until_begun("slow")
         asked = await ann.says(chat, "how far are you?")
         ack = await discord.until_shown(
-            chat, "working on “Write the minutes”: note: slow, step 1, 0:"
+            chat, "working on “Write the minutes”: Write, step 3 of 5, 0:"
         )
         assert ack.reference is not None
         assert str(ack.reference["message_id"]) == asked.id
         office.gate("slow").set()
-        await discord.until_shown(chat, "Done with it.")
+        await discord.until_shown(chat, "✔ **Done** Write the minutes")
 
 
 @pytest.mark.slow
