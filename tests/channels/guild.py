@@ -128,6 +128,7 @@ class Interaction:
     sent_at: float
     acknowledged: int = 0
     acknowledged_after: float = 0.0
+    expired: bool = False  # after fifteen minutes it takes no answer
     modal: dict[str, Any] | None = None
     answers: list[Message] = field(default_factory=list)
 

@@ -319,6 +319,8 @@ class StandIn:
         found = self.interactions.get(request.match_info["token"])
         if found is None or not found.acknowledged:
             return problem(404, 10015, "Unknown Webhook")
+        if found.expired:
+            return problem(401, 50027, "Invalid Webhook Token")
         body, _ = await parts(request)
         if why := wrong(body):
             return problem(400, 50035, why)

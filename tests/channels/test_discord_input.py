@@ -92,6 +92,35 @@ async def test_a_restart_between_press_and_answer_loses_neither(
         assert verbs.count(f"{asked.lower()}.requested") == 1
 
 
+async def test_a_press_whose_way_to_be_answered_has_expired_is_answered_in_the_chat(
+    store: Store, discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    office = Office("expired")
+    office.gate("slow")
+    works, _, _ = clerk("expired", [call("expired_look", what="slow"), say("Ready.")], office)
+    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        chat = ann.dm()
+        async with on_discord(control, works, discord, tmp_path):
+            await ann.says(chat, "begin")
+            await office.until_begun("slow")
+            status = await discord.until_shown(chat, "**Running**")
+            discord.hold_answers = anyio.Event()
+            pressed = await ann.presses(status, "Pause")
+            await discord.until(lambda: discord.held)
+        discord.hold_answers = None
+        pressed.expired = True
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until_shown(chat, "**Pause** is on record")
+            await discord.until(lambda: "**Paused**" in status.content)
+        async with on_discord(control, works, discord, tmp_path):  # once is enough
+            resumed = await ann.presses(status, "Resume")
+            await discord.until(lambda: resumed.answers)
+
+    assert discord.text(chat).count("**Pause** is on record") == 1
+
+
 async def test_somebody_removes_the_status_message_and_it_is_shown_again(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:

@@ -143,6 +143,32 @@ async def test_a_late_press_is_done_if_it_costs_nothing_and_otherwise_asked_agai
             assert "**Cancel** is on record" in done.text
 
 
+async def test_a_late_press_that_was_done_before_is_not_said_to_have_changed_nothing(
+    driving: Any, tmp_path: Path
+) -> None:
+    office = Office("done-late")
+    office.gate("slow")
+    works, _, _ = clerk("done-late", [call("done-late_look", what="slow")], office)
+    paper, now = Paper(), [1_000_000.0]
+
+    async with driving(works) as control:
+        chats, clock = tmp_path / "chats", lambda: now[0]
+        async with life(paper, control, works, chats, clock=clock) as board:
+            await board.hear("desk", Heard("1", "first"), ANN)
+            await office.until_begun("slow")
+            (row,) = await control.runs()
+            code = Action("cancel", mark(row.journal)).code
+            await board.remember("desk", "k", code, ANN, way="", fields={})
+            await board.press("desk", code, ANN, key="k")  # and dies before it answers
+            await control.ended(row.journal)
+        now[0] += 60.0
+        async with life(paper, control, works, chats, clock=clock) as board:
+            answered = await board.press_again(board.memory("desk"), "k")
+
+    assert "**Cancel** is on record" in answered.text
+    assert "Nothing was changed" not in answered.text
+
+
 async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much(
     driving: Any, tmp_path: Path
 ) -> None:

@@ -83,13 +83,19 @@ class Desk:
             do = _PRESSES.get(action.verb)
             if do is None:
                 return Post("This button is not known any more. Nothing was changed.")
-            if late and action.verb in {"cancel", "redirect"} and action.choice != "sure":
+            asks = action.verb in {"cancel", "redirect"} and action.choice != "sure"
+            if late and asks and not await self._is_done(memory, action, who, key):
                 return self._asks_again(action, fields, who)
             return await do(self, memory, action, who, key, dict(fields or {}))
         except Outdated as error:
             return await self._outdated(memory, action, str(error))
         except MidflightError as error:
             return await self._refused(memory, action, str(error))
+
+    async def _is_done(self, memory: Memory, action: Action, who: Who, key: str) -> bool:
+        """Whether a press was done before, and only its answer was not given."""
+        state = await self.control.state(await self.find.run(memory, action.run))
+        return (who.by, key) in state.keys
 
     def _asks_again(self, action: Action, fields: Mapping[str, str] | None, who: Who) -> Post:
         """A press that waited for longer than a person does is shown once more first."""

@@ -39,7 +39,7 @@ async def catch_up(client: Client, memory: Memory) -> None:
 
 async def _look(client: Client, memory: Memory) -> None:
     board, chat = client.board, memory.chat
-    waiting = await board.waiting(chat)
+    waiting = await board.waiting(chat) - {chat}  # a thread's first message is not in the thread
     known = [*memory.heard[-OVERLAP:], *waiting] or [memory.since]
     since = min(int(message or 0) for message in known)
     if not since:
