@@ -275,8 +275,8 @@ async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and
         await two.hear("wall", Heard("2", "from the right"), bob)  # a chat's ids are its own
         await until(lambda: "**bob** (slate): from the right" in left.text)
         await until(lambda: "**ann** (paper): from the left" in right.text)
-        await two.withdraw("wall", "2")
-        await until(lambda: "**Withdrawn**, nobody had read it: a message of bob" in right.text)
+        await one.withdraw("desk", "2")
+        await until(lambda: "**Withdrawn**, nobody had read it: a message of ann" in left.text)
         status = next(p for p in right.shown.values() if "**Running**" in p.text)
         paused = await two.press("wall", status.buttons[0].action.code, bob, key="p")
         assert "**Pause** is on record" in paused.text
