@@ -84,6 +84,7 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
         # never mind, do this instead
         await ann.says(chat, "plan a trip")
         await office.until_begun("trains")
+        await discord.until_shown(chat, "**Running** plan a trip")
         shown, asked = len(discord.shown(chat)), len(model.prompts)
         await ann.says(chat, "never mind, plan a picnic instead")
         await discord.until_shown(chat, "↳ **Redirected:** plan a ~~trip~~ **picnic**")
