@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from channels.guild import User
-from channels.stand_in import TOKEN, Person, StandIn, standing_in
+from channels.person import Person
+from channels.stand_in import TOKEN, StandIn, standing_in
 from midflight.channels.discord import serve
 from midflight.channels.people import People
 from midflight.control import Control

@@ -16,7 +16,8 @@ import pytest
 from anyio.abc import Process
 
 from channels.conftest import ANN
-from channels.stand_in import TOKEN, Person, StandIn
+from channels.person import Person
+from channels.stand_in import TOKEN, StandIn
 from midflight.cli.main import main
 from midflight.stores.base import Query
 from midflight.stores.opening import open_store

@@ -10,7 +10,8 @@ import pytest
 
 from assistant.desk import Office, clerk
 from channels.conftest import OPS, Talking
-from channels.stand_in import AT, EPHEMERAL, GENERAL, Person, StandIn
+from channels.person import Person
+from channels.stand_in import AT, EPHEMERAL, GENERAL, StandIn
 from midflight.channels.following import FILE_BYTES_MAX
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say

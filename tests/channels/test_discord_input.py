@@ -9,7 +9,8 @@ import pytest
 
 from assistant.desk import Office, clerk
 from channels.conftest import Talking, on_discord
-from channels.stand_in import Person, StandIn
+from channels.person import Person
+from channels.stand_in import StandIn
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Phase

@@ -12,7 +12,8 @@ import pytest
 from assistant.desk import Office, clerk
 from channels.conftest import MALLORY, Talking
 from channels.guild import Message
-from channels.stand_in import AT, GENERAL, Person, StandIn
+from channels.person import Person
+from channels.stand_in import AT, GENERAL, StandIn
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Request
 from midflight.models.scripted import call, say

@@ -6,7 +6,8 @@ import pytest
 
 from assistant.desk import Office, clerk, last
 from channels.conftest import Talking
-from channels.stand_in import Person, StandIn
+from channels.person import Person
+from channels.stand_in import StandIn
 from midflight.inputs import wall_clock
 from midflight.kernel.events import PauseRequested
 from midflight.kernel.phases import Phase

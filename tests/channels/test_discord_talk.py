@@ -6,7 +6,8 @@ import pytest
 
 from assistant.desk import Office, clerk, last
 from channels.conftest import Talking
-from channels.stand_in import AT, GENERAL, Person, StandIn
+from channels.person import Person
+from channels.stand_in import AT, GENERAL, StandIn
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, call, call_all, say
 from midflight.run import Run, agent

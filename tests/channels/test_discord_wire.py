@@ -11,7 +11,8 @@ import pytest
 from assistant.desk import Office, clerk
 from channels.conftest import ALLOWED, Talking, on_discord
 from channels.guild import Message, User, snowflake
-from channels.stand_in import AT, GENERAL, TOKEN, Person, StandIn
+from channels.person import Person
+from channels.stand_in import AT, GENERAL, TOKEN, StandIn
 from midflight.channels.discord import DiscordRefused, serve
 from midflight.channels.discord_missed import LOOKED_AT_MAX
 from midflight.channels.relay import EDIT_GAP_S
@@ -237,6 +238,30 @@ async def test_a_press_is_acknowledged_within_three_seconds_while_the_store_is_s
         await discord.until(lambda: "**Pause** is on record" in pressed.text)
         (row,) = await control.runs()
         assert row.phase in {Phase.PAUSING, Phase.PAUSED}
+
+
+async def test_presses_that_come_too_late_are_done_and_told_to_all_or_asked_again_if_they_cost(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("tardy")
+    office.gate("look")
+    works, _, _ = clerk("tardy", [call("tardy_look", what="look"), say("Ready.")], office)
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("look")
+        status = await discord.until_shown(chat, "**Running**")
+        await discord.gateway.drop()
+        paused = await ann.presses(status, "Pause", ago=40.0)
+        cancelled = await ann.presses(status, "Cancel", ago=40.0)
+        await discord.until_shown(chat, "**Pause** is on record")
+        asks = await discord.until_shown(chat, "while I was away. Nothing was changed. Do it now?")
+        assert (paused.acknowledged, cancelled.acknowledged) == (0, 0)
+        (row,) = await control.runs()
+        assert row.phase == Phase.PAUSED
+        await ann.presses(asks, "Cancel now")
+        await discord.until_shown(chat, "⏹ **Cancelled**")
 
 
 def _turnstile(folder: Path) -> Path:

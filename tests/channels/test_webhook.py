@@ -16,7 +16,8 @@ from aiohttp import web
 
 from assistant.desk import Office, clerk, until
 from channels.conftest import Talking
-from channels.stand_in import Person, StandIn
+from channels.person import Person
+from channels.stand_in import StandIn
 from midflight.channels import People, Post, Switchboard
 from midflight.channels.base import ChatGone, NotNow, PostGone
 from midflight.channels.signing import NotGenuine, Signer

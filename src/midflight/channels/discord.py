@@ -30,9 +30,10 @@ from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, v
 from midflight.channels.discord_texts import heard_from
 from midflight.channels.people import People
 from midflight.channels.shapes import Action, Form, Post
-from midflight.channels.switchboard import Switchboard
+from midflight.channels.switchboard import LATE_S, Switchboard
 from midflight.control import Control
 from midflight.errors import MidflightError
+from midflight.inputs import Clock, wall_clock
 from midflight.kernel.record import Who
 from midflight.run import Agent
 
@@ -68,7 +69,7 @@ class Client(discord.Client):
 
     board: Switchboard
 
-    def __init__(self, greet: Greet | None = None) -> None:
+    def __init__(self, greet: Greet | None = None, clock: Clock = wall_clock) -> None:
         intents = discord.Intents.none()
         intents.guilds = intents.guild_messages = intents.dm_messages = True
         intents.message_content = True
@@ -84,6 +85,7 @@ class Client(discord.Client):
         self._strangers: set[tuple[int, int]] = set()
         self.refused = ""
         self.greet = greet
+        self._clock = clock
 
     async def refuse(self, why: str) -> None:
         """End, with the reason."""
@@ -261,12 +263,13 @@ class Client(discord.Client):
         key = f"i{interaction.id}"
         way = json.dumps([interaction.application_id, interaction.token])
         await self.board.remember(chat, key, code, who, way=way, fields=fields)
-        in_time = True
+        in_time, late = True, False
         try:
             await interaction.response.defer(ephemeral=True, thinking=True)
         except discord.HTTPException:
             in_time = False  # it is done all the same, and said where everybody sees it
-        done = await self.board.press(chat, code, who, key=key, fields=fields)
+            late = self._clock() - interaction.created_at.timestamp() > LATE_S
+        done = await self.board.press(chat, code, who, key=key, fields=fields, late=late)
         await self._answer(chat, key, way, done, in_time=in_time)
 
     async def _answer(
