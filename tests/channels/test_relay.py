@@ -288,11 +288,8 @@ async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and
 
     said = [(line.by, line.text) for line in lines if line.kind == "message"]
     assert said == [("ann", "begin"), ("ann", "from the left"), ("bob", "from the right")]
-    assert [line.status for line in lines if line.kind == "message"] == [
-        "read",
-        "read",
-        "withdrawn",
-    ]
+    statuses = [line.status for line in lines if line.kind == "message"]
+    assert statuses == ["read", "withdrawn", "read"]
     for paper, theirs in ((left, "(paper): "), (right, "(slate): ")):
         assert theirs not in paper.text
         assert paper.text.count("Ready.") == 1
