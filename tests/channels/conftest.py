@@ -62,20 +62,29 @@ def eve(discord: StandIn) -> Person:
 
 
 @pytest.fixture
+def driving(store: Store, tmp_path: Path) -> Talking:
+    """Drive an agent, for as long as the block runs; bots may come and go meanwhile."""
+
+    @asynccontextmanager
+    async def open_engine(agent: Agent) -> AsyncIterator[Control]:
+        work = tmp_path / "work"
+        async with LocalEngine.open(store, [agent], workdir=work, sweep_s=0.05) as engine:
+            with anyio.fail_after(STORY_S):
+                yield Control(store, engine)
+
+    return open_engine
+
+
+@pytest.fixture
 def talking(
-    store: Store, discord: StandIn, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    driving: Talking, discord: StandIn, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> Talking:
     """Drive an agent and be on Discord with it, for as long as the block runs."""
 
     @asynccontextmanager
     async def open_bot(agent: Agent) -> AsyncIterator[Control]:
-        async with LocalEngine.open(
-            store, [agent], workdir=tmp_path / "work", sweep_s=0.05
-        ) as engine:
-            control = Control(store, engine)
-            with anyio.fail_after(STORY_S):
-                async with on_discord(control, agent, discord, tmp_path):
-                    yield control
+        async with driving(agent) as control, on_discord(control, agent, discord, tmp_path):
+            yield control
         assert failed_drivers(caplog) == []
         assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == []
 

@@ -11,11 +11,8 @@ from assistant.desk import Office, clerk
 from channels.conftest import Talking, on_discord
 from channels.person import Person
 from channels.stand_in import StandIn
-from midflight.control import Control
-from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
-from midflight.stores.base import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -63,14 +60,13 @@ async def test_a_message_that_is_too_long_is_refused_with_the_limit(
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["Pause", "Cancel"])
 async def test_a_restart_between_press_and_answer_loses_neither(
-    store: Store, discord: StandIn, ann: Person, tmp_path: Path, asked: str
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path, asked: str
 ) -> None:
     office = Office(f"restart-{asked}")
     office.gate("slow")
     name = office.name
     works, _, _ = clerk(name, [call(f"{name}_look", what="slow"), say("Ready.")], office)
-    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
-        control = Control(store, engine)
+    async with driving(works) as control:
         chat = ann.dm()
         async with on_discord(control, works, discord, tmp_path):
             await ann.says(chat, "begin")
@@ -89,18 +85,17 @@ async def test_a_restart_between_press_and_answer_loses_neither(
             await discord.until(lambda: wanted in status.content)
         (row,) = await control.runs()
         assert row.phase == (Phase.PAUSED if asked == "Pause" else Phase.CANCELLED)
-        verbs = [r.event.stored_name() for r in await store.read(row.journal)]
+        verbs = [r.event.stored_name() for r in await control.store.read(row.journal)]
         assert verbs.count(f"{asked.lower()}.requested") == 1
 
 
 async def test_a_press_whose_way_to_be_answered_has_expired_is_answered_in_the_chat(
-    store: Store, discord: StandIn, ann: Person, tmp_path: Path
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:
     office = Office("expired")
     office.gate("slow")
     works, _, _ = clerk("expired", [call("expired_look", what="slow"), say("Ready.")], office)
-    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
-        control = Control(store, engine)
+    async with driving(works) as control:
         chat = ann.dm()
         async with on_discord(control, works, discord, tmp_path):
             await ann.says(chat, "begin")

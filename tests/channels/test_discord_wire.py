@@ -17,7 +17,6 @@ from midflight.channels.discord import DiscordRefused, serve
 from midflight.channels.discord_missed import LOOKED_AT_MAX
 from midflight.channels.relay import EDIT_GAP_S
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
 from midflight.inputs import wall_clock
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
@@ -138,14 +137,13 @@ async def test_what_was_changed_or_removed_while_the_connection_was_lost_is_hear
 
 
 async def test_what_waits_unread_is_after_a_restart_as_it_then_stands_in_the_chat(
-    store: Store, discord: StandIn, ann: Person, bob: Person, tmp_path: Path
+    driving: Talking, discord: StandIn, ann: Person, bob: Person, tmp_path: Path
 ) -> None:
     office = Office("restarted")
     office.gate("slow")
     script = [call("restarted_look", what="slow"), say("Ready.")]
     works, model, _ = clerk("restarted", script, office)
-    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
-        control = Control(store, engine)
+    async with driving(works) as control:
         async with on_discord(control, works, discord, tmp_path):
             begun = await ann.says(GENERAL, f"{AT} begin")
             chat = begun.id
@@ -171,11 +169,10 @@ async def test_what_waits_unread_is_after_a_restart_as_it_then_stands_in_the_cha
 
 
 async def test_of_very_much_that_was_missed_the_newest_is_heard_and_the_rest_is_said_to_be_unread(
-    store: Store, discord: StandIn, ann: Person, tmp_path: Path
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:
     works, model, _ = clerk("noisy", [say("One."), say("Two.")])
-    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
-        control = Control(store, engine)
+    async with driving(works) as control:
         chat = ann.dm()
         async with on_discord(control, works, discord, tmp_path):
             await ann.says(chat, "hello")
@@ -279,13 +276,12 @@ async def test_a_wrong_token_is_said_in_words(
 
 
 async def test_a_token_that_is_revoked_ends_it_in_words_and_the_next_life_goes_on(
-    store: Store, discord: StandIn, ann: Person, tmp_path: Path
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:
     office = Office("revoked")
     office.gate("slow")
     works, _, _ = clerk("revoked", [call("revoked_look", what="slow"), say("Ready.")], office)
-    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
-        control = Control(store, engine)
+    async with driving(works) as control:
         chat = ann.dm()
         with pytest.RaisesGroup(pytest.RaisesExc(DiscordRefused, match="any more")):
             async with on_discord(control, works, discord, tmp_path):

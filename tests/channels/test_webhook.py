@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 from aiohttp import web
@@ -23,13 +22,11 @@ from midflight.channels.base import ChatGone, NotNow, PostGone
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.webhook import Webhook
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.models.scripted import call, say
 from midflight.run import Agent
-from midflight.stores.base import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -114,25 +111,14 @@ async def joined(control: Control, agent: Agent, desk: Desk, folder: Path) -> As
         yield Sender(channel)
 
 
-@pytest.fixture
-def engine(store: Store, tmp_path: Path) -> Any:
-    @asynccontextmanager
-    async def driving(agent: Agent) -> AsyncIterator[Control]:
-        async with LocalEngine.open(store, [agent], workdir=tmp_path / "w", sweep_s=0.05) as local:
-            with anyio.fail_after(40):
-                yield Control(store, local)
-
-    return driving
-
-
 async def test_texts_presses_and_forms_go_both_ways(
-    engine: Any, desk: Desk, tmp_path: Path
+    driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     office = Office("hook")
     office.gate("slow")
     works, _, _ = clerk("hook", [call("hook_look", what="slow"), say("Ready.")], office)
 
-    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         assert (await send(text="begin")).status_code == 202
         await office.until_begun("slow")
         status = await desk.until_shown("**Running** begin")
@@ -152,12 +138,12 @@ async def test_texts_presses_and_forms_go_both_ways(
 
 
 async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_moment(
-    engine: Any, desk: Desk, tmp_path: Path
+    driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     works, _, _ = clerk("genuine", [say("Hello.")])
     body = json.dumps({"chat": "desk", "user": "ann", "text": "hello"}).encode()
 
-    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         signed = Signer(SECRET).sign("one", body)
         forged = await send.send(body.replace(b"hello", b"hullo"), signed)
         assert forged.status_code == 401
@@ -179,13 +165,13 @@ async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_mo
 
 
 async def test_nobody_changes_or_removes_what_somebody_else_has_written(
-    engine: Any, desk: Desk, tmp_path: Path
+    driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     office = Office("authors")
     office.gate("slow")
     works, model, _ = clerk("authors", [call("authors_look", what="slow"), say("Ready.")], office)
 
-    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         await send(text="begin")
         await office.until_begun("slow")
         await send(id="hers", text="for ten people")
@@ -208,12 +194,12 @@ async def test_nobody_changes_or_removes_what_somebody_else_has_written(
 
 @pytest.mark.slow
 async def test_what_cannot_be_delivered_now_is_delivered_later_once_and_in_order(
-    engine: Any, desk: Desk, tmp_path: Path
+    driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     works, _, _ = clerk("later", [say("Hello.")])
     desk.answers = [500, 429]
 
-    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         await send(text="hello")
         await desk.until_shown("Hello.")
         await desk.until_shown("**Done**")
