@@ -69,7 +69,7 @@ CHANNEL_MUTANTS = (
     Mutant(
         "channels: what was missed is looked up with the roles of who wrote it",
         CHANNELS + "discord_missed.py",
-        "            await _with_roles(message)\n",
+        "    await _with_roles(message)\n",
         "",
         (WIRE,),
     ),

@@ -16,6 +16,8 @@ from midflight.channels.discord import serve
 from midflight.channels.people import People
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
+from midflight.kernel.front import open_messages
+from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import Store
 from midflight.stores.sqlite import SqliteStore
@@ -113,3 +115,14 @@ async def on_discord(
         await discord.until(lambda: discord.gateway.identified > before)
         yield
         tasks.cancel_scope.cancel()
+
+
+async def until_chosen(control: Control, thread: str) -> None:
+    """Wait until it is known of every message what is done about it."""
+    with anyio.fail_after(20):
+        while True:
+            talk = await control.store.load(thread)
+            assert isinstance(talk, ThreadState)
+            if not open_messages(talk):
+                return
+            await anyio.sleep(0.02)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 import anyio
 import pytest
 
 from assistant.desk import Office, clerk
-from channels.conftest import MALLORY, Talking
+from channels.conftest import MALLORY, Talking, on_discord, until_chosen
 from channels.guild import Message
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, StandIn
@@ -44,6 +45,7 @@ async def test_thirty_messages_of_three_people_are_each_stored_once_and_answered
                 await anyio.sleep(seconds / 30)
 
         await discord.until(lambda: answered(discord, chat, sent).total() >= 30, 30.0)
+        await until_chosen(control, f"t-discord-{chat}")
         office.gate("slow").set()
         await discord.until_shown(chat, "All read.", 30.0)
         lines = [x for x in await control.transcript(f"t-discord-{chat}") if x.kind == "message"]
@@ -133,6 +135,31 @@ async def test_a_stranger_is_told_once_and_nothing_of_theirs_is_stored(
         assert status.buttons == []
 
 
+async def test_a_stranger_is_not_told_again_after_each_restart(
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("again", [say("One."), say("Two.")])
+    mallory = Person(discord, MALLORY)
+
+    async with driving(works) as control:
+        async with on_discord(control, works, discord, tmp_path):
+            begun = await ann.says(GENERAL, f"{AT} hi")
+            await discord.until_shown(begun.id, "**Done**")
+            await mallory.says(begun.id, "me too!")
+            await discord.until_shown(begun.id, "You are not on the list")
+            await ann.says(begun.id, "hi again")
+            await discord.until_shown(begun.id, "**Done** hi again")
+            await anyio.sleep(0.5)  # and it is written down that it was heard
+        discord.messages = {k: m for k, m in discord.messages.items() if not m.nonce}
+        before = len(discord.requests)
+        async with on_discord(control, works, discord, tmp_path):
+            looks = ("GET", f"/channels/{begun.id}/messages")
+            await discord.until(lambda: looks in discord.requests[before:])
+            await anyio.sleep(0.3)
+
+    assert "You are not on the list" not in discord.text(begun.id)
+
+
 async def test_a_message_removed_before_it_was_read_is_withdrawn_and_one_that_is_edited_changes(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
@@ -156,6 +183,7 @@ async def test_a_message_removed_before_it_was_read_is_withdrawn_and_one_that_is
         with anyio.fail_after(5):
             while "for twelve people" not in [x.text for x in await control.transcript(thread)]:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
+        await until_chosen(control, thread)
         office.gate("slow").set()
         await discord.until_shown(chat, "Ready.")
         await ann.deletes(changed)

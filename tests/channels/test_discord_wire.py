@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from assistant.desk import Office, clerk
-from channels.conftest import ALLOWED, Talking, on_discord
+from channels.conftest import ALLOWED, Talking, on_discord, until_chosen
 from channels.guild import Message, User, snowflake
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, TOKEN, StandIn
@@ -116,7 +116,7 @@ async def test_what_was_changed_or_removed_while_the_connection_was_lost_is_hear
     office.gate("slow")
     works, model, _ = clerk("cut", [call("cut_look", what="slow"), say("Ready.")], office)
 
-    async with talking(works):
+    async with talking(works) as control:
         chat = ann.dm()
         await ann.says(chat, "begin")
         await office.until_begun("slow")
@@ -126,6 +126,7 @@ async def test_what_was_changed_or_removed_while_the_connection_was_lost_is_hear
         await ann.edits(changed, "for twelve")
         await ann.deletes(removed)
         await discord.until_shown(chat, "**Withdrawn**")
+        await until_chosen(control, f"t-discord-{chat}")
         office.gate("slow").set()
         await discord.until_shown(chat, "Ready.")
 
@@ -159,6 +160,7 @@ async def test_what_waits_unread_is_after_a_restart_as_it_then_stands_in_the_cha
         async with on_discord(control, works, discord, tmp_path):
             await discord.until_shown(chat, "**Withdrawn**, nobody had read it: a message of bob")
             await discord.until_shown(chat, "with music")
+            await until_chosen(control, f"t-discord-{chat}")
             office.gate("slow").set()
             await discord.until_shown(chat, "Ready.")
 

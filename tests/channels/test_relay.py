@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from assistant.desk import Office, clerk, until
+from channels.conftest import until_chosen
 from channels.paper import LostAnswer, Paper
 from midflight.channels import Heard, People, Switchboard
 from midflight.channels.shapes import Action, mark
@@ -282,6 +283,7 @@ async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and
         assert "**Pause** is on record" in paused.text
         await until(lambda: "**Paused**" in left.text and "**Paused**" in right.text)
         await one.press("desk", "/resume", ANN, key="r")
+        await until_chosen(control, "t-paper-desk")
         office.gate("slow").set()
         await until(lambda: "Ready." in left.text and "Ready." in right.text)
         lines = await control.transcript("t-paper-desk")

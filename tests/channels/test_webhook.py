@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from assistant.desk import Office, clerk, until
-from channels.conftest import Talking
+from channels.conftest import Talking, until_chosen
 from channels.person import Person
 from channels.stand_in import StandIn
 from midflight.channels import People, Post, Switchboard
@@ -183,6 +183,7 @@ async def test_nobody_changes_or_removes_what_somebody_else_has_written(
         assert (await send(edit="hers", text="for twelve people")).status_code == 202
         assert (await send(remove="also-hers")).status_code == 202
         await desk.until_shown("**Withdrawn**, nobody had read it: a message of ann@webhook")
+        await until_chosen(control, "t-webhook-desk")
         office.gate("slow").set()
         await desk.until_shown("Ready.")
 
@@ -266,6 +267,7 @@ async def test_several_channels_on_one_thread_neither_echo_nor_lose_anything(
         await discord.until_shown(chat, "**ann@webhook** (webhook): from the desk")
         await desk.until_shown("**ann@discord** (discord): from a phone")
         await desk.until_shown("**pat** (http): from the page")
+        await until_chosen(control, "t-page")
         office.gate("slow").set()
         await discord.until_shown(chat, "Ready.")
         lines = [x.text for x in await control.transcript("t-page") if x.kind == "message"]

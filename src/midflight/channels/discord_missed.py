@@ -49,8 +49,7 @@ async def _look(client: Client, memory: Memory) -> None:
         if str(message.id) in waiting:
             await _compare(client, message)
         elif not board.has_heard(chat, str(message.id)):
-            await _with_roles(message)
-            await client.on_message(message)
+            await _hear(client, memory, message)
     is_cut = len(there) == LOOKED_AT_MAX and since < there[0].id
     oldest = there[0].id if is_cut else since  # what is older may be there, and was not looked at
     for number in waiting - {str(message.id) for message in there}:
@@ -74,6 +73,16 @@ async def _compare(client: Client, message: discord.Message) -> None:
         heard = await heard_from(message, client.user.id)
         if heard.text:
             await client.board.correct(str(message.channel.id), heard.id, heard.text)
+
+
+async def _hear(client: Client, memory: Memory, message: discord.Message) -> None:
+    if memory.mentions_only and client.user not in message.mentions:
+        return
+    await _with_roles(message)
+    is_old = message.id < max(map(int, memory.heard), default=0)
+    if is_old and client.who(message.author, memory.chat) is None:
+        return  # a stranger, and told so when it came
+    await client.on_message(message)
 
 
 async def _with_roles(message: discord.Message) -> None:
