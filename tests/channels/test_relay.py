@@ -232,6 +232,23 @@ async def test_a_button_of_another_thread_means_nothing_here(driving: Any, tmp_p
             assert "a run that is not known here any more. Nothing was changed." in done.text
 
 
+async def test_who_may_only_look_begins_nothing_and_is_told_so(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("first-viewer", [say("Never.")])
+    paper, eve = Paper(), Who("eve", Role.VIEWER, "paper:desk")
+
+    async with (
+        driving(works) as control,
+        life(paper, control, works, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "do my homework"), eve)
+        await until(lambda: "eve" in paper.text)
+        assert await control.runs() == []
+
+    assert "Nothing was" in paper.text
+
+
 async def test_two_bots_in_one_chat_have_a_thread_each_and_answer_what_is_theirs(
     driving: Any, tmp_path: Path
 ) -> None:
