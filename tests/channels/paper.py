@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from midflight.channels import Post
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from midflight.channels import People, Post, Switchboard
 from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Who
+from midflight.run import Agent
+from midflight.stores.memory import MemoryStore
+
+ANN = Who("ann", Role.CONTROLLER, "paper:desk")
 
 
 class Paper:
@@ -47,3 +62,22 @@ class Paper:
 
 class LostAnswer(BaseException):
     """The process ends between the showing and knowing that it was shown."""
+
+
+@asynccontextmanager
+async def working(folder: Path, *agents: Agent) -> AsyncIterator[Control]:
+    """An engine; lives of a switchboard may come and go meanwhile."""
+    store = MemoryStore()
+    async with LocalEngine.open(store, agents, workdir=folder / "w", sweep_s=0.05) as engine:
+        with anyio.fail_after(30):
+            yield Control(store, engine)
+
+
+@asynccontextmanager
+async def life(
+    paper: Paper, control: Control, works: Agent, folder: Path, **more: Any
+) -> AsyncIterator[Switchboard]:
+    """One life of a switchboard, which remembers what earlier ones in its folder have done."""
+    more.setdefault("people", People.listed(["ann=ann:controller"]))
+    async with Switchboard(control, paper, works, folder=folder, **more) as board:
+        yield board

@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from assistant.desk import Office, clerk, until
 from channels.conftest import until_chosen
-from channels.paper import LostAnswer, Paper
-from midflight.channels import Heard, People, Switchboard
+from channels.paper import ANN, LostAnswer, Paper, life, working
+from midflight.channels import Heard
 from midflight.channels.shapes import Action, mark
-from midflight.control import Control
-from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Who
 from midflight.models.scripted import call, say
-from midflight.run import Agent, Run, agent
-from midflight.stores.memory import MemoryStore
+from midflight.run import Run, agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
-
-ANN = Who("ann", Role.CONTROLLER, "paper:desk")
-
-
-@asynccontextmanager
-async def life(paper: Paper, control: Control, works: Agent, folder: Path, **more: Any) -> Any:
-    board = Switchboard(control, paper, works, folder=folder, people=People(), **more)
-    async with board:
-        yield board
 
 
 @pytest.fixture
 def driving(tmp_path: Path) -> Any:
-    @asynccontextmanager
-    async def opened(*agents: Agent) -> AsyncIterator[Control]:
-        store = MemoryStore()
-        async with LocalEngine.open(store, agents, workdir=tmp_path / "w", sweep_s=0.05) as engine:
-            with anyio.fail_after(30):
-                yield Control(store, engine)
-
-    return opened
+    return partial(working, tmp_path)
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])

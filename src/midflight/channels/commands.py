@@ -2,40 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from midflight.channels.desk import Desk
+from midflight.channels.finding import Finder
 from midflight.channels.ledger import Memory
 from midflight.channels.shapes import Action, Button, Post, mark
-from midflight.errors import MidflightError
+from midflight.control import Control
+from midflight.errors import InvalidRequest, MidflightError
 from midflight.kernel.record import Who
 from midflight.sheets.words import short
 
 SHOWN_MAX: Final = 5
+STEERING: Final = frozenset({"pause", "resume", "redirect", "cancel"})
 
 
-async def command(desk: Desk, memory: Memory, name: str, text: str, who: Who, key: str) -> Post:
-    """Do one and say what came of it; whatever is wrong is said, not raised."""
+class Given(Struct, frozen=True):
+    """A command as somebody gave it. ``late`` is one that waited for longer than a person does."""
+
+    text: str
+    who: Who
+    key: str
+    late: bool = False
+
+
+def parts(code: str) -> tuple[str, str]:
+    """The name of a command and what stands behind it; no name if it is none."""
+    name, _, text = code[1:].partition(" ")
+    return (name, text) if code.startswith("/") else ("", "")
+
+
+def steers(code: str) -> bool:
+    """Whether it is about the run in front, whichever that is."""
+    return parts(code)[0] in STEERING
+
+
+async def meant(
+    find: Finder, memory: Memory, code: str, fields: Mapping[str, str] | None
+) -> tuple[str, dict[str, str]]:
+    """A press as it is done, now or later: a command means the run that is in front by now."""
+    name, text = parts(code)
+    if name not in STEERING:
+        return code, dict(fields or {})
     try:
-        return await COMMANDS[name](desk, memory, text, who, key)
+        run = mark(await find.front(memory))
+    except InvalidRequest:
+        run = ""  # and not one that comes later
+    return Action(name, run).code, {"text": text} if name == "redirect" else {}
+
+
+async def command(desk: Desk, memory: Memory, name: str, given: Given) -> Post:
+    """Do one and say what came of it; whatever is wrong is said, not raised."""
+    do = COMMANDS.get(name)
+    if do is None:
+        return Post(f"There is no command /{short(name, 40)}. Nothing was changed.")
+    try:
+        return await do(desk, memory, given)
     except MidflightError as error:
         return Post(str(error))
 
 
-async def _status(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Post:
+async def _status(desk: Desk, memory: Memory, given: Given) -> Post:
     return Post(await desk.find.stands(memory) or "Nothing was ever started here.")
 
 
-def _verb(verb: str) -> Callable[[Desk, Memory, str, Who, str], Awaitable[Post]]:
-    async def press(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Post:
-        action = Action(verb, mark(await desk.find.front(memory)))
-        return await desk.press(memory, action, who, key=key, fields={"text": text})
-
-    return press
-
-
-async def _todos(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Post:
+async def _todos(desk: Desk, memory: Memory, given: Given) -> Post:
     todos = await desk.control.preview_todos(memory.thread)
     if not todos:
         return Post("Nothing is left to do.")
@@ -48,16 +82,35 @@ async def _todos(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> P
     return Post("\n".join(lines), buttons=tuple(buttons))
 
 
-async def _aside(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Post:
-    asked = await desk.control.ask_aside(memory.thread, text, who=who, key=key)
+async def _aside(desk: Desk, memory: Memory, given: Given) -> Post:
+    asked = await desk.control.ask_aside(memory.thread, given.text, who=given.who, key=given.key)
     follows = "The answer follows here." if asked.did == "started" else ""
     return Post(" ".join(filter(None, [f"{asked.status}.", follows])))
 
 
-async def _kill(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Post:
-    scope, _, reason = text.strip().partition(" ")
-    scope = f"thread:{memory.thread}" if scope in {"", "-"} else scope
-    done = await desk.control.kill(scope, who=who, reason=reason)
+async def _kill(desk: Desk, memory: Memory, given: Given) -> Post:
+    return await kill(desk.control, given, f"thread:{memory.thread}")
+
+
+async def kill(control: Control, given: Given, here: str = "") -> Post:
+    """Stop a scope, ``here`` if none is named. An operator may be anywhere, also where no chat is.
+
+    A switch has no key. A late one may have been done and released since, and is asked again.
+    """
+    scope, _, reason = given.text.strip().partition(" ")
+    scope = here if scope in {"", "-"} else scope
+    try:
+        if not scope:
+            raise InvalidRequest("nothing was ever started here. Name a scope: all, agent:NAME.")
+        if given.late and all(switch.scope != scope for switch in await control.switches()):
+            return Post(
+                f"You gave /kill {scope} while I was away, and {scope} is not stopped: it was not "
+                "done, or was released since. Nothing was changed. If it is still meant, give it "
+                "again."
+            )
+        done = await control.kill(scope, who=given.who, reason=reason)
+    except MidflightError as error:
+        return Post(str(error))
     count = len(done.killed)
     return Post(
         f"⛔ **{done.switch.scope} is stopped**: {count} run{'s' * (count != 1)}. Nothing was "
@@ -65,12 +118,8 @@ async def _kill(desk: Desk, memory: Memory, text: str, who: Who, key: str) -> Po
     )
 
 
-COMMANDS: Final[dict[str, Callable[[Desk, Memory, str, Who, str], Awaitable[Post]]]] = {
+COMMANDS: Final[dict[str, Callable[[Desk, Memory, Given], Awaitable[Post]]]] = {
     "status": _status,
-    "pause": _verb("pause"),
-    "resume": _verb("resume"),
-    "redirect": _verb("redirect"),
-    "cancel": _verb("cancel"),
     "todos": _todos,
     "aside": _aside,
     "kill": _kill,

@@ -56,8 +56,8 @@ class Desk:
             return Post(str(error))
 
     def _redirecting(self, state: RunState, action: Action, who: Who) -> Form:
-        draft = self._drafts.get((who.by, state.journal), state.brief)
-        fields = [Field("text", "Rewrite the next step", value=draft, long=True)]
+        draft = self._drafts.get((who.by, state.journal)) or state.brief
+        fields = [Field("text", "The brief: what it is to do from here on", value=draft, long=True)]
         if state.phase is Phase.PAUSED:
             ways_on = ("Redirect and resume", "Redirect only")
             fields.append(Field("then", "Then", value=ways_on[0], options=ways_on))
@@ -85,7 +85,7 @@ class Desk:
                 return Post("This button is not known any more. Nothing was changed.")
             asks = action.verb in {"cancel", "redirect"} and action.choice != "sure"
             if late and asks and not await self._is_done(memory, action, who, key):
-                return self._asks_again(action, fields, who)
+                return await self._asks_again(memory, action, dict(fields or {}), who)
             return await do(self, memory, action, who, key, dict(fields or {}))
         except Outdated as error:
             return await self._outdated(memory, action, str(error))
@@ -97,16 +97,24 @@ class Desk:
         state = await self.control.state(await self.find.run(memory, action.run))
         return (who.by, key) in state.keys
 
-    def _asks_again(self, action: Action, fields: Mapping[str, str] | None, who: Who) -> Post:
+    async def _asks_again(
+        self, memory: Memory, action: Action, fields: dict[str, str], who: Who
+    ) -> Post:
         """A press that waited for longer than a person does is shown once more first."""
-        words = f": “{short((fields or {}).get('text', ''), 200)}”" if fields else ""
+        text = fields.get("text", "").strip()
+        words = f": “{short(text, 200)}”" if text else ""
         again = Button(f"{action.verb.capitalize()} now", _sure(action), "bad")
         if action.verb == "redirect":
+            self._keep_draft(who, await self.find.run(memory, action.run), text)
             again = Button("Redirect", msgspec.structs.replace(action, at=0), "good")
-        text = (
-            f"You pressed {action.verb.capitalize()}{words} while I was away. Nothing was changed."
-        )
-        return Post(f"{text} Do it now?", buttons=(again,))
+        pressed = f"You pressed {action.verb.capitalize()}{words} while I was away."
+        return Post(f"{pressed} Nothing was changed. Do it now?", buttons=(again,))
+
+    def _keep_draft(self, who: Who, run: str, text: str) -> None:
+        """What somebody has typed and was not done is in the form when they open it again."""
+        self._drafts[who.by, run] = text
+        while len(self._drafts) > DRAFTS_KEPT:
+            del self._drafts[next(iter(self._drafts))]
 
     async def _outdated(self, memory: Memory, action: Action, why: str) -> Post:
         stands = await self.find.stands(memory, action.run)
@@ -144,9 +152,7 @@ class Desk:
         if why_not or not text:
             return Post(f"{why_not or 'A redirect needs words.'} Nothing was changed.")
         resume = fields.get("then") == "Redirect and resume"
-        self._drafts[who.by, run] = text
-        while len(self._drafts) > DRAFTS_KEPT:
-            del self._drafts[next(iter(self._drafts))]
+        self._keep_draft(who, run, text)
         accepted = await self.control.redirect(
             run, text, resume=resume, who=who, key=key, expect=action.at or None
         )

@@ -16,6 +16,8 @@ from midflight.stores.base import Query
 
 RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
 
+NOTHING: Final = "nothing was ever started here: write what is to be done."
+
 
 class Finder:
     """Finds what the words and buttons of a chat are about."""
@@ -48,7 +50,7 @@ class Finder:
         """The run that this chat is about."""
         talk = await self.talk(memory.thread)
         if talk is None or not talk.front:
-            raise InvalidRequest("nothing was ever started here: write what is to be done.")
+            raise InvalidRequest(NOTHING)
         return talk.front
 
     async def talk(self, thread: str) -> ThreadState | None:
@@ -61,6 +63,8 @@ class Finder:
 
     async def run(self, memory: Memory, run_mark: str) -> str:
         """The run that a button means: one of this chat's own thread, and of no other."""
+        if not run_mark:
+            raise InvalidRequest(NOTHING)
         before = ""
         for _ in range(RUNS_LOOKED_AT // 100):
             rows = await self._control.runs(Query(thread=memory.thread, before=before))

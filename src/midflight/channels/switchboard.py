@@ -6,17 +6,18 @@ answered, and a press is remembered, with the way to answer it, before it is don
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from midflight.channels.base import Channel
-from midflight.channels.commands import command
+from midflight.channels.commands import STEERING, Given, command, kill, meant, parts, steers
 from midflight.channels.desk import Desk
 from midflight.channels.finding import Finder
 from midflight.channels.gathering import Ack
@@ -31,10 +32,12 @@ from midflight.inputs import Clock, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.run import Agent
+from midflight.sheets.words import short
 from midflight.stores.base import THREAD_PREFIX, Query
 from midflight.talks import LIVE
 
 TAKEN_KEPT: Final = 2_048  # messages of this life; those of earlier ones are in the ledger
+MEANT_S: Final = 1.0  # to look up which run a command means, before it is acknowledged
 LATE_S: Final = 30.0  # a cancel or redirect older than this is shown again before it is done
 
 
@@ -224,12 +227,11 @@ class Switchboard:
         memory = self.memory(chat)
         if memory is None:
             return
-        pending = Pending(code, who.by, str(who.role), self._clock(), way, dict(fields))
-
-        def add(found: Memory) -> None:
-            found.pending[key] = pending
-
-        await self._ledger.keep(memory, add)
+        given = dict(fields)
+        with anyio.move_on_after(MEANT_S):  # or who has pressed would be told that it failed
+            code, given = await meant(self._find, memory, code, fields)
+        pending = Pending(code, who.by, str(who.role), self._clock(), way, given)
+        await self._ledger.keep(memory, _pends(key, pending))
 
     async def press(
         self,
@@ -242,21 +244,33 @@ class Switchboard:
         late: bool = False,
     ) -> Post:
         """Do what a press or a command means, and give its answer."""
-        memory = self.memory(chat)
-        if memory is None and code.startswith("/kill"):
-            memory = await self.open(chat)  # an operator may be anywhere
+        memory, (name, text) = self.memory(chat), parts(code)
+        if memory is None and name == "kill":
+            return await kill(self._control, Given(text, who, key, late))
         if memory is None:
             return UNKNOWN
-        if code.startswith("/"):
-            name, _, text = code[1:].partition(" ")
-            done = await command(self._desk, memory, name, text, who, key)
-        else:
-            action = Action.read(code)
-            if action is None:
-                return Post("This button is not known here any more. Nothing was changed.")
+        code, fields = await self._meaning(memory, code, key, fields)
+        if name and name not in STEERING:
+            done = await command(self._desk, memory, name, Given(text, who, key, late))
+        elif (action := Action.read(code)) is not None:
             done = await self._desk.press(memory, action, who, key=key, fields=fields, late=late)
+        else:
+            return Post("This button is not known here any more. Nothing was changed.")
         await self._relay(memory)
         return done
+
+    async def _meaning(
+        self, memory: Memory, code: str, key: str, fields: Mapping[str, str] | None
+    ) -> tuple[str, Mapping[str, str]]:
+        """What is done under this key: what is remembered of it, so that it stays the same."""
+        pending = memory.pending.get(key)
+        if pending is None:
+            return await meant(self._find, memory, code, fields)
+        if steers(pending.code):  # its run could not be looked up in time before
+            code, given = await meant(self._find, memory, pending.code, pending.fields)
+            pending = msgspec.structs.replace(pending, code=code, fields=given)
+            await self._ledger.keep(memory, _pends(key, pending))
+        return pending.code, pending.fields
 
     async def answered(self, chat: str, key: str) -> None:
         """The answer to a press is there."""
@@ -271,11 +285,23 @@ class Switchboard:
     async def press_again(self, memory: Memory, key: str) -> Post:
         """Do a press that an earlier life has taken; under its key it is done once."""
         pending = memory.pending[key]
+        if steers(pending.code):  # never begun, and another run may be in front by now
+            return Post(
+                f"You gave {short(pending.code)} just before I ended. Nothing was changed. If it "
+                "is still meant, give it again."
+            )
         who = Who(pending.by, Role(pending.role), door(self._channel.name, memory.chat))
         late = self._clock() - pending.at > LATE_S
         return await self.press(
             memory.chat, pending.code, who, key=key, fields=pending.fields, late=late
         )
+
+
+def _pends(key: str, pending: Pending) -> Callable[[Memory], None]:
+    def change(memory: Memory) -> None:
+        memory.pending[key] = pending
+
+    return change
 
 
 UNKNOWN: Final = Post("Nothing was ever started here: write what is to be done.")

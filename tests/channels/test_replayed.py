@@ -1,0 +1,127 @@
+"""What was given before the process ended means the same in its next life, and is done once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assistant.desk import Office, clerk
+from channels.paper import ANN, Paper, life, working
+from midflight.channels import Heard, People
+from midflight.channels.shapes import Action, mark
+from midflight.kernel.phases import Phase, Role
+from midflight.kernel.record import Who
+from midflight.models.scripted import call, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+OLGA = Who("olga", Role.OPERATOR, "paper:desk")
+OPERATED = People.listed(["1=olga:operator", "2=ann:controller"])
+
+
+@pytest.mark.parametrize("later", [0.0, 3_600.0])
+async def test_a_command_that_is_done_again_means_the_run_that_was_in_front_when_it_was_given(
+    tmp_path: Path, later: float
+) -> None:
+    office = Office("again")
+    office.gate("slow")
+    office.gate("slower")
+    script = [call("again_look", what="slow"), call("again_look", what="slower")]
+    works, _, _ = clerk("again", script, office)
+    paper, chats, now = Paper(), tmp_path / "chats", [1_000_000.0]
+
+    async with working(tmp_path, works) as control:
+        async with life(paper, control, works, chats, clock=lambda: now[0]) as board:
+            await board.hear("desk", Heard("1", "task A"), ANN)
+            await office.until_begun("slow")
+            await board.remember("desk", "k", "/cancel", ANN, way="", fields={})
+            await board.press("desk", "/cancel", ANN, key="k")  # and dies before it answers
+            (first,) = await control.runs()
+            await control.ended(first.journal)
+        now[0] += later
+        await control.send("t-paper-desk", "task B", who=ANN)
+        await office.until_begun("slower")
+        async with life(paper, control, works, chats, clock=lambda: now[0]) as board:
+            memory = board.memory("desk")
+            assert memory is not None
+            answered = await board.press_again(memory, "k")
+            assert "**Cancel** is on record" in answered.text
+            (second,) = [r for r in await control.runs() if r.journal != first.journal]
+            assert second.phase == Phase.RUNNING
+
+
+async def test_a_command_given_where_nothing_was_started_does_not_wait_for_something_to_hit(
+    tmp_path: Path,
+) -> None:
+    office = Office("early")
+    office.gate("slow")
+    works, _, _ = clerk("early", [call("early_look", what="slow")], office)
+    paper, chats = Paper(), tmp_path / "chats"
+
+    async with working(tmp_path, works) as control:
+        async with life(paper, control, works, chats) as board:
+            await board.open("desk")
+            await board.remember("desk", "k", "/cancel", ANN, way="", fields={})
+        async with life(paper, control, works, chats) as board:
+            await board.hear("desk", Heard("1", "task A"), ANN)
+            await office.until_begun("slow")
+            memory = board.memory("desk")
+            assert memory is not None
+            answered = await board.press_again(memory, "k")
+            assert "nothing was ever started here" in answered.text
+            (run,) = await control.runs()
+            assert run.phase == Phase.RUNNING
+
+
+async def test_a_late_redirect_is_asked_again_and_its_words_are_kept_however_it_was_given(
+    tmp_path: Path,
+) -> None:
+    office = Office("words")
+    office.gate("slow")
+    works, _, _ = clerk("words", [call("words_look", what="slow")], office)
+    paper, chats, now = Paper(), tmp_path / "chats", [1_000_000.0]
+    words = "look at the garden, " * 25
+
+    async with working(tmp_path, works) as control:
+        async with life(paper, control, works, chats, clock=lambda: now[0]) as board:
+            await board.hear("desk", Heard("1", "task A"), ANN)
+            await office.until_begun("slow")
+            (run,) = await control.runs()
+            code = Action("redirect", mark(run.journal)).code
+            await board.remember("desk", "form", code, ANN, way="", fields={"text": words})
+            await board.remember("desk", "slash", f"/redirect {words}", ANN, way="", fields={})
+        now[0] += 3_600.0
+        for key in ("form", "slash"):
+            async with life(paper, control, works, chats, clock=lambda: now[0]) as board:
+                memory = board.memory("desk")
+                assert memory is not None
+                asked = await board.press_again(memory, key)
+                assert "while I was away. Nothing was changed. Do it now?" in asked.text
+                form = await board.form("desk", asked.buttons[0].action, ANN)
+                assert form.fields[0].value == words.strip()
+        assert (await control.state(run.journal)).brief == "task A"
+
+
+async def test_a_kill_that_was_released_meanwhile_is_not_done_again(tmp_path: Path) -> None:
+    works, _, _ = clerk("killed", [say("One.")])
+    paper, chats, now = Paper(), tmp_path / "chats", [1_000_000.0]
+
+    async with working(tmp_path, works) as control:
+        async with life(
+            paper, control, works, chats, clock=lambda: now[0], people=OPERATED
+        ) as board:
+            await board.open("desk")
+            await board.remember("desk", "k", "/kill all enough", OLGA, way="", fields={})
+            done = await board.press("desk", "/kill all enough", OLGA, key="k")
+            assert "**all is stopped**" in done.text
+        await control.release("all", who=OLGA)
+        now[0] += 60.0
+        async with life(
+            paper, control, works, chats, clock=lambda: now[0], people=OPERATED
+        ) as board:
+            memory = board.memory("desk")
+            assert memory is not None
+            answered = await board.press_again(memory, "k")
+        assert "all is not stopped" in answered.text
+        assert await control.switches() == []
