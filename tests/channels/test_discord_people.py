@@ -214,3 +214,41 @@ async def test_messages_that_are_cleared_together_are_each_withdrawn(
         await discord.until_shown(chat, "Ready.")
 
     assert "buy" not in "\n".join(turn.text for turn in model.prompts[-1].turns)
+
+
+@pytest.mark.slow
+async def test_a_kill_in_a_channel_does_not_make_what_people_say_there_to_each_other_ours(
+    talking: Talking, discord: StandIn, ann: Person, eve: Person
+) -> None:
+    works, _, _ = clerk("lunch", lambda _: say("Hello, Ann."))
+
+    async with talking(works) as control:
+        for scope in ("all", ""):
+            refused = await eve.commands(GENERAL, "kill", scope=scope, reason="x")
+            await discord.until(lambda pressed=refused: pressed.answers)
+            assert "⛔" not in refused.text
+        await ann.says(GENERAL, "hi bob, lunch at noon?")
+        await ann.says(ann.dm(), "hello")
+        await discord.until_shown(ann.dm(), "✔ **Done**")
+        assert [row.title for row in await control.runs()] == ["hello"]
+
+    assert discord.shown(GENERAL) == []
+
+
+@pytest.mark.slow
+async def test_a_channel_that_goes_on_with_a_thread_is_heard_where_it_mentions_us(
+    talking: Talking, discord: StandIn, ann: Person, bob: Person
+) -> None:
+    works, _, _ = clerk("hall", [say("Hello, Ann."), say("I was asked."), say("Never.")])
+
+    async with talking(works) as control:
+        await ann.says(ann.dm(), "hello")
+        await discord.until_shown(ann.dm(), "✔ **Done**")
+        joined = await bob.commands(GENERAL, "continue", thread=f"t-discord-{ann.dm()}")
+        await discord.until(lambda: "This chat goes on with" in joined.text)
+        await ann.says(GENERAL, "or at one?")
+        await bob.says(GENERAL, f"{AT} are you there?")
+        await discord.until_shown(GENERAL, "I was asked.")
+        lines = await control.transcript(f"t-discord-{ann.dm()}")
+
+    assert [line.text for line in lines if line.kind == "message"] == ["hello", "are you there?"]

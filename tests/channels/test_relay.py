@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from assistant.desk import Office, clerk, until
@@ -291,3 +292,75 @@ async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and
     for paper, theirs in ((left, "(paper): "), (right, "(slate): ")):
         assert theirs not in paper.text
         assert paper.text.count("Ready.") == 1
+
+
+async def test_a_chat_that_was_gone_and_comes_back_is_told_what_happens_from_then_on(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("back", [say("One."), say("Two."), say("Three.")])
+    paper = Paper()
+
+    async with (
+        driving(works) as control,
+        life(paper, control, works, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "first"), ANN)
+        await until(lambda: "**Done** first" in paper.text)
+        paper.gone = True
+        await board.hear("desk", Heard("2", "second"), ANN)
+        await until(lambda: board.memory("desk") is None)
+        paper.gone = False
+        await board.hear("desk", Heard("3", "third"), ANN)
+        await until(lambda: "Three." in paper.text and "**Done** third" in paper.text)
+
+
+async def test_a_chat_that_goes_on_with_a_thread_is_not_told_what_was_over_before(
+    driving: Any, tmp_path: Path
+) -> None:
+    office = Office("old")
+    office.gate("slow")
+    script = [call("old_look", what="slow"), say("Two."), say("Three.")]
+    works, _, _ = clerk("old", script, office)
+    here, there = Paper(), Paper()
+    there.name = "slate"
+    bob = Who("bob", Role.CONTROLLER, "slate:wall")
+
+    async with (
+        driving(works) as control,
+        life(here, control, works, tmp_path / "here") as first,
+        life(there, control, works, tmp_path / "there") as second,
+    ):
+        await first.hear("desk", Heard("1", "first"), ANN)
+        await office.until_begun("slow")
+        await first.press("desk", "/cancel", ANN, key="k")
+        await until(lambda: "⏹ **Cancelled** first" in here.text)
+        await first.hear("desk", Heard("2", "second"), ANN)
+        await until(lambda: "Two." in here.text and "**Done** second" in here.text)
+        await second.join("wall", "t-paper-desk", bob)
+        await second.hear("wall", Heard("1", "third"), bob)
+        await until(lambda: "Three." in there.text and "**Done** third" in there.text)
+
+    assert "Cancelled" not in there.text
+    assert "Two." not in there.text
+
+
+async def test_two_first_messages_at_once_make_one_memory_of_their_chat(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("race", [say("One.")])
+    found = []
+
+    async with (
+        driving(works) as control,
+        life(Paper(), control, works, tmp_path / "chats") as board,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def opens() -> None:
+            found.append(await board.open("desk"))
+
+        tasks.start_soon(opens)
+        tasks.start_soon(opens)
+        await until(lambda: len(found) == 2)
+
+    assert found[0] is found[1]

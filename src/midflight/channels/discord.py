@@ -236,7 +236,12 @@ class Client(discord.Client):
             await interaction.response.send_message(STRANGER, ephemeral=True)
             return
         await interaction.response.defer(ephemeral=True, thinking=True)
-        done = await self.board.join(chat, thread, who, since=str(interaction.id))
+        is_hall = interaction.guild_id is not None and not isinstance(
+            interaction.channel, discord.Thread
+        )  # where people talk to each other too
+        done = await self.board.join(
+            chat, thread, who, mentions_only=is_hall, since=str(interaction.id)
+        )
         await interaction.followup.send(done.text, ephemeral=True)
 
     async def _open_form(

@@ -25,9 +25,7 @@ def commands_for(client: Client) -> Iterator[app_commands.Command[Any, Any, Any]
     for name, words in PLAIN.items():
         yield app_commands.Command(name=name, description=words, callback=_plain(client, name))
 
-    @app_commands.command(
-        description="Wrong path: another brief instead of the old one, finished work is kept"
-    )
+    @app_commands.command(description="Wrong path: another brief, finished work is kept")
     async def redirect(interaction: discord.Interaction, text: str) -> None:
         await client.take(interaction, f"/redirect {text}", {})
 

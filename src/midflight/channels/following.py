@@ -97,10 +97,14 @@ class Follower:
             posts = list(self._take_line(record))
         else:
             posts = list(self._take_step(record))
-        if record.position > self._memory.cursors.get(record.journal, 0):
+        if self._is_new(record):
             told = (post for post in posts if post is not None)
             self.items += [Item(record.at, record.journal, record.position, post) for post in told]
         self._stir()
+
+    def _is_new(self, record: Recorded) -> bool:
+        told = self._memory.cursors.get(record.journal)
+        return record.position > told if told is not None else record.at >= self._memory.told_from
 
     def _take_line(self, record: Recorded) -> Iterable[Post | None]:
         event, state = record.event, self.thread.state

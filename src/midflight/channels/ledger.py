@@ -42,6 +42,7 @@ class Memory(Struct):
     thread: str
     mentions_only: bool = False
     since: str = ""  # what came before this message was not for us
+    told_from: float = 0.0  # what happened earlier in a run without a cursor is not told
     gone: bool = False
     cursors: dict[str, int] = {}
     posting: dict[str, int] = {}  # where they will be when what is being posted is there

@@ -6,6 +6,7 @@ answered, and a press is remembered, with the way to answer it, before it is don
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -27,7 +28,7 @@ from midflight.channels.people import People, door
 from midflight.channels.relay import Relay
 from midflight.channels.shapes import Action, Form, Heard, Post
 from midflight.control import Control
-from midflight.errors import JournalNotFound
+from midflight.errors import JournalNotFound, MidflightError
 from midflight.inputs import Clock, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
@@ -35,6 +36,8 @@ from midflight.run import Agent
 from midflight.sheets.words import short
 from midflight.stores.base import THREAD_PREFIX, Query
 from midflight.talks import LIVE
+
+log: Final = logging.getLogger("midflight.channels")
 
 TAKEN_KEPT: Final = 2_048  # messages of this life; those of earlier ones are in the ledger
 MEANT_S: Final = 1.0  # to look up which run a command means, before it is acknowledged
@@ -67,6 +70,7 @@ class Switchboard:
         self._workdir = Path(workdir) if workdir is not None else None
         self._ledger = Ledger(folder)
         self._relays: dict[str, Relay] = {}
+        self._opening = anyio.Lock()
         self._locks: dict[str, anyio.Lock] = {}
         self._taken: dict[tuple[str, str], None] = {}
         self._tasks: TaskGroup
@@ -104,16 +108,20 @@ class Switchboard:
 
     async def open(self, chat: str, *, mentions_only: bool = False, since: str = "") -> Memory:
         """Remember a chat; its thread follows from its name."""
-        known = self.memory(chat)
-        if known is not None:
-            return known
-        thread = await self._inbox.own_thread(f"{THREAD_PREFIX}{self._channel.name}-{chat}")
-        memory = Memory(chat, thread, mentions_only, since, cursors=await self._heads(thread))
-        await self._ledger.keep(memory, lambda _: None)
-        await self._relay(memory)
-        return memory
+        async with self._opening:  # or two first messages would make two memories of one chat
+            known = self.memory(chat)
+            if known is not None:
+                return known
+            thread = await self._inbox.own_thread(f"{THREAD_PREFIX}{self._channel.name}-{chat}")
+            told_from, cursors = await self._now(thread)
+            memory = Memory(chat, thread, mentions_only, since, told_from, cursors=cursors)
+            await self._ledger.keep(memory, lambda _: None)
+            await self._relay(memory)
+            return memory
 
-    async def join(self, chat: str, thread: str, who: Who, *, since: str = "") -> Post:
+    async def join(
+        self, chat: str, thread: str, who: Who, *, mentions_only: bool = False, since: str = ""
+    ) -> Post:
         """Go on in this chat with a thread that was begun elsewhere."""
         if not who.role.steers:
             return Post(f"This needs the role {Role.CONTROLLER}. Nothing was changed.")
@@ -123,35 +131,42 @@ class Switchboard:
             row = await self._control.store.row(thread)
         except JournalNotFound as error:
             return Post(f"{error} Nothing was changed.")
-        cursors = await self._heads(thread)
-        memory = self._ledger.chats.get(chat) or Memory(chat, thread, since=since)
-        relay = self._relays.pop(chat, None)
-        if relay is not None:
-            relay.stop()
+        async with self._opening:
+            told_from, cursors = await self._now(thread)
+            known = self._ledger.chats.get(chat)
+            memory = known or Memory(chat, thread, mentions_only, since)
 
-        def joined(found: Memory) -> None:
-            found.thread, found.cursors, found.posting = thread, cursors, {}
-            found.status_run, found.status_message, found.gone = "", "", False
-            found.cards = {}
+            def joined(found: Memory) -> None:
+                found.thread, found.cursors, found.posting = thread, cursors, {}
+                found.told_from, found.cards = told_from, {}
+                found.status_run, found.status_message, found.gone = "", "", False
 
-        await self._ledger.keep(memory, joined)
-        await self._relay(memory)
+            self._stop(chat)
+            await self._ledger.keep(memory, joined)
+            await self._relay(memory)
         return Post(
             f"This chat goes on with {row.title or thread}. {await self._find.stands(memory)}"
         )
 
-    async def _heads(self, thread: str) -> dict[str, int]:
-        """Where a thread and what lives in it are now: what came before is not told again."""
+    async def _now(self, thread: str) -> tuple[float, dict[str, int]]:
+        """When this is, and where a thread and what lives in it are: nothing before it is told."""
+        now = await self._control.store.now()
         try:
             row = await self._control.store.row(thread)
         except JournalNotFound:
-            return {}
+            return 0.0, {}  # there is nothing before it
         rows = await self._control.runs(Query(thread=thread, phases=LIVE))
-        return {thread: row.head, **{run.journal: run.head for run in rows}}
+        return now, {thread: row.head, **{run.journal: run.head for run in rows}}
+
+    def _stop(self, chat: str) -> None:
+        relay = self._relays.pop(chat, None)
+        if relay is not None:
+            relay.stop()
 
     async def _relay(self, memory: Memory) -> Relay:
         relay = self._relays.get(memory.chat)
-        if relay is None:
+        if relay is None or relay.memory is not memory:
+            self._stop(memory.chat)
             relay = Relay(
                 self._control,
                 self._channel,
@@ -161,10 +176,15 @@ class Switchboard:
                 workdir=self._workdir,
             )
             self._relays[memory.chat] = relay
-            self._tasks.start_soon(relay.run)
+            self._tasks.start_soon(self._work, relay)
         if await self._find.exists(memory):
             relay.follow()
         return relay
+
+    async def _work(self, relay: Relay) -> None:
+        await relay.run()
+        if self._relays.get(relay.memory.chat) is relay:  # the chat is gone, and may come back
+            del self._relays[relay.memory.chat]
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────
 
@@ -197,9 +217,15 @@ class Switchboard:
         return await self._inbox.waiting(memory) if memory is not None else set()
 
     async def say(self, chat: str, post: Post) -> None:
-        """Show something of the channel's own, in its turn."""
-        memory = await self.open(chat)
-        (await self._relay(memory)).note(post)
+        """Show something of the channel's own, in its turn; where no conversation is, at once."""
+        memory = self.memory(chat)
+        if memory is not None:
+            (await self._relay(memory)).note(post)
+            return
+        try:
+            await self._channel.post(chat, post)
+        except MidflightError as error:
+            log.warning("Nobody was told: %s", error, extra={"chat": chat})
 
     async def correct(self, chat: str, message: str, text: str, *, by: str = "") -> None:
         """A message was changed in the chat; name who did it unless the chat sees to that."""
