@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from midflight.channels import People, Post, Switchboard
-from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
@@ -33,10 +33,13 @@ class Paper:
         self.loses_answers_after = -1
         self.loses_answer_to = ""
         self.gone = False
+        self.takes: Callable[[Post], bool] = lambda _: True
 
     async def post(self, chat: str, post: Post) -> str:
         if self.gone:
             raise ChatGone("torn")
+        if not self.takes(post):
+            raise NotTaken("no ink of that colour")
         if self.away:
             self.away -= 1
             raise NotNow("out of ink")
@@ -76,7 +79,7 @@ async def working(folder: Path, *agents: Agent) -> AsyncIterator[Control]:
 @asynccontextmanager
 async def life(
     paper: Paper, control: Control, works: Agent, folder: Path, **more: Any
-) -> AsyncIterator[Switchboard]:
+) -> AsyncIterator[Any]:
     """One life of a switchboard, which remembers what earlier ones in its folder have done."""
     more.setdefault("people", People.listed(["ann=ann:controller"]))
     async with Switchboard(control, paper, works, folder=folder, **more) as board:

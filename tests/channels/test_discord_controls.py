@@ -12,7 +12,7 @@ from assistant.desk import Office, clerk
 from channels.conftest import OPS, Talking
 from channels.person import Person
 from channels.stand_in import AT, EPHEMERAL, GENERAL, StandIn
-from midflight.channels.following import FILE_BYTES_MAX
+from midflight.channels.attached import FILE_BYTES_MAX
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
 from midflight.run import Run, agent

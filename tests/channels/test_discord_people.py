@@ -225,7 +225,7 @@ async def test_a_kill_in_a_channel_does_not_make_what_people_say_there_to_each_o
     async with talking(works) as control:
         for scope in ("all", ""):
             refused = await eve.commands(GENERAL, "kill", scope=scope, reason="x")
-            await discord.until(lambda pressed=refused: pressed.answers)
+            await discord.until(partial(getattr, refused, "answers"))
             assert "⛔" not in refused.text
         await ann.says(GENERAL, "hi bob, lunch at noon?")
         await ann.says(ann.dm(), "hello")

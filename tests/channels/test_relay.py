@@ -12,7 +12,7 @@ import pytest
 from assistant.desk import Office, clerk, until
 from channels.conftest import until_chosen
 from channels.paper import ANN, LostAnswer, Paper, life, working
-from midflight.channels import Heard
+from midflight.channels import Heard, Post
 from midflight.channels.shapes import Action, mark
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Who
@@ -364,3 +364,69 @@ async def test_two_first_messages_at_once_make_one_memory_of_their_chat(
         await until(lambda: len(found) == 2)
 
     assert found[0] is found[1]
+
+
+async def test_what_a_chat_does_not_take_is_shown_in_plain_words_and_holds_nothing_up(
+    driving: Any, tmp_path: Path
+) -> None:
+    @agent(name="coloured", converses=True)
+    async def coloured(run: Run) -> str:
+        said = await run.ask("Which colour?", schema={"enum": ["red", "blue"]})
+        return f"It is {said.payload}."
+
+    paper = Paper()
+    paper.takes = lambda post: not any(b.label == "red" for b in post.buttons)
+
+    async with (
+        driving(coloured) as control,
+        life(paper, control, coloured, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "go"), ANN)
+        await until(lambda: "Which colour?" in paper.text)
+        card = next(p for p in paper.shown.values() if "Which colour?" in p.text)
+        assert card.buttons == ()
+        assert "This chat does not take what belongs to this: buttons" in card.text
+        (run,) = await control.runs()
+        (question,) = (await control.state(run.journal)).questions
+        await control.answer(run.journal, question, "red", who=ANN)
+        await until(lambda: "**ann: red**" in paper.text)
+
+
+async def test_of_what_a_chat_takes_in_no_form_it_is_told_that_there_is_something(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("odd", [say("It is red."), say("It is blue.")])
+    paper = Paper()
+    paper.takes = lambda post: "red" not in post.text
+
+    async with (
+        driving(works) as control,
+        life(paper, control, works, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "first"), ANN)
+        await until(lambda: "Something could not be shown: this chat" in paper.text)
+        await board.hear("desk", Heard("2", "second"), ANN)
+        await until(lambda: "It is blue." in paper.text)
+
+
+@pytest.mark.slow
+async def test_a_press_is_answered_when_its_answer_is_shown_and_not_before(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("settled", [say("One.")])
+    paper = Paper()
+
+    async with driving(works) as control:
+        async with life(paper, control, works, tmp_path / "chats") as board:
+            await board.open("desk")
+            await board.remember("desk", "k", "/status", ANN, way="", fields={})
+            paper.away = 1_000
+            await board.say("desk", Post("It stands well.", "late:k"), settles="k")
+            await until(lambda: paper.away < 1_000)
+        async with life(paper, control, works, tmp_path / "chats") as board:
+            assert list(board.memory("desk").pending) == ["k"]
+            paper.away = 0
+            await board.say("desk", Post("It stands well.", "late:k"), settles="k")
+            await until(lambda: not board.memory("desk").pending)
+
+    assert "It stands well." in paper.text

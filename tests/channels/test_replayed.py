@@ -43,9 +43,7 @@ async def test_a_command_that_is_done_again_means_the_run_that_was_in_front_when
         await control.send("t-paper-desk", "task B", who=ANN)
         await office.until_begun("slower")
         async with life(paper, control, works, chats, clock=lambda: now[0]) as board:
-            memory = board.memory("desk")
-            assert memory is not None
-            answered = await board.press_again(memory, "k")
+            answered = await board.press_again(board.memory("desk"), "k")
             assert "**Cancel** is on record" in answered.text
             (second,) = [r for r in await control.runs() if r.journal != first.journal]
             assert second.phase == Phase.RUNNING
@@ -66,9 +64,7 @@ async def test_a_command_given_where_nothing_was_started_does_not_wait_for_somet
         async with life(paper, control, works, chats) as board:
             await board.hear("desk", Heard("1", "task A"), ANN)
             await office.until_begun("slow")
-            memory = board.memory("desk")
-            assert memory is not None
-            answered = await board.press_again(memory, "k")
+            answered = await board.press_again(board.memory("desk"), "k")
             assert "nothing was ever started here" in answered.text
             (run,) = await control.runs()
             assert run.phase == Phase.RUNNING
@@ -94,9 +90,7 @@ async def test_a_late_redirect_is_asked_again_and_its_words_are_kept_however_it_
         now[0] += 3_600.0
         for key in ("form", "slash"):
             async with life(paper, control, works, chats, clock=lambda: now[0]) as board:
-                memory = board.memory("desk")
-                assert memory is not None
-                asked = await board.press_again(memory, key)
+                asked = await board.press_again(board.memory("desk"), key)
                 assert "while I was away. Nothing was changed. Do it now?" in asked.text
                 form = await board.form("desk", asked.buttons[0].action, ANN)
                 assert form.fields[0].value == words.strip()
@@ -120,8 +114,6 @@ async def test_a_kill_that_was_released_meanwhile_is_not_done_again(tmp_path: Pa
         async with life(
             paper, control, works, chats, clock=lambda: now[0], people=OPERATED
         ) as board:
-            memory = board.memory("desk")
-            assert memory is not None
-            answered = await board.press_again(memory, "k")
+            answered = await board.press_again(board.memory("desk"), "k")
         assert "all is not stopped" in answered.text
         assert await control.switches() == []

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from midflight.channels.asking import ways
+from midflight.channels.attached import FILE_BYTES_MAX, attached
+from midflight.channels.discord_shapes import modal_of
 from midflight.channels.gathering import Ack, answer, together
 from midflight.channels.ledger import Ledger, Memory
 from midflight.channels.people import People, Person, shown
 from midflight.channels.render import HEADS, SYMBOLS
-from midflight.channels.shapes import Action, Button, Post, mark
+from midflight.channels.shapes import Action, Button, Field, Form, Post, mark
 from midflight.channels.splitting import split
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Phase, Role
@@ -102,13 +107,31 @@ def test_messages_heard_together_are_answered_once_with_who_wrote_how_many() -> 
     assert answer(acks[:1]) == Post("working: step 1", "ack:0", answers="0")
 
 
+def test_of_messages_heard_together_none_is_counted_that_was_not_stored_and_each_note_is_told() -> (
+    None
+):
+    refused = "That is 70,000 characters, and a message takes 65,536. Nothing was stored."
+    acks = [Ack("0", "ann", refused, stored=False)]
+    acks += [
+        Ack(f"{n}", "bob", f"working: step {n}", (f"{n}.png was not read.",)) for n in range(1, 7)
+    ]
+
+    lines = answer(acks).text.splitlines()
+
+    assert lines[0] == "Heard 6 messages (bob 6)."
+    assert lines[1:5] == [f"working: step {n}" for n in (3, 4, 5, 6)]
+    assert lines[5:] == [*(f"{n}.png was not read." for n in range(1, 7)), f"ann: {refused}"]
+    assert answer(acks[:1] * 2).text == f"ann: {refused}\nann: {refused}"
+
+
 def test_what_stands_on_a_button_can_be_read_back_and_is_short() -> None:
     action = Action("overrule", mark("r-" + "x" * 500), 2**53, "incorporate")
 
     assert Action.read(action.code) == action
     assert len(action.code) <= 100
     assert Action.read("somebody:else's") is None
-    assert Action.read("mf:pause:abc:not-a-number:") is None
+    for number in ("not-a-number", "²", "9" * 5_000):
+        assert Action.read(f"mf:pause:abc:{number}:") is None
 
 
 @pytest.mark.parametrize(
@@ -195,3 +218,36 @@ async def test_what_is_remembered_is_there_again_and_nobody_else_can_read_it(
     path.write_text("{", encoding="utf-8")
     assert Ledger(folder).chats == {}
     assert [each.suffix for each in folder.iterdir()] == [".unreadable"]
+
+
+@pytest.mark.anyio
+async def test_a_form_leaves_a_field_empty_whose_text_it_could_only_show_in_part() -> None:
+    form = Form("Redirect", Action("redirect"), (Field("text", "Brief", "z" * 4_001, long=True),))
+
+    (label,) = modal_of(form).to_components()
+
+    assert not label["component"].get("value")
+    assert label["description"].startswith("It has 4,001 characters, too many for here.")
+    assert len(label["description"]) <= 100
+    fits = replace(form, fields=(Field("text", "Brief", "z" * 4_000),))
+    (whole,) = modal_of(fits).to_components()
+    assert whole["component"]["value"] == "z" * 4_000
+
+
+def test_of_files_only_plain_ones_in_the_very_folder_are_read(tmp_path: Path) -> None:
+    folder, secret = tmp_path / "run", tmp_path / "secret"
+    folder.mkdir()
+    secret.write_text("not yours")
+    (folder / "plain").write_text("mine")
+    (folder / "link").symlink_to(secret)
+    os.mkfifo(folder / "pipe")
+    (folder / "large").write_bytes(b"x" * (FILE_BYTES_MAX + 1))
+    (tmp_path / "elsewhere").symlink_to(tmp_path)
+    paths = [folder / name for name in ("plain", "link", "pipe", "large")]
+    paths.append(tmp_path / "elsewhere" / "secret")
+
+    (name, data), *others = attached(Post("", files=tuple(map(str, paths))))
+
+    assert (name, data) == ("plain", b"mine")
+    assert all(b"cannot be read here" in text for _, text in others)
+    assert len(others) == 4

@@ -18,7 +18,7 @@ from channels.conftest import Talking, until_chosen
 from channels.person import Person
 from channels.stand_in import StandIn
 from midflight.channels import People, Post, Switchboard
-from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.webhook import Webhook
 from midflight.control import Control
@@ -198,7 +198,7 @@ async def test_what_cannot_be_delivered_now_is_delivered_later_once_and_in_order
     driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     works, _, _ = clerk("later", [say("Hello.")])
-    desk.answers = [500, 429]
+    desk.answers = [500, 403, 404]
 
     async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         await send(text="hello")
@@ -231,7 +231,7 @@ async def test_a_receiver_that_points_elsewhere_is_not_followed(desk: Desk) -> N
     allow = (desk.url.removeprefix("http://").removesuffix("/hook"),)
     desk.answers, desk.points_to = [307], f"{desk.url}?elsewhere"
 
-    with pytest.raises(PostGone, match="does not take it \\(307\\)"):
+    with pytest.raises(NotNow, match="does not take it \\(307\\)"):
         await Webhook(desk.url, Signer(SECRET), allow=allow).post("desk", Post("hello"))
     assert desk.deliveries == []
 
@@ -281,3 +281,25 @@ async def test_several_channels_on_one_thread_neither_echo_nor_lose_anything(
     for text in (told, discord.text(chat)):
         assert text.count("): from the page") == 1
         assert text.count("Ready.") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "posting", "editing"),
+    [(404, NotNow, PostGone), (403, NotNow, NotNow), (422, NotTaken, NotTaken)],
+)
+async def test_a_refusal_is_never_taken_for_a_delivery(
+    desk: Desk, status: int, posting: type[Exception], editing: type[Exception]
+) -> None:
+    allow = (desk.url.removeprefix("http://").removesuffix("/hook"),)
+    channel = Webhook(desk.url, Signer(SECRET), allow=allow)
+    desk.answers = [status, status]
+
+    with pytest.raises(posting):
+        await channel.post("desk", Post("hello"))
+    with pytest.raises(editing):
+        await channel.edit("desk", "1", Post("hello"))
+
+
+def test_a_time_that_only_looks_like_a_number_is_not_genuine() -> None:
+    with pytest.raises(NotGenuine, match="no timestamp"):
+        Signer(SECRET).check({"webhook-id": "1", "webhook-timestamp": "²"}, b"")

@@ -20,6 +20,10 @@ class PostGone(MidflightError):
     """Somebody has removed what was to be edited."""
 
 
+class NotTaken(MidflightError):
+    """The chat does not take this post, or this edit, as it is. It is shown more plainly."""
+
+
 class Channel(Protocol):
     """A kind of chat. Its ``name`` is part of who says something, and of where it is kept."""
 
@@ -28,7 +32,8 @@ class Channel(Protocol):
     async def post(self, chat: str, post: Post) -> str:
         """Show it and give the chat's own id for it. Repeated under its key it shows nothing new.
 
-        Raises ``NotNow`` where trying again may help, and ``ChatGone`` where it does not.
+        Raises ``NotNow`` where trying again may help, ``ChatGone`` where nothing is taken any more,
+        and ``NotTaken`` where another post may be.
         """
 
     async def edit(self, chat: str, message: str, post: Post) -> None:

@@ -240,7 +240,7 @@ def _sure(action: Action) -> Action:
 
 def _way(asked: QuestionOpened, choice: str) -> Any:
     found = ways(msgspec.json.decode(asked.schema))
-    if not choice.isdigit() or int(choice) >= len(found):
+    if not (choice.isascii() and choice.isdigit()) or int(choice) >= len(found):
         raise InvalidRequest("that is none of its answers. The question is still open.")
     return found[int(choice)]
 

@@ -82,7 +82,7 @@ class Client(discord.Client):
         )
         self.tree = app_commands.CommandTree(self)
         self._seen: dict[int, None] = {}
-        self._strangers: set[tuple[int, int]] = set()
+        self._strangers: dict[tuple[int, int], None] = {}
         self.refused = ""
         self.greet = greet
         self._clock = clock
@@ -163,7 +163,9 @@ class Client(discord.Client):
         place = (message.channel.id, message.author.id)
         if place in self._strangers:
             return
-        self._strangers.add(place)
+        self._strangers[place] = None
+        while len(self._strangers) > SEEN_MAX:
+            del self._strangers[next(iter(self._strangers))]
         with suppress(discord.HTTPException):  # where we may not write there is nobody to tell
             await message.channel.send(STRANGER, nonce=nonce(f"stranger {message.id}", 1))
 
@@ -284,19 +286,23 @@ class Client(discord.Client):
         application, token = json.loads(way)
         known: Any = {"id": application, "type": 3, "token": token}  # 3: an application's
         hook = discord.Webhook.from_state(data=known, state=self._connection)
-        view, (texts, _) = view_of(done), pieces(done)
+        view, ((*before, last), _) = view_of(done), pieces(done)
         more: dict[str, Any] = {"view": view} if view is not None else {}
         try:
             if in_time:
-                await hook.send(texts[0], ephemeral=True, **more)
+                for text in before:
+                    await hook.send(text, ephemeral=True)
+                await hook.send(last, ephemeral=True, **more)
         except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
             in_time = False  # after a quarter of an hour, for one, Discord takes none any more
             log.info("Answered in the chat: %s", error, extra={"chat": chat})
         if not in_time and self.is_closed():
             return  # the next life answers it
-        if not in_time:
-            await self.board.say(chat, Post(done.text, f"late:{key}", buttons=done.buttons))
-        await self.board.answered(chat, key)
+        if in_time:
+            await self.board.answered(chat, key)
+        else:
+            post = Post(done.text, f"late:{key}", buttons=done.buttons)
+            await self.board.say(chat, post, settles=key)
 
     async def answer_the_left(self) -> None:
         """Presses that an earlier life has taken and not answered. Before any of this one comes."""

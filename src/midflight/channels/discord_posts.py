@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import aiohttp
 import discord
+from anyio import to_thread
 
-from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.channels.discord_shapes import TEXT_MAX, nonce, pieces, view_of
 from midflight.channels.shapes import Post
-
-log: Final = logging.getLogger("midflight.channels")
 
 NAME: Final = "discord"
 UNKNOWN_MESSAGE: Final = 10008
@@ -38,7 +36,7 @@ class DiscordChannel:
 
     async def post(self, chat: str, post: Post) -> str:
         """In as many messages as it takes; the last of them has the buttons."""
-        texts, files = pieces(post)
+        texts, files = await to_thread.run_sync(pieces, post)  # it reads files
         message = ""
         place = self._client.get_partial_messageable(int(chat))
         for number, text in enumerate(texts, 1):
@@ -99,8 +97,7 @@ class Edge:
                 await self._refuse(REVOKED)
                 raise NotNow(str(error)) from error
             case discord.HTTPException(status=status) if status < 500 and status != 429:
-                log.error("Discord does not take this: %s", error, extra={"action": "not_taken"})
-                raise PostGone(str(error)) from error
+                raise NotTaken(str(error)) from error
             case discord.DiscordException() | aiohttp.ClientError() | OSError():
                 raise NotNow(str(error) or type(error).__name__) from error
             case _:

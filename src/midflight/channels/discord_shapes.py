@@ -22,6 +22,7 @@ WHOLE: Final = "\n…\n-# The whole of it is in message.md"
 TITLE_MAX: Final = 45
 HINT_MAX: Final = 100
 VALUE_MAX: Final = 4_000
+TOO_LONG: Final = "It has {:,} characters, too many for here. What you write replaces all of it."
 STYLES: Final = {
     "plain": discord.ButtonStyle.secondary,
     "good": discord.ButtonStyle.success,
@@ -82,7 +83,8 @@ def modal_of(form: Form) -> discord.ui.Modal:
     """A form. What is in it comes back by the names of its fields."""
     modal = discord.ui.Modal(title=form.title[:TITLE_MAX] or "?", custom_id=form.action.code)
     for field in form.fields[:5]:
-        hint = field.hint[:HINT_MAX] or None
+        is_cut = len(field.value) > VALUE_MAX
+        hint = (TOO_LONG.format(len(field.value)) if is_cut else field.hint)[:HINT_MAX] or None
         item: Any = _choice(field) if field.options else _text(field)
         modal.add_item(
             discord.ui.Label(text=field.label[:TITLE_MAX], description=hint, component=item)
@@ -96,7 +98,7 @@ def _text(field: Field) -> discord.ui.TextInput[discord.ui.Modal]:
     return discord.ui.TextInput(
         custom_id=field.name,
         style=style,
-        default=field.value[:VALUE_MAX] or None,
+        default=(field.value if len(field.value) <= VALUE_MAX else "") or None,
         required=field.required,
         max_length=VALUE_MAX,
     )

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.channels import lines, render
+from midflight.channels.attached import FILE_BYTES_MAX
 from midflight.channels.inbox import message_id
 from midflight.channels.ledger import Memory
 from midflight.channels.people import shown
@@ -26,7 +27,6 @@ from midflight.stores.base import LiveWatch, Query
 from midflight.talks import LIVE
 
 FILES_MAX: Final = 9  # beside the partial work itself
-FILE_BYTES_MAX: Final = 8_000_000
 
 
 class Item(Struct, frozen=True):
@@ -184,7 +184,7 @@ class Follower:
     def _files(self, run: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What a run has left in its folder: files that chats take, and names of the others."""
         folder = self._workdir / run if self._workdir is not None and run else None
-        if folder is None or not folder.is_dir():
+        if folder is None or folder.is_symlink() or not folder.is_dir():
             return (), ()
         plain = [f for f in sorted(folder.iterdir()) if f.is_file() and not f.is_symlink()]
         small = [f for f in plain if f.stat().st_size <= FILE_BYTES_MAX][:FILES_MAX]

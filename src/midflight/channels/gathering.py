@@ -14,14 +14,24 @@ from midflight.channels.shapes import Post
 
 TOGETHER_MAX: Final = 1_800  # characters of what is put together; longer ones stand alone
 BUTTONS_MAX: Final = 5
+STANDS_MAX: Final = 4
+BARE: Final = "-# This chat does not take what belongs to this: buttons, files or what it answers."
+UNSHOWN: Final = "Something could not be shown: this chat does not take it. It is in the thread."
 
 
 class Ack(Struct, frozen=True):
-    """The answer to one message that was heard."""
+    """The answer to one message that was heard: how things stand, or why it was not stored."""
 
     message: str
     by: str
     text: str
+    notes: tuple[str, ...] = ()  # what else has to be known of it
+    stored: bool = True
+
+    @property
+    def words(self) -> str:
+        """All of it; empty where the thread says it by itself."""
+        return "\n".join(filter(None, [self.text, *self.notes]))
 
 
 def together(posts: Sequence[Post]) -> list[Post]:
@@ -51,12 +61,27 @@ def _joined(first: Post, second: Post) -> Post:
     )
 
 
+def plainer(post: Post) -> list[Post]:
+    """What is shown where a chat does not take a post: its words alone, or that there was one."""
+    bare = Post(f"{post.text}\n{BARE}", post.key)
+    is_bare = not (post.buttons or post.menu or post.files or post.texts or post.answers)
+    return [*([] if is_bare else [bare]), Post(UNSHOWN, post.key)]
+
+
 def answer(acks: Sequence[Ack]) -> Post:
-    """One answer to all that were heard meanwhile: each is counted, none is answered twice."""
-    first = acks[0]
+    """One answer to all that were heard meanwhile: each is counted, none is answered twice.
+
+    How things stood at one of them may be left out for how they stand by now; never what was not
+    stored, or not read.
+    """
+    first, key = acks[0], f"ack:{acks[0].message}"
     if len(acks) == 1:
-        return Post(first.text, f"ack:{first.message}", answers=first.message)
-    said = ", ".join(f"{shown(by)} {count}" for by, count in Counter(a.by for a in acks).items())
-    texts = list(dict.fromkeys(line for ack in acks for line in ack.text.splitlines()))
-    lines = [f"Heard {len(acks)} messages ({said}).", *texts[-4:]]
-    return Post("\n".join(lines), f"ack:{first.message}")
+        return Post(first.words, key, answers=first.message)
+    stored = [ack for ack in acks if ack.stored]
+    counts = Counter(ack.by for ack in stored).items()
+    said = ", ".join(f"{shown(by)} {count}" for by, count in counts)
+    stands = dict.fromkeys(line for ack in stored for line in ack.text.splitlines())
+    heard = [f"Heard {len(stored)} message{'s' * (len(stored) != 1)} ({said})."] if stored else []
+    notes = dict.fromkeys(note for ack in stored for note in ack.notes)
+    refused = [f"{shown(ack.by)}: {ack.words}" for ack in acks if not ack.stored]
+    return Post("\n".join([*heard, *list(stands)[-STANDS_MAX:], *notes, *refused]), key)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from midflight.channels.finding import Finder
+from midflight.channels.gathering import Ack
 from midflight.channels.ledger import Memory
 from midflight.channels.people import door, shown
 from midflight.channels.shapes import Heard
@@ -20,6 +23,7 @@ from midflight.sheets.words import short
 from midflight.talks import REDIRECTED
 
 TEXT_MAX: Final = 64 * 1024
+LOOKS_ON: Final = "You may look here and not direct: the agent reads this as information."
 
 
 class Inbox:
@@ -29,30 +33,31 @@ class Inbox:
         self._control, self._find = control, find
         self._channel, self._agent = channel, agent
 
-    async def hear(self, memory: Memory, heard: Heard, who: Who) -> str:
+    async def hear(self, memory: Memory, heard: Heard, who: Who) -> Ack:
         """Store what somebody has written; when this returns it is on record, or says why not.
 
         Gives the answer to it, which is empty where the thread says it all by itself.
         """
+        ack = Ack(heard.id, who.by, "", heard.notes, stored=False)
         why_not = unstorable(heard.text) or _empty(heard.text)
         if why_not:
-            return "\n".join([f"{why_not} Nothing was stored.", *heard.notes])
+            return replace(ack, text=f"{why_not} Nothing was stored.")
         try:
-            return await self._store(memory, heard, who)
+            stands = await self._store(memory, heard, who)
         except MidflightError as error:
-            return str(error)
+            return replace(ack, text=str(error))
+        looks_on = () if who.role.steers else (LOOKS_ON,)
+        return replace(ack, text=stands, notes=(*looks_on, *heard.notes), stored=True)
 
     async def _store(self, memory: Memory, heard: Heard, who: Who) -> str:
-        talk = await self._find.talk(memory.thread)
-        key, notes = message_key(heard.id), "\n".join(heard.notes)
+        talk, key = await self._find.talk(memory.thread), message_key(heard.id)
         if talk is None or (talk.host is None and not talk.front):
             said = [(key, heard.text)]
             await self._control.converse(self._agent, memory.thread, said, key=key, who=who)
-            return notes
+            return ""
         accepted = await self._control.send(memory.thread, heard.text, who=who, key=key)
         loud = accepted.did == "started" or "Cancel?" in accepted.status or _is_turning(accepted)
-        stands = await self._find.named(memory, accepted.status)
-        return _acknowledged(stands, who, heard, loud)
+        return "" if loud else await self._find.named(memory, accepted.status) or "Stored."
 
     async def own_thread(self, thread: str) -> str:
         """The thread of a new chat. Where another agent answers already, ours has one beside it."""
@@ -153,11 +158,3 @@ def _is_turning(accepted: Accepted) -> bool:
     """Whether it is redirected at this moment: nothing has to finish first, and nobody holds it."""
     held = accepted.status.startswith(("paus", "held"))
     return accepted.did == REDIRECTED and not accepted.in_flight and not held
-
-
-def _acknowledged(stands: str, who: Who, heard: Heard, loud: bool) -> str:
-    """The answer to a message in one line; nothing if the thread is about to say it."""
-    parts = [] if loud else [stands or "Stored."]
-    if not who.role.steers:
-        parts.append("You may look here and not direct: the agent reads this as information.")
-    return "\n".join([*parts, *heard.notes])

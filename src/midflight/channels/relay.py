@@ -17,9 +17,9 @@ import anyio
 import msgspec
 
 from midflight.channels import render
-from midflight.channels.base import Channel, ChatGone, NotNow, PostGone
+from midflight.channels.base import Channel, ChatGone, NotNow, NotTaken, PostGone
 from midflight.channels.following import Follower
-from midflight.channels.gathering import Ack, answer, together
+from midflight.channels.gathering import Ack, answer, plainer, together
 from midflight.channels.ledger import Ledger, Memory
 from midflight.channels.people import door
 from midflight.channels.shapes import Post
@@ -56,6 +56,7 @@ class Relay:
         self._removed = 0
         self._acks: list[Ack] = []
         self._notes: list[Post] = []
+        self._settles: list[str] = []  # keys of presses that the notes answer
         self._stirred = anyio.Event()
         self._follows = anyio.Event()
         self._scope = anyio.CancelScope()
@@ -91,9 +92,10 @@ class Relay:
         self._acks.append(ack)
         self._stir()
 
-    def note(self, post: Post) -> None:
-        """Show something that stands in no journal."""
+    def note(self, post: Post, settles: str = "") -> None:
+        """Show something that stands in no journal; then the press that it answers is answered."""
         self._notes.append(post)
+        self._settles += [settles] if settles else []
         self._stir()
 
     def _stir(self) -> None:
@@ -142,14 +144,17 @@ class Relay:
     async def _answer(self) -> None:
         if self._acks:
             acks, self._acks = self._acks, []
-            spoken = [ack for ack in acks if ack.text]
+            spoken = [ack for ack in acks if ack.words]
             if spoken:
                 await self._deliver(answer(spoken))
             ids = [ack.message for ack in acks]
             await self._ledger.keep(self.memory, lambda memory: memory.heard.extend(ids))
         notes, self._notes = self._notes, []
+        settled, self._settles = self._settles, []
         for note in together(notes):
             await self._deliver(note)
+        if settled:
+            await self._ledger.keep(self.memory, _answered(settled))
 
     async def _tell(self) -> None:
         """Post what has gathered; first of all, as it was, what an earlier life was posting."""
@@ -245,19 +250,34 @@ class Relay:
 
         Gives the chat's id for it, and nothing where what was to be edited is gone.
         """
-        tries = 0
+        tries, instead, where = 0, plainer(post), {"chat": self.memory.chat}
         while True:
             try:
                 if not edits:
                     return await self._channel.post(self.memory.chat, post)
                 await self._channel.edit(self.memory.chat, edits, post)
                 return edits
-            except PostGone:
-                return ""
+            except (NotTaken, PostGone) as error:
+                if edits and isinstance(error, PostGone):
+                    return ""
+                log.warning("Chat does not take this: %s", error, extra=where)
+                if edits and len(instead) < 2:
+                    return edits  # it goes on showing what it has shown
+                if instead:
+                    post = instead.pop(0)
+                    continue
             except NotNow as error:
-                log.warning("Chat cannot be told now: %s", error, extra={"chat": self.memory.chat})
-                await anyio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
-                tries += 1
+                log.warning("Chat cannot be told now: %s", error, extra=where)
+            await anyio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+            tries += 1
+
+
+def _answered(keys: list[str]) -> Callable[[Memory], None]:
+    def change(memory: Memory) -> None:
+        for key in keys:
+            memory.pending.pop(key, None)
+
+    return change
 
 
 def _leave(memory: Memory) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 PREFIX: Final = "mf"
+DIGITS_MAX: Final = 19  # of a position
 FORMS: Final = frozenset({"redirect", "fill", "caps", "hand_back"})
 MARK_BYTES: Final = 8  # of a run's id on a button: ids may be long, and chats take few characters
 
@@ -15,6 +16,10 @@ MARK_BYTES: Final = 8  # of a run's id on a button: ids may be long, and chats t
 def mark(journal: str) -> str:
     """A short name of a run, for buttons; it is looked up in the chat's own thread only."""
     return blake2b(journal.encode(), digest_size=MARK_BYTES).hexdigest() if journal else ""
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
 
 
 class Action(Struct, frozen=True):
@@ -39,7 +44,7 @@ class Action(Struct, frozen=True):
     def read(cls, code: str) -> Action | None:
         """What a button says, or None if it is not one of ours."""
         parts = code.split(":", 4)
-        if len(parts) != 5 or parts[0] != PREFIX or not parts[3].isdigit():
+        if len(parts) != 5 or parts[0] != PREFIX or not _is_number(parts[3]):
             return None
         return cls(parts[1], parts[2], int(parts[3]), parts[4])
 

@@ -45,7 +45,8 @@ class Signer:
     def check(self, headers: Mapping[str, str], body: bytes) -> str:
         """Give the id of a delivery that is genuine, fresh and new; raise ``NotGenuine`` if not."""
         delivery, stamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-        if not 0 < len(delivery) <= 128 or not stamp.isdigit() or len(stamp) > 12:
+        is_stamped = stamp.isascii() and stamp.isdigit() and len(stamp) <= 12
+        if not 0 < len(delivery) <= 128 or not is_stamped:
             raise NotGenuine("the delivery has no id or no timestamp. Nothing was changed.")
         given = headers.get("webhook-signature", "").split(" ")[:8]
         right = self._signature(delivery, stamp, body)

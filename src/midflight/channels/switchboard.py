@@ -21,7 +21,6 @@ from midflight.channels.base import Channel
 from midflight.channels.commands import STEERING, Given, command, kill, meant, parts, steers
 from midflight.channels.desk import Desk
 from midflight.channels.finding import Finder
-from midflight.channels.gathering import Ack
 from midflight.channels.inbox import Inbox
 from midflight.channels.ledger import Ledger, Memory, Pending
 from midflight.channels.people import People, door
@@ -197,12 +196,12 @@ class Switchboard:
         self._taken[place] = None
         try:
             async with self._locks.setdefault(chat, anyio.Lock()):
-                answer = await self._inbox.hear(memory, heard, who)
+                ack = await self._inbox.hear(memory, heard, who)
                 relay = await self._relay(memory)
         except BaseException:
             del self._taken[place]
             raise
-        relay.acknowledge(Ack(heard.id, who.by, answer))
+        relay.acknowledge(ack)
         while len(self._taken) > TAKEN_KEPT:
             del self._taken[next(iter(self._taken))]
 
@@ -216,11 +215,14 @@ class Switchboard:
         memory = self.memory(chat)
         return await self._inbox.waiting(memory) if memory is not None else set()
 
-    async def say(self, chat: str, post: Post) -> None:
-        """Show something of the channel's own, in its turn; where no conversation is, at once."""
+    async def say(self, chat: str, post: Post, *, settles: str = "") -> None:
+        """Show something of the channel's own, in its turn; where no conversation is, at once.
+
+        ``settles`` is the key of a press that it answers, and that is answered once it is shown.
+        """
         memory = self.memory(chat)
         if memory is not None:
-            (await self._relay(memory)).note(post)
+            (await self._relay(memory)).note(post, settles)
             return
         try:
             await self._channel.post(chat, post)

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import anyio
 import msgspec
+from anyio import to_thread
 from msgspec import Struct
 
 from midflight.channels.attached import attached
-from midflight.channels.base import ChatGone, NotNow, PostGone
+from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.channels.shapes import Action, Form, Heard, Post, mark
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.switchboard import Switchboard
@@ -35,6 +36,7 @@ NAME: Final = "webhook"
 BODY_BYTES_MAX: Final = 256 * 1024
 TIMEOUT_S: Final = 10.0
 RETRY_AFTER_MAX_S: Final = 60.0
+ABOUT_THIS: Final = frozenset({400, 413, 415, 422})  # other refusals are about us, or pass
 STRANGER: Final = "You are not on the list of people who may use this here. Nothing was changed."
 
 Message = MutableMapping[str, Any]
@@ -75,7 +77,8 @@ class Webhook:
     async def post(self, chat: str, post: Post) -> str:
         """Deliver it; its id is the receiver's if that names one, and otherwise ours."""
         ours = mark(f"{chat} {post.key}") if post.key else ""
-        answer = await self._deliver({"type": "post", "chat": chat, "id": ours, **_shown(post)})
+        shown = await to_thread.run_sync(_shown, post)  # it reads files
+        answer = await self._deliver({"type": "post", "chat": chat, "id": ours, **shown})
         return str(answer.get("id") or ours)
 
     async def edit(self, chat: str, message: str, post: Post) -> None:
@@ -94,7 +97,7 @@ class Webhook:
                     response = await pool.request("POST", self._url, headers=headers, content=body)
         except (ToolRefused, TimeoutError, httpcore.NetworkError, httpcore.ProtocolError) as error:
             raise NotNow(f"{self._url} was not told: {error}") from error
-        return await _judged(self._url, response)
+        return await _judged(self._url, response, edits=delivery["type"] == "edit")
 
     # ── in ───────────────────────────────────────────────────────────────────────────────────
 
@@ -169,7 +172,7 @@ def _shown(post: Post) -> dict[str, Any]:
     return {"text": post.text, "answers": post.answers, "buttons": buttons, "files": packed}
 
 
-async def _judged(url: str, response: httpcore.Response) -> dict[str, Any]:
+async def _judged(url: str, response: httpcore.Response, *, edits: bool) -> dict[str, Any]:
     status = response.status
     if 200 <= status < 300:
         try:
@@ -184,7 +187,10 @@ async def _judged(url: str, response: httpcore.Response) -> dict[str, Any]:
         await anyio.sleep(min(float(wait) if wait.isdigit() else 1.0, RETRY_AFTER_MAX_S))
     if status == 429 or status >= 500:
         raise NotNow(f"{url} answers {status}")
-    raise PostGone(f"{url} does not take it ({status})")
+    why = f"{url} does not take it ({status})"
+    if edits and status == 404:
+        raise PostGone(why)
+    raise NotTaken(why) if status in ABOUT_THIS else NotNow(why)
 
 
 async def _body(receive: Receive) -> bytes | None:
