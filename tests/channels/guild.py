@@ -21,6 +21,11 @@ def snowflake(at: float = 0.0) -> str:
     return str(made << 22 | (next(_numbers) & 0x3FFFFF))
 
 
+def made_at(number: str) -> float:
+    """And back: when an id was made."""
+    return ((int(number) >> 22) + EPOCH_MS) / 1000
+
+
 def timestamp() -> str:
     return datetime.fromtimestamp(wall_clock(), UTC).isoformat()
 

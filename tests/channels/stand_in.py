@@ -18,7 +18,7 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from channels.gateway import Gateway
-from channels.guild import TEXT, THREAD, Channel, Interaction, Message, User, snowflake
+from channels.guild import TEXT, THREAD, Channel, Interaction, Message, User, made_at, snowflake
 from midflight.inputs import wall_clock
 
 TOKEN = "a-token-of-a-bot"
@@ -48,6 +48,8 @@ class StandIn:
         self.per_channel = (10_000, 5.0)
         self.threads_forbidden = False
         self.upload_max = 10_000_000
+        self.nonces_kept_s = 180.0  # “a few minutes”
+        self.takes_buttons = True
         self.closed_channels: set[str] = set()
         self.hold_answers: anyio.Event | None = None
         self.held = 0
@@ -245,10 +247,13 @@ class StandIn:
         body, files = await parts(request)
         if why := wrong(body):
             return problem(400, 50035, why)
+        if body.get("components") and not self.takes_buttons:
+            return problem(400, 50035, "Invalid Form Body")
         if sum(len(data) for _, data in files) > self.upload_max:
             return problem(413, 40005, "Request entity too large")
         ours = [m for m in self.messages.values() if m.channel == chat and m.author is BOT]
-        same = (m for m in ours if m.nonce and m.nonce == body.get("nonce"))
+        fresh = [m for m in ours if m.nonce and wall_clock() - made_at(m.id) < self.nonces_kept_s]
+        same = (m for m in fresh if m.nonce == body.get("nonce"))
         if body.get("enforce_nonce") and (message := next(same, None)) is not None:
             return as_json(self.payload(message))
         message = Message(

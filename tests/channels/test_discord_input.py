@@ -89,6 +89,77 @@ async def test_a_restart_between_press_and_answer_loses_neither(
         assert verbs.count(f"{asked.lower()}.requested") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["command", "form"])
+async def test_a_restart_between_a_command_or_a_form_and_its_answer_loses_neither(
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path, given: str
+) -> None:
+    office = Office(f"again-{given}")
+    office.gate("slow")
+    name = office.name
+    script = [call(f"{name}_look", what="slow"), call(f"{name}_look", what="new")]
+    works, _, _ = clerk(name, [*script, say("Ready.")], office)
+    async with driving(works) as control:
+        chat = ann.dm()
+        async with on_discord(control, works, discord, tmp_path):
+            await ann.says(chat, "begin")
+            await office.until_begun("slow")
+            status = await discord.until_shown(chat, "**Running**")
+            if given == "form":
+                opened = await ann.presses(status, "Redirect")
+                await discord.until(lambda: opened.modal)
+            discord.hold_answers = anyio.Event()  # it dies before it can answer
+            if given == "form":
+                pressed = await ann.fills(opened, text="look at the new one")
+            else:
+                pressed = await ann.commands(chat, "redirect", text="look at the new one")
+            await discord.until(lambda: discord.held)
+        assert pressed.answers == []
+        discord.hold_answers = None
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until(lambda: pressed.answers)
+            assert "**Redirect** is on record" in pressed.text
+        (row,) = await control.runs()
+        verbs = [r.event.stored_name() for r in await control.store.read(row.journal)]
+        assert verbs.count("redirect.requested") == 1
+
+
+@pytest.mark.slow
+async def test_a_form_that_cannot_be_made_in_time_is_said_to_be_slow(
+    talking: Talking, discord: StandIn, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = Office("tired")
+    office.gate("slow")
+    works, _, _ = clerk("tired", [call("tired_look", what="slow"), say("Ready.")], office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("slow")
+        status = await discord.until_shown(chat, "**Running**")
+        monkeypatch.setattr("midflight.channels.discord.FORM_S", 0.0)
+        pressed = await ann.presses(status, "Redirect")
+        await discord.until(lambda: "I am slow at this moment. Nothing was changed" in pressed.text)
+        monkeypatch.undo()
+        again = await ann.presses(status, "Redirect")
+        await discord.until(lambda: again.modal)
+
+
+@pytest.mark.slow
+async def test_where_discord_takes_no_buttons_the_words_are_there(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    discord.takes_buttons = False
+    works, _, _ = clerk("bare", [say("Hello.")])
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "hello")
+        await discord.until_shown(chat, "Hello.")
+        await discord.until_shown(chat, "**Done**")
+
+
 async def test_a_press_whose_way_to_be_answered_has_expired_is_answered_in_the_chat(
     driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:

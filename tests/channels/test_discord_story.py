@@ -9,7 +9,7 @@ from channels.conftest import Talking
 from channels.person import Person
 from channels.stand_in import StandIn
 from midflight.inputs import wall_clock
-from midflight.kernel.events import PauseRequested
+from midflight.kernel.events import Paused
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.models.base import Prompt
@@ -45,7 +45,7 @@ def script(prompt: Prompt) -> Line:
 
 
 def _is_pause(record: Recorded) -> bool:
-    return isinstance(record.event, PauseRequested)
+    return isinstance(record.event, Paused)
 
 
 @pytest.mark.slow
@@ -98,10 +98,10 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
         asked, began = len(model.prompts), wall_clock()
         await ann.says(chat, "stop")
         asks = await discord.until_shown(chat, "Paused. Cancel?")
-        stopped = [r for r in await control.store.read(run) if _is_pause(r)]
-        assert stopped[-1].at - began < 1.0
         assert [label.split(" ·")[0] for label in asks.labels] == ["Resume", "Cancel"]
         await discord.until_shown(chat, "⏸ **Paused**")
+        stopped = [r for r in await control.store.read(run) if _is_pause(r)]
+        assert stopped[-1].at - began < 1.0
         assert len(model.prompts) == asked
 
         await ann.presses(asks, "Cancel")

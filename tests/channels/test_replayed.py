@@ -117,3 +117,50 @@ async def test_a_kill_that_was_released_meanwhile_is_not_done_again(tmp_path: Pa
             answered = await board.press_again(board.memory("desk"), "k")
         assert "all is not stopped" in answered.text
         assert await control.switches() == []
+
+
+@pytest.mark.parametrize(
+    ("people", "answer"),
+    [
+        (["9=ann:viewer"], "needs the role controller"),
+        (["9=bob:controller"], "You are not on the list of people any more."),
+        (["9=ann:operator"], "**Pause** is on record"),
+    ],
+)
+async def test_who_may_not_any_more_by_the_next_life_has_nothing_done_there(
+    tmp_path: Path, people: list[str], answer: str
+) -> None:
+    office = Office("demoted")
+    office.gate("slow")
+    works, _, _ = clerk("demoted", [call("demoted_look", what="slow")], office)
+    paper, chats = Paper(), tmp_path / "chats"
+
+    async with working(tmp_path, works) as control:
+        async with life(paper, control, works, chats) as board:
+            await board.hear("desk", Heard("1", "task A"), ANN)
+            await office.until_begun("slow")
+            await board.remember("desk", "k", "/pause", ANN, way="", fields={})
+        async with life(paper, control, works, chats, people=People.listed(people)) as board:
+            answered = await board.press_again(board.memory("desk"), "k")
+            assert answer in answered.text
+            (run,) = await control.runs()
+            assert (run.phase == Phase.RUNNING) == ("record" not in answer)
+
+
+async def test_a_message_that_comes_again_from_somebody_with_a_new_name_is_stored_once(
+    tmp_path: Path,
+) -> None:
+    works, _, _ = clerk("renamed", [say("One."), say("Two.")])
+    paper = Paper()
+
+    async with working(tmp_path, works) as control:
+        for number, name in enumerate(["ann", "anna"]):
+            who = Who(f"{name}@paper:7", Role.CONTROLLER, "paper:desk")
+            async with life(paper, control, works, tmp_path / f"{number}") as board:
+                for message in ("1", "2"):
+                    await board.hear("desk", Heard(message, f"message {message}"), who)
+                await control.ended((await control.runs())[0].journal)
+        lines = await control.transcript("t-paper-desk")
+
+    said = [(line.by, line.text) for line in lines if line.kind == "message"]
+    assert said == [("ann@paper:7", "message 1"), ("ann@paper:7", "message 2")]

@@ -55,6 +55,9 @@ class Inbox:
             said = [(key, heard.text)]
             await self._control.converse(self._agent, memory.thread, said, key=key, who=who)
             return ""
+        known = self._written(memory, talk).get(heard.id)
+        if known is not None:  # also of somebody who is called otherwise by now
+            who = (talk.unread.get(known) or talk.read[known]).who
         accepted = await self._control.send(memory.thread, heard.text, who=who, key=key)
         loud = accepted.did == "started" or "Cancel?" in accepted.status or _is_turning(accepted)
         return "" if loud else await self._find.named(memory, accepted.status) or "Stored."

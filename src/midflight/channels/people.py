@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
@@ -68,6 +69,24 @@ class People:
         assert role is not None
         called = listed.name if listed and listed.name else f"{_name(name)}@{channel}:{_id(user)}"
         return Who(by=called, role=role, channel=door(channel, chat))
+
+    def still(self, who: Who) -> Who | None:
+        """Who somebody of an earlier life is by now: never more than they were then.
+
+        Which roles they have in the chat is not known any more: it is enough that the list still
+        has such a role.
+        """
+        channel = who.channel.partition(":")[0]
+        listed = next((p for user, p in self._users.items() if _is(who.by, user, p, channel)), None)
+        ranks = [listed.role] if listed else [*self._roles.values()]
+        ranks += [self._others] if self._others is not None else []
+        if not ranks:
+            return None
+        return replace(who, role=min(max(ranks, key=RANKS.index), who.role, key=RANKS.index))
+
+
+def _is(by: str, user: str, person: Person, channel: str) -> bool:
+    return by == person.name or by.endswith(f"@{channel}:{_id(user)}")
 
 
 def _name(given: str) -> str:

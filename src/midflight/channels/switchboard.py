@@ -318,7 +318,10 @@ class Switchboard:
                 f"You gave {short(pending.code)} just before I ended. Nothing was changed. If it "
                 "is still meant, give it again."
             )
-        who = Who(pending.by, Role(pending.role), door(self._channel.name, memory.chat))
+        then = Who(pending.by, Role(pending.role), door(self._channel.name, memory.chat))
+        who = self.people.still(then)
+        if who is None:
+            return Post("You are not on the list of people any more. It was not done now.")
         late = self._clock() - pending.at > LATE_S
         return await self.press(
             memory.chat, pending.code, who, key=key, fields=pending.fields, late=late
