@@ -105,9 +105,8 @@ async def test_a_restart_between_a_command_or_a_form_and_its_answer_loses_neithe
             await ann.says(chat, "begin")
             await office.until_begun("slow")
             status = await discord.until_shown(chat, "**Running**")
-            if given == "form":
-                opened = await ann.presses(status, "Redirect")
-                await discord.until(lambda: opened.modal)
+            opened = await ann.presses(status, "Redirect")
+            await discord.until(lambda: opened.modal)
             discord.hold_answers = anyio.Event()  # it dies before it can answer
             if given == "form":
                 pressed = await ann.fills(opened, text="look at the new one")
@@ -151,13 +150,17 @@ async def test_where_discord_takes_no_buttons_the_words_are_there(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
     discord.takes_buttons = False
-    works, _, _ = clerk("bare", [say("Hello.")])
+    office = Office("bare")
+    office.gate("slow")
+    works, _, _ = clerk("bare", [call("bare_look", what="slow"), say("Hello.")], office)
 
     async with talking(works):
         chat = ann.dm()
         await ann.says(chat, "hello")
+        status = await discord.until_shown(chat, "**Running** hello")
+        assert "-# This chat does not take what belongs to this" in status.content
+        office.gate("slow").set()
         await discord.until_shown(chat, "Hello.")
-        await discord.until_shown(chat, "**Done**")
 
 
 async def test_a_press_whose_way_to_be_answered_has_expired_is_answered_in_the_chat(

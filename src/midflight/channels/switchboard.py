@@ -107,9 +107,10 @@ class Switchboard:
 
     async def open(self, chat: str, *, mentions_only: bool = False, since: str = "") -> Memory:
         """Remember a chat; its thread follows from its name."""
+        if (known := self.memory(chat)) is not None:
+            return known
         async with self._opening:  # or two first messages would make two memories of one chat
-            known = self.memory(chat)
-            if known is not None:
+            if (known := self.memory(chat)) is not None:
                 return known
             thread = await self._inbox.own_thread(f"{THREAD_PREFIX}{self._channel.name}-{chat}")
             told_from, cursors = await self._now(thread)
