@@ -94,9 +94,7 @@ class _Library:
             self._sound += ctypes.string_at(wav, count * 2)
         return 0
 
-    def made(
-        self, text: str, voice: str, rate: int, pitch: int
-    ) -> tuple[bytes, list[Mark]]:
+    def made(self, text: str, voice: str, rate: int, pitch: int) -> tuple[bytes, list[Mark]]:
         self._sound, self._marks = bytearray(), []
         if self._c.espeak_SetVoiceByName(voice.encode()) != 0:
             raise SpeechFailed("espeak-ng", f"has no voice {voice!r}")

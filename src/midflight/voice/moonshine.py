@@ -115,7 +115,7 @@ class _Model:
         return tokens, sure
 
     def fit(self, hidden: Floats, phrases: Sequence[str]) -> dict[str, float]:
-        """How well each phrase would do: the mean logarithm of its tokens' chances, with its end."""
+        """How well each phrase would do: the mean logarithm of its tokens' chances."""
         coded = [[*self.tokens(phrase), END] for phrase in phrases]
         longest = max(map(len, coded))
         given = np.full((len(coded), longest), END, np.int64)

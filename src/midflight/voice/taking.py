@@ -164,9 +164,7 @@ def _wait_for_sound(now: Taking, likely: float) -> Step:
 
 
 def _sound_began(now: Taking, spoke_ms: int) -> Step:
-    began = replace(
-        now, sound=now.sound + 1, spoke_ms=spoke_ms, quiet_ms=0, loud_ms=0, looked_ms=0
-    )
+    began = replace(now, sound=now.sound + 1, spoke_ms=spoke_ms, quiet_ms=0, loud_ms=0, looked_ms=0)
     if now.floor is Floor.SPEAKING:
         return replace(began, floor=Floor.HELD, held=True), (Order.HOLD,)
     return replace(began, floor=Floor.HEARING), ()
