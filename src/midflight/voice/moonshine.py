@@ -1,12 +1,12 @@
 """Moonshine tiny, by onnxruntime. The model comes inside ``moonshine-voice``; nothing is fetched.
 
-Beside what it hears it is asked how well a few short phrases would fit ("stop", "uh-huh"): a single
-word is often misheard as a whole, and still nearer to one of them than to all others.
+Of a short sound it is also asked how well a few phrases would fit. A single word is often misheard
+as a whole, and is still nearer to "stop" than to "uh-huh", or the other way round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from midflight.voice.lexicon import ASSENTS, ORDERS
 from midflight.voice.seams import RATE, WIDTH, Heard, SpeechFailed, Word
 from midflight.voice.silero import LOUDEST, packaged, session
 
@@ -27,19 +28,22 @@ TOKENS_A_SECOND: Final = 6.5  # people say no more; the model, when it repeats i
 SHORTEST: Final = RATE // 8  # the encoder wants to see something
 LONGEST_S: Final = 30
 SPACE: Final = "▁"
+SHORT: Final = int(1.6 * RATE)  # longer ones have words enough
+FAINT: Final = 1e-9
+NOISES: Final = (1e-4, 1e-3, 1e-2)
 AT_ONCE: Final = 2  # recognitions, however many lines there are
 
 Floats = NDArray[np.float32]
 
 
 class Moonshine:
-    """``phrases`` are kinds of short phrases: ``{"stop": "control", "uh-huh": "backchannel"}``."""
+    """``assents`` and ``orders`` are the phrases between which short sounds are weighed."""
 
     name = "moonshine"
 
-    def __init__(self, phrases: Mapping[str, str] | None = None) -> None:
+    def __init__(self, assents: Sequence[str] = ASSENTS, orders: Sequence[str] = ORDERS) -> None:
         self._model = _model()
-        self._phrases = dict(phrases or {})
+        self._assents, self._orders = tuple(assents), tuple(orders)
         self._limiter: anyio.CapacityLimiter | None = None
 
     async def recognise(self, pcm: bytes) -> Heard:
@@ -55,12 +59,12 @@ class Moonshine:
         try:
             hidden = self._model.encode(sound)
             tokens, sure = self._model.decode(hidden, int(len(sound) / RATE * TOKENS_A_SECOND) + 4)
-            guess, margin = self._nearest(hidden)
+            lean = self._lean(hidden) if len(sound) <= SHORT else 0.0
         except ort.capi.onnxruntime_pybind11_state.Fail as error:
             raise SpeechFailed(self.name, f"failed: {error}") from None
         text = self._model.text(tokens)
         confidence = float(np.mean(sure)) if text else 0.0  # sure of nothing is not sure
-        return Heard(text, confidence, self._words(tokens, sure), guess, margin)
+        return Heard(text, confidence, self._words(tokens, sure), lean)
 
     def _words(self, tokens: Sequence[int], sure: Sequence[float]) -> tuple[Word, ...]:
         found: list[tuple[str, list[float]]] = []
@@ -72,14 +76,19 @@ class Moonshine:
                 found[-1] = (found[-1][0] + piece, [*found[-1][1], probability])
         return tuple(Word(text, min(probabilities)) for text, probabilities in found if text)
 
-    def _nearest(self, hidden: Floats) -> tuple[str, float]:
-        """The phrase that fits best, and by how much better than the best of another kind."""
-        if not self._phrases:
-            return "", 0.0
-        fits = self._model.fit(hidden, tuple(self._phrases))
-        best = max(fits, key=fits.__getitem__)
-        others = [f for p, f in fits.items() if self._phrases[p] != self._phrases[best]]
-        return best, fits[best] - max(others) if others else 0.0
+    def _lean(self, hidden: Floats) -> float:
+        """How much better the best assent fits than the best order.
+
+        Twice over, as it is and against how well each fits no sound at all: the first knows which
+        words are frequent, the second hears.
+        """
+        phrases, many = (*self._assents, *self._orders), len(self._assents)
+        if not (self._assents and self._orders):
+            return 0.0
+        fits = self._model.fit(hidden, phrases)
+        against = fits - self._model.fit_of_noise(phrases)
+        both = [fit[:many].max() - fit[many:].max() for fit in (fits, against)]
+        return float(sum(both)) / 2
 
 
 class _Model:
@@ -88,9 +97,11 @@ class _Model:
     def __init__(self, folder: Path) -> None:
         self._encoder = session(folder / "encoder_model.ort")
         self._decoder = session(folder / "decoder_model_merged.ort")
+        self._noise: dict[tuple[str, ...], Floats] = {}
         self._names = [output.name for output in self._decoder.get_outputs()]
         self.pieces = _pieces((folder / "tokenizer.bin").read_bytes())
-        self._ids = {piece: token for token, piece in reversed(list(enumerate(self.pieces)))}
+        # single bytes stand twice: the first are for what has no piece of its own
+        self._ids = {piece: token for token, piece in enumerate(self.pieces)}
 
     def encode(self, sound: Floats) -> Floats:
         """What the decoder looks at."""
@@ -114,21 +125,28 @@ class _Model:
             given = [best]
         return tokens, sure
 
-    def fit(self, hidden: Floats, phrases: Sequence[str]) -> dict[str, float]:
-        """How well each phrase would do: the mean logarithm of its tokens' chances."""
+    def fit(self, hidden: Floats, phrases: Sequence[str]) -> Floats:
+        """How well each phrase would do: the logarithm of its chance, with its end."""
         coded = [[*self.tokens(phrase), END] for phrase in phrases]
-        longest = max(map(len, coded))
-        given = np.full((len(coded), longest), END, np.int64)
+        given = np.full((len(coded), max(map(len, coded))), END, np.int64)
         for row, tokens in enumerate(coded):
             given[row, : len(tokens)] = [BEGIN, *tokens[:-1]]
         many = np.repeat(hidden, len(coded), axis=0)
         logits, _ = self._step(many, given, _nothing(len(coded), hidden.shape[1]), False)
-        found = {}
+        found = np.zeros(len(coded), np.float32)
         for row, tokens in enumerate(coded):
-            chances = _softmax(logits[row, : len(tokens)])
-            likely = chances[np.arange(len(tokens)), tokens]
-            found[phrases[row]] = float(np.log(np.maximum(likely, 1e-9)).mean())
+            chances = _softmax(logits[row, : len(tokens)])[np.arange(len(tokens)), tokens]
+            found[row] = np.log(np.maximum(chances, FAINT)).sum()
         return found
+
+    def fit_of_noise(self, phrases: tuple[str, ...]) -> Floats:
+        """The same for no words at all, however loud."""
+        if phrases not in self._noise:
+            chance = np.random.default_rng(0)
+            noises = [chance.standard_normal(RATE) * level for level in NOISES]
+            hidden = [self.encode(noise.astype(np.float32)) for noise in noises]
+            self._noise[phrases] = np.mean([self.fit(h, phrases) for h in hidden], axis=0)
+        return self._noise[phrases]
 
     def _step(
         self, hidden: Floats, given: NDArray[np.int64], past: dict[str, Any], cached: bool

@@ -39,8 +39,7 @@ class Heard(Struct, frozen=True):
     text: str
     confidence: float
     words: tuple[Word, ...] = ()
-    guess: str = ""  # the nearest of the short phrases that were asked about
-    margin: float = 0.0  # how much nearer than the nearest of the other kind; in nats a token
+    lean: float = 0.0  # a short sound: above 0 it is nearer to an assent, below to an order
 
 
 class Mark(Struct, frozen=True):
