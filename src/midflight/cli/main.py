@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "run": Place("run", "Run an agent here, or on a server, and watch it.", "Begin"),
     "serve": Place("serve", "Drive agents and serve them over HTTP.", "Begin"),
     "discord": Place("discord", "Talk to an agent on Discord.", "Begin"),
+    "voice": Place("voice", "Talk to an agent, with sound from a file.", "Begin"),
     "tui": Place("tui", "Watch and steer runs in the terminal.", "Begin"),
     "runs": Place("look", "List runs, newest first.", "Look"),
     "show": Place("look", "How a run stands: steps, questions, receipt.", "Look"),

@@ -4,6 +4,11 @@ Four seams (``Vad``, ``Recogniser``, ``Synthesiser``, ``Sink``) hold what depend
 provider. Who speaks when is decided by a table without a clock, in ``taking``.
 """
 
+from importlib.util import find_spec
+
+if find_spec("numpy") is None or find_spec("onnxruntime") is None:
+    raise ImportError("midflight.voice needs an extra: pip install 'midflight[voice]'")
+
 from midflight.voice.seams import (
     FRAME,
     RATE,

@@ -117,8 +117,8 @@ STRATEGIES: Final[Mapping[str, str]] = {
 """Names of profiles, and what people say for them."""
 
 OTHERWISE: Final = re.compile(
-    r"(?:no|nope|nah|wait|stop|actually|sorry|hold on|instead|rather|i mean|not that)"
-    r"[\s,.;:!-]+(?P<rest>.{3,})",
+    r"(?:(?:no|nope|nah|actually|instead|rather|i mean|not that)[\s,.;:!-]+"
+    r"|(?:wait|stop|sorry|hold on)[,.;:!-]+\s*)(?P<rest>.{3,})",
     re.IGNORECASE | re.DOTALL,
 )
 SIGNS: Final = re.compile(r"[^\w\s']+")

@@ -43,3 +43,19 @@ class Trouble(Struct, frozen=True, tag_field="t", tag="trouble"):
 
 
 Shown: TypeAlias = FloorShown | Outcome | Saying | Did | Trouble
+
+
+def in_words(shown: Shown) -> str:
+    """One line for a terminal."""
+    match shown:
+        case FloorShown():
+            return f"· {shown.floor}"
+        case Outcome():
+            said = f" “{shown.heard}” ({shown.confidence:.2f})" if shown.heard else ""
+            return f"{shown.outcome}{said}"
+        case Saying():
+            return f"heard of it: “{shown.text}”" if shown.cut else f"says: “{shown.text}”"
+        case Did():
+            return f"→ {shown.act}{f': {shown.text}' if shown.text else ''}"
+        case Trouble():
+            return f"! {shown.text}{f' {shown.instead}' if shown.instead else ''}"

@@ -77,10 +77,23 @@ def read_wav(given: Path | bytes) -> bytes:
 
 def as_wav(pcm: bytes) -> bytes:
     """The bytes of a WAV file."""
+    return _wav(pcm, 1)
+
+
+def _wav(pcm: bytes, channels: int) -> bytes:
     file = io.BytesIO()
     with wave.open(file, "wb") as out:
-        out.setnchannels(1)
+        out.setnchannels(channels)
         out.setsampwidth(WIDTH)
         out.setframerate(RATE)
         out.writeframes(pcm)
     return file.getvalue()
+
+
+def both_sides(left: bytes, right: bytes) -> bytes:
+    """The bytes of a WAV file with one of them on each side."""
+    count = max(len(left), len(right)) // WIDTH
+    sides = np.zeros((count, 2), "<i2")
+    sides[: len(left) // WIDTH, 0] = samples(left)
+    sides[: len(right) // WIDTH, 1] = samples(right)
+    return _wav(sides.tobytes(), 2)
