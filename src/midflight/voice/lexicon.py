@@ -20,6 +20,7 @@ ASSENTS: Final = (
     "Uh-huh.", "Mm-hmm.", "Mhm.", "Mm.", "Hmm.", "Yeah.", "Yep.", "Yes.", "Okay.", "Right.",
     "All right.", "I see.", "Sure.", "Got it.", "Oh.", "Ah.", "Um.", "Uh.", "Wow.", "Cool.",
     "Great.", "Good.", "Nice.", "Really?", "Yeah, okay.", "Oh, I see.", "Ah, okay.",
+    "Exactly.", "Of course.", "Thanks.", "Makes sense.", "Interesting.",
 )  # fmt: skip
 ORDERS: Final = (
     "Stop.", "Stop it.", "Wait.", "No.", "Go on.", "Go back.", "Hold on.", "Hang on.", "Pause.",
@@ -32,8 +33,8 @@ ASSENTING: Final = frozenset({
     "uh", "huh", "uhhuh", "mm", "mmm", "hmm", "hm", "mhm", "mmhmm", "um", "oh", "ah", "aha",
     "yeah", "yep", "yes", "yup", "ya", "okay", "ok", "right", "alright", "sure", "got", "gotcha",
     "wow", "cool", "great", "good", "nice", "really", "exactly", "indeed", "interesting", "fine",
-    "perfect", "absolutely", "definitely", "totally", "thanks", "thank", "makes", "sense", "course",
-    "well",
+    "perfect", "absolutely", "definitely", "totally", "thanks", "thank", "makes", "make", "sense",
+    "course", "well",
 })  # fmt: skip
 BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
 """Words of assents that are none by themselves."""
@@ -41,6 +42,7 @@ BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that"
 SURE: Final = 0.7  # of words that are acted on
 NEAR: Final = 1.5  # of a lean, to go by it
 AGAINST: Final = -4.0
+RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
 SHORT_MS: Final = 1_100
 SHORT_WORDS: Final = 3
 BREATH_MS: Final = 260  # a sound as short as this in which nothing is heard holds no word
@@ -157,7 +159,8 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True) -> Verdict:
     if meaning(heard.text).act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
         return Verdict.WORDS if heard.confidence >= SURE / 2 else Verdict.UNCLEAR
     if is_assent(heard.text):
-        return Verdict.UNCLEAR if short and heard.lean < AGAINST else Verdict.BACKCHANNEL
+        needed = NEAR if set(words) <= RHYMES else AGAINST
+        return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     if whole and short and heard.lean >= NEAR:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath
