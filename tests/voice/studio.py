@@ -133,7 +133,7 @@ async def talking(
     )
     sink, shown = RoomSink(), []  # type: ignore[var-annotated]
     async with (
-        local("memory:", *agents, workdir=folder) as control,
+        local("memory:", *agents, workdir=folder, drain_s=0.2) as control,
         line_to(
             control, agents[0], THREAD, who=who, engines=engines, sink=sink, show=shown.append
         ) as line,
