@@ -103,13 +103,16 @@ async def _simulate(options: Options, agents: list[Agent], pcm: bytes) -> int:
         await room.until_silent(seconds=2.0, at_most=LONGEST_S)
         await _print_transcript(control, options)
     if options.out:
-        written = both_sides(bytes(room.spoken), bytes(sink.track))
-        try:
-            Path(options.out).write_bytes(written)
-        except OSError as error:
-            why = f"{options.out} cannot be written: {error.strerror}. The talk itself took place."
-            raise InvalidRequest(why) from None
+        _write(options.out, both_sides(bytes(room.spoken), bytes(sink.track)))
     return 0
+
+
+def _write(path: str, wav: bytes) -> None:
+    try:
+        Path(path).write_bytes(wav)
+    except OSError as error:
+        why = f"{path} cannot be written: {error.strerror}. The talk itself took place."
+        raise InvalidRequest(why) from None
 
 
 class _Told:

@@ -40,12 +40,13 @@ BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that"
 """Words of assents that are none by themselves."""
 
 SURE: Final = 0.7  # of words that are acted on
+PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
 NEAR: Final = 1.5  # of a lean, to go by it
 AGAINST: Final = -4.0
 RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
 SHORT_MS: Final = 1_100
 SHORT_WORDS: Final = 3
-BREATH_MS: Final = 260  # a sound as short as this in which nothing is heard holds no word
+BREATH_MS: Final = 160  # a sound as short as this in which nothing is heard holds no word
 
 
 class Act(StrEnum):
@@ -159,9 +160,11 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True) -> Verdict:
     if meaning(heard.text).act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
         return Verdict.WORDS if heard.confidence >= SURE / 2 else Verdict.UNCLEAR
     if is_assent(heard.text):
-        needed = NEAR if set(words) <= RHYMES else AGAINST
+        rhymes = set(words) <= RHYMES and heard.confidence < PLAIN
+        needed = NEAR if rhymes else AGAINST
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
-    if whole and short and heard.lean >= NEAR:
+    few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
+    if whole and short and few and heard.lean >= NEAR:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath
         return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR

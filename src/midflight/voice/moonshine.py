@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from midflight.voice.lexicon import ASSENTS, ORDERS
+from midflight.voice.lexicon import ASSENTS, ORDERS, PLAIN
 from midflight.voice.seams import RATE, WIDTH, Heard, SpeechFailed, Word
 from midflight.voice.silero import LOUDEST, packaged, session
 
@@ -59,11 +59,12 @@ class Moonshine:
         try:
             hidden = self._model.encode(sound)
             tokens, sure = self._model.decode(hidden, int(len(sound) / RATE * TOKENS_A_SECOND) + 4)
-            lean = self._lean(hidden) if len(sound) <= SHORT else 0.0
+            text = self._model.text(tokens)
+            confidence = float(np.mean(sure)) if text else 0.0  # sure of nothing is not sure
+            doubtful = len(sound) <= SHORT and confidence < PLAIN
+            lean = self._lean(hidden) if doubtful else 0.0  # four fifths of the work
         except ort.capi.onnxruntime_pybind11_state.Fail as error:
             raise SpeechFailed(self.name, f"failed: {error}") from None
-        text = self._model.text(tokens)
-        confidence = float(np.mean(sure)) if text else 0.0  # sure of nothing is not sure
         return Heard(text, confidence, self._words(tokens, sure), lean)
 
     def _words(self, tokens: Sequence[int], sure: Sequence[float]) -> tuple[Word, ...]:
@@ -128,15 +129,15 @@ class _Model:
     def fit(self, hidden: Floats, phrases: Sequence[str]) -> Floats:
         """How well each phrase would do: the logarithm of its chance, with its end."""
         coded = [[*self.tokens(phrase), END] for phrase in phrases]
-        given = np.full((len(coded), max(map(len, coded))), END, np.int64)
-        for row, tokens in enumerate(coded):
-            given[row, : len(tokens)] = [BEGIN, *tokens[:-1]]
-        many = np.repeat(hidden, len(coded), axis=0)
-        logits, _ = self._step(many, given, _nothing(len(coded), hidden.shape[1]), False)
         found = np.zeros(len(coded), np.float32)
-        for row, tokens in enumerate(coded):
-            chances = _softmax(logits[row, : len(tokens)])[np.arange(len(tokens)), tokens]
-            found[row] = np.log(np.maximum(chances, FAINT)).sum()
+        for length in set(map(len, coded)):  # apart, or the short ones are as dear as the longest
+            rows = [row for row, tokens in enumerate(coded) if len(tokens) == length]
+            wanted = np.array([coded[row] for row in rows], np.int64)
+            given = np.concatenate([np.full((len(rows), 1), BEGIN), wanted[:, :-1]], axis=1)
+            many = np.repeat(hidden, len(rows), axis=0)
+            logits, _ = self._step(many, given, _nothing(len(rows), hidden.shape[1]), False)
+            chances = np.take_along_axis(_softmax(logits), wanted[:, :, None], axis=2)[:, :, 0]
+            found[rows] = np.log(np.maximum(chances, FAINT)).sum(axis=1)
         return found
 
     def fit_of_noise(self, phrases: tuple[str, ...]) -> Floats:

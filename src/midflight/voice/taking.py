@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from midflight.voice.seams import FRAME_MS
 
-ONSET: Final = 0.5  # of a frame, to count as speech while nobody is known to speak
-SURE: Final = 0.9  # one such frame is enough
-GOES_ON: Final = 0.35  # and while somebody does
+ONSET: Final = 0.35  # of a frame, to count as speech while nobody is known to speak
+SURE: Final = 0.75  # one such frame is enough
+GOES_ON: Final = 0.25  # and while somebody does
 HOLD_MS: Final = 2 * FRAME_MS
 CLICK_MS: Final = 3 * FRAME_MS  # shorter than any word: not worth a look
 LASTS_MS: Final = 800  # so long a sound is looked at before it has ended
