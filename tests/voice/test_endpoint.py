@@ -246,9 +246,9 @@ async def test_a_machine_without_engines_says_what_is_missing(tmp_path: Path) ->
         assert "apt install libespeak-ng1" in phone.troubles()[0]
 
 
-async def test_a_page_asks_whether_one_can_talk_here(tmp_path: Path) -> None:
+async def test_a_page_is_told_whether_one_can_talk_here(tmp_path: Path) -> None:
     async with exchange(tmp_path, clerk("thirteen")) as there, there.house.client() as http:
-        assert (await http.get("/v1/voice")).json()["rate"] == RATE
+        assert (await http.get("/v1/me")).json()["server"]["voice"] is True
 
 
 async def test_whose_key_is_revoked_is_not_talked_to_any_longer(

@@ -43,6 +43,9 @@ is its delivery receipt. Send an `Idempotency-Key` and repeat what was not answe
 twice. Every error says what happened, what to do now, and whether anything was changed."""
 
 
+VOICE = "/v1/threads/{thread}/voice"
+
+
 def create_app(
     control: Control,
     *,
@@ -58,6 +61,7 @@ def create_app(
     ``agents`` are those that can be started from outside, under their names. ``doors`` are routes
     of other ways in, such as voice, behind the same access.
     """
+    doors = list(doors)
     app = FastAPI(
         title="Midflight",
         summary="Interruptible agents",
@@ -83,6 +87,8 @@ def create_app(
     app.include_router(spoken, responses=PROBLEMS)
     for door in doors:
         app.include_router(door)
+    paths = {getattr(route, "path", "") for door in doors for route in door.routes}
+    state.voice = VOICE in paths  # the page offers to talk
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.add_middleware(
         Door, access=state.access, meter=state.meter, metrics=state.metrics, clock=clock

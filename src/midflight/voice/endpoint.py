@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -25,8 +25,8 @@ from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
 from midflight.voice.line import Engines, Line, line_to
-from midflight.voice.seams import RATE, SpeechFailed
-from midflight.voice.shown import Shown, Trouble
+from midflight.voice.seams import SpeechFailed
+from midflight.voice.shown import FloorShown, Shown, Trouble
 from midflight.voice.wire import (
     Hello,
     Misfit,
@@ -52,7 +52,6 @@ def router(control: Control, agents: Iterable[Agent], engines: Callable[[], Engi
     lines = _Lines(control, {agent.name: agent for agent in agents}, engines)
     routes = APIRouter()
     routes.add_api_websocket_route("/v1/threads/{thread}/voice", lines.talk)
-    routes.add_api_route("/v1/voice", lines.about, methods=["GET"], tags=["voice"])
     return routes
 
 
@@ -64,10 +63,6 @@ class _Lines:
         self._engines: Engines | None = None
         self._making = anyio.Lock()
         self._open = 0
-
-    async def about(self) -> dict[str, Any]:
-        """Whether and how one can talk here."""
-        return {"rate": RATE, "lines": self._open, "lines_max": LINES_MAX}
 
     async def talk(self, socket: WebSocket, thread: str) -> None:
         """One line, until somebody hangs up. That cancels nothing."""
@@ -162,6 +157,7 @@ class _Call:
                 ) as line,
                 anyio.create_task_group() as tasks,
             ):
+                self._show(FloorShown(line.taking.floor))  # the page waits for it before it speaks
                 tasks.start_soon(self._write, self._to_write)
                 tasks.start_soon(self._hear, line, self._to_hear)
                 tasks.start_soon(self._look)

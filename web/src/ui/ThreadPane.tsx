@@ -5,6 +5,7 @@ import { asked } from "../model/bar";
 import { sayingOf } from "../model/world";
 import type { RunSheet } from "../model/types";
 import { set, useApp, useRun, useThread } from "../store";
+import { Voice } from "../voice/Voice";
 import { Composer } from "./Composer";
 import { Message } from "./Message";
 import { Note, Said, ThreadChange } from "./Said";
@@ -22,6 +23,7 @@ export function ThreadPane({ phone }: { phone: boolean }) {
         <h2>Thread</h2>
       </header>
       <Lines run={run} />
+      {run && <Voice thread={run.thread} />}
       {!phone && run && <Composer run={run} />}
     </section>
   );
