@@ -12,15 +12,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import anyio
 import anyio.to_thread
 from anyio.from_thread import run as in_loop
-from figures import ROOT, machine, percentile, save, show, table
+from figures import RESULTS, ROOT, load, machine, percentile, save, show, table
 from pipecat_side import pipecat_latencies
 from voice_stage import ClockedSink, Microphone
 
@@ -169,9 +168,9 @@ async def outcome(control: Control, engines: Engines, pcm: bytes, number: str) -
     sink, shown, thread = RoomSink(), [], f"t-list-{number}"  # type: ignore[var-annotated]
     async with telling(control, engines, sink, shown, thread) as line:
         room = Room(line, sink)
-        await room.wait(2.0)
+        await room.wait(1.0)
         await room.hear(pcm)
-        await room.wait(1.6)
+        await room.wait(1.2)
         outcomes = [one.outcome for one in shown if isinstance(one, Outcome)]
         wrong = await _wrong(control, sink, thread) if "heard" in outcomes else 0
     if "interrupted" in outcomes:
@@ -187,7 +186,7 @@ async def _wrong(control: Control, sink: RoomSink, thread: str) -> int:
     said_lines = [x for x in await control.transcript(thread) if x.status == "cut short"]
     if not said_lines:
         return 0
-    return abs(len(said_lines[0].text.split()) - words_in(sink.played))
+    return abs(len(said_lines[0].text.split()) - words_in(sink.cuts[0]))
 
 
 def words_in(played: int) -> int:
@@ -205,14 +204,16 @@ def words_in(played: int) -> int:
     return count
 
 
-async def lists(engines: Engines) -> Iterator[tuple[str, dict[str, str], str, int]]:
+async def lists(engines: Engines) -> list[tuple[str, dict[str, str], str, int]]:
     found = []
     async with lines_to(teller) as control:
         for name in ("commands", "backchannels"):
             for number, row in enumerate(rows(name)):
                 what, wrong = await outcome(control, engines, sound_of(row), f"{name}-{number}")
                 found.append((name, row, what, wrong))
-    return iter(found)
+                if number % 50 == 49:
+                    print(f"  {name}: {number + 1}", flush=True)
+    return found
 
 
 def counted(found: Iterable[tuple[str, dict[str, str], str, int]], results: dict[str, Any]) -> None:
@@ -225,12 +226,15 @@ def counted(found: Iterable[tuple[str, dict[str, str], str, int]], results: dict
         if missed or (name == "backchannels" and what == "interrupted"):
             print(f"  {what}: {row['text']} {row['voice']} {row['noise']}", flush=True)
     commands, others = tally["commands"], tally["backchannels"]
-    results["commands"], results["backchannels"] = commands.total(), others.total()
-    results["ignored_commands"] = commands["resumed"] + commands["nothing"]
-    results["command_asked_pct"] = 100 * commands["asked again"] / commands.total()
-    results["false_stop_pct"] = 100 * others["interrupted"] / others.total()
-    results["backchannel_asked_pct"] = 100 * others["asked again"] / others.total()
-    results["heard_error_words_max"] = worst
+    return {
+        "commands": commands.total(),
+        "backchannels": others.total(),
+        "ignored_commands": commands["resumed"] + commands["nothing"],
+        "command_asked_pct": 100 * commands["asked again"] / commands.total(),
+        "false_stop_pct": 100 * others["interrupted"] / others.total(),
+        "backchannel_asked_pct": 100 * others["asked again"] / others.total(),
+        "heard_error_words_max": worst,
+    }
 
 
 # ── what is not understood ───────────────────────────────────────────────────────────────────────
@@ -302,37 +306,66 @@ async def many(engines: Engines) -> tuple[list[float], int]:
     return [late for sink in sinks for late in sink.late_ms], sum(sink.gaps for sink in sinks)
 
 
+async def soon(engines: Engines) -> dict[str, Any]:
+    times = await barge_ins(engines)
+    return {
+        "bargein_median_ms": statistics.median(times),
+        "bargein_p95_ms": percentile(times, 95),
+        "interruptions": len(times),
+    }
+
+
+async def at_once(engines: Engines) -> dict[str, Any]:
+    late, gaps = await many(engines)
+    return {"sink_late_p99_ms": percentile(late, 99), "sink_gaps": gaps}
+
+
+async def clarify(engines: Engines) -> dict[str, Any]:
+    clean, clean_count = await clarified(engines, "clean")
+    garbled, garbled_count = await clarified(engines, "white-5")
+    return {
+        "clarify_clean_pct": clean,
+        "clean": clean_count,
+        "clarify_garbled_pct": garbled,
+        "garbled": garbled_count,
+    }
+
+
+async def listed(engines: Engines) -> dict[str, Any]:
+    return counted(await lists(engines))
+
+
+async def pipecat(_: Engines) -> dict[str, Any]:
+    sounds = [sound_of(row) for row in spread(rows("commands"), INTERRUPTIONS)]
+    return await anyio.to_thread.run_sync(pipecat_latencies, sounds)
+
+
+PARTS = {"soon": soon, "pipecat": pipecat, "many": at_once, "clarify": clarify, "lists": listed}
+
+
 async def main() -> None:
-    began = time.perf_counter()
-    results: dict[str, Any] = {"machine": machine(), "interruptions": INTERRUPTIONS}
-    wanted = set(sys.argv[1:]) or {"soon", "lists", "clarify", "many", "pipecat"}
+    """All parts, or those that are named; the others keep the figures that they have."""
+    wanted = sys.argv[1:] or list(PARTS)
+    results: dict[str, Any] = load("voice") if sys.argv[1:] and has_results() else {}
     engines = await anyio.to_thread.run_sync(offline_engines)
-    if "soon" in wanted:
-        times = await barge_ins(engines)
-        results["bargein_median_ms"] = statistics.median(times)
-        results["bargein_p95_ms"] = percentile(times, 95)
-        show({k: v for k, v in results.items() if isinstance(v, float)})
-    if "many" in wanted:
-        late, gaps = await many(engines)
-        results["sink_late_p99_ms"], results["sink_gaps"] = percentile(late, 99), gaps
-    if "clarify" in wanted:
-        results["clarify_clean_pct"], results["clean"] = await clarified(engines, "clean")
-        results["clarify_garbled_pct"], results["garbled"] = await clarified(engines, "white-5")
-    if "lists" in wanted:
-        counted(await lists(engines), results)
-    show({k: v for k, v in results.items() if isinstance(v, float | int)})
-    if "pipecat" in wanted:
-        sounds = [sound_of(row) for row in spread(rows("commands"), INTERRUPTIONS)]
-        measured = await anyio.to_thread.run_sync(partial(pipecat_latencies, sounds))
-        results |= measured
-    results["seconds"] = time.perf_counter() - began
-    if not sys.argv[1:]:
+    for part in wanted:
+        began = time.perf_counter()
+        found = await PARTS[part](engines)
+        results |= {**found, f"{part}_s": time.perf_counter() - began, "machine": machine()}
+        show({name: value for name, value in found.items() if isinstance(value, float | int)})
         save("voice", results)
+    if all(name in results for name in ROWS):
         write_page(results)
 
 
+def has_results() -> bool:
+    return (RESULTS / "voice.json").exists()
+
+
 def write_page(results: dict[str, Any]) -> None:
-    told = dict(results, rows=table(results, ROWS), sessions=SESSIONS, sessions_s=SESSIONS_S)
+    seconds = sum(results.get(f"{part}_s", 0.0) for part in PARTS)
+    told = dict(results, rows=table(results, ROWS), seconds=seconds)
+    told |= {"sessions": SESSIONS, "sessions_s": SESSIONS_S}
     (ROOT / "docs/benchmarks-voice.md").write_text(PAGE.format(**told), encoding="utf-8")
 
 

@@ -78,8 +78,8 @@ def open_page(url: str, sound: Path) -> Iterator[tuple[Page, str]]:
 def lines_of(page: Page, root: str) -> list[dict[str, Any]]:
     run = page.url.rpartition("/")[2]
     thread = page.context.request.get(f"{root}/v1/runs/{run}").json()["thread"]
-    lines = page.context.request.get(f"{root}/v1/threads/{thread}").json()["transcript"]
-    return list(lines)
+    told = page.context.request.get(f"{root}/v1/threads/{thread}/transcript").json()
+    return list(told["lines"])
 
 
 def test_somebody_talks_assents_and_interrupts_in_a_browser(url: str, tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_a_microphone_that_is_not_allowed_is_said_in_plain_words(url: str, tmp_p
     sound.write_bytes(as_wav(silence(1)))
     for page, _ in open_page(url, sound):
         page.evaluate(
-            "navigator.mediaDevices.getUserMedia = () => "
-            "Promise.reject(new DOMException('no', 'NotAllowedError'))"
+            "() => { navigator.mediaDevices.getUserMedia = () => "
+            "Promise.reject(new DOMException('no', 'NotAllowedError')) }"
         )
         voice = page.get_by_role("region", name="Voice")
         voice.get_by_role("button", name="Talk").click()

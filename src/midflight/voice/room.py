@@ -26,6 +26,7 @@ class RoomSink:
 
     def __init__(self) -> None:
         self.played = 0
+        self.cuts: list[int] = []  # how much was played each time it was made to forget the rest
         self.track = bytearray()  # all that was to be heard, silence too
         self._waiting = bytearray()
         self._held = False
@@ -45,6 +46,7 @@ class RoomSink:
     async def cut(self) -> int:
         """Forget what waits."""
         self._waiting.clear()
+        self.cuts.append(self.played)
         return self.played
 
     def pass_time(self, samples: int) -> None:
