@@ -86,10 +86,9 @@ async def speak(worker: Any, pcm: bytes) -> float:
     return began + loud[0] / RATE
 
 
-async def main(folder: Path) -> None:
-    files = sorted(folder.glob("*.raw"))
-    print(json.dumps([await measure(file.read_bytes()) for file in files]))
+async def main(sounds: list[bytes]) -> None:
+    print(json.dumps([await measure(sound) for sound in sounds]))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main([file.read_bytes() for file in sorted(Path(sys.argv[1]).glob("*.raw"))]))

@@ -24,7 +24,15 @@ def python() -> str:
     if not (folder / "complete").exists():
         print(f"Installing pipecat-ai {VERSION} into {folder} …", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install = [found, "-m", "pip", "install", "-q", f"pipecat-ai=={VERSION}", "onnxruntime"]
+        install = [
+            str(found),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            f"pipecat-ai=={VERSION}",
+            "onnxruntime",
+        ]
         subprocess.run(install, check=True, timeout=INSTALL_S, stderr=subprocess.DEVNULL)
         (folder / "complete").touch()
     return str(found)

@@ -216,7 +216,7 @@ async def lists(engines: Engines) -> list[tuple[str, dict[str, str], str, int]]:
     return found
 
 
-def counted(found: Iterable[tuple[str, dict[str, str], str, int]], results: dict[str, Any]) -> None:
+def counted(found: Iterable[tuple[str, dict[str, str], str, int]]) -> dict[str, Any]:
     tally: dict[str, Counter[str]] = {"commands": Counter(), "backchannels": Counter()}
     worst = 0
     for name, row, what, wrong in found:

@@ -169,7 +169,7 @@ async def test_a_key_to_talk_works_without_hearing_the_room(tmp_path: Path) -> N
         assert "heard" in phone.outcomes()
 
 
-MISFITS = {
+MISFITS: dict[str, tuple[str | bytes, str]] = {
     "an odd number of bytes": (b"12345", "16-bit samples"),
     "no header": (b"12", "16-bit samples"),
     "a frame of a minute": (bytes(200_000), "too large"),

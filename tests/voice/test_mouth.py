@@ -36,7 +36,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(synthesiser: PlainSynthesiser | AnySynthesiser) -> AsyncIterator[Stage]:
-    sink, shown = RoomSink(), []  # type: ignore[var-annotated]
+    sink, shown = RoomSink(), list[str]()
     mouth = Mouth(sink, synthesiser, lambda text, _: shown.append(text))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(mouth.run)

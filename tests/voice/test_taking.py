@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,7 +140,7 @@ def test_a_key_that_is_pressed_holds_us_and_letting_it_go_asks_what_was_said() -
 
 Told = tuple[Event, Taking, tuple[Order, ...], Taking]
 LIKELY = st.sampled_from([0.0, 0.2, 0.4, 0.6, 1.0])
-MOVES = st.one_of(
+MOVES: st.SearchStrategy[Any] = st.one_of(
     st.tuples(LIKELY, st.integers(1, 40)),  # a stretch of sound
     st.builds(Judged, st.integers(0, 1), st.sampled_from(Verdict), st.booleans()),
     st.sampled_from([SpeechBegan(), SpeechEnded(), Pressed(True), Pressed(False)]),
@@ -160,7 +161,7 @@ def told(moves: list[tuple[float, int] | Event]) -> list[Told]:
     return found
 
 
-histories = st.lists(MOVES, max_size=40).map(told)
+histories: st.SearchStrategy[list[Told]] = st.lists(MOVES, max_size=40).map(told)
 
 
 @given(histories)
@@ -180,10 +181,12 @@ def test_every_hold_is_followed_by_going_on_or_a_cut_before_the_next_speech(
 @given(histories)
 def test_words_are_never_passed_over(history: list[Told]) -> None:
     for event, before, orders, _ in history:
-        whole = isinstance(event, Judged) and event.whole and event.sound == before.sound
-        if whole and before.floor is Floor.JUDGING and event.verdict is Verdict.WORDS:
-            assert Order.TAKE in orders
-            assert Order.GO_ON not in orders
+        if before.floor is not Floor.JUDGING:
+            continue
+        match event:
+            case Judged(sound, Verdict.WORDS, True) if sound == before.sound:
+                assert Order.TAKE in orders
+                assert Order.GO_ON not in orders
 
 
 @given(histories)

@@ -18,6 +18,7 @@ from midflight.voice.played import clauses, heard_of, speakable
 from midflight.voice.seams import RATE, WIDTH, Mark, Sink, SpeechFailed, Synthesiser
 
 AHEAD: Final = int(1.5 * RATE)  # samples that wait in the sink; more would only be thrown away
+LETTERS_A_SECOND: Final = 15  # of speech whose length is not known yet
 PATIENCE_S: Final = 0.5  # between looks at how much was played, where nobody tells
 
 
@@ -72,7 +73,8 @@ class Clause:
         """What was heard of it; all of it where it was shown instead."""
         if self.failed:
             return self.text
-        samples = self.samples if self.made else max(self.samples, self.played + 1)
+        about = len(self.text) * RATE // LETTERS_A_SECOND
+        samples = self.samples if self.made else max(self.samples, self.played + 1, about)
         return heard_of(self.text, self.marks, samples, self.played)
 
 

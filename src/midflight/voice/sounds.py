@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import wave
+from math import gcd
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,27 @@ def resampled(pcm: bytes, rate: int) -> bytes:
     count = len(sound) * RATE // rate
     wanted = np.arange(count) * (rate / RATE)
     return as_pcm(np.interp(wanted, np.arange(len(sound)), sound))
+
+
+class Resampler:
+    """The same for sound that comes in pieces: each is rendered with what lies around it."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._whole = rate // gcd(rate, RATE)  # samples after which both rates meet again
+        self._around = -(-2 * TAPS * rate // RATE // self._whole) * self._whole
+        self._kept = bytes(self._around * WIDTH)  # before the first there is silence
+
+    def feed(self, pcm: bytes, *, last: bool = False) -> bytes:
+        """The next piece at our rate, a little later than it came; ``last`` gives all of it."""
+        self._kept += pcm + bytes(self._around * WIDTH) * last
+        count = (len(self._kept) // WIDTH - 2 * self._around) // self._whole * self._whole
+        if count <= 0:
+            return b""
+        seen = self._kept[: (count + 2 * self._around) * WIDTH]
+        self._kept = self._kept[count * WIDTH :]
+        before, wanted = self._around * RATE // self._rate, count * RATE // self._rate
+        return resampled(seen, self._rate)[before * WIDTH : (before + wanted) * WIDTH]
 
 
 def as_pcm(sound: NDArray[np.float64]) -> bytes:
