@@ -49,6 +49,7 @@ EXTRAS: Final = {
     "postgres": "asyncpg",
     "server": "fastapi",
     "tui": "textual",
+    "voice": "onnxruntime",
 }
 LITTLE_SPACE: Final = 200 * 1024 * 1024
 LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)
