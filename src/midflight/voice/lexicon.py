@@ -25,7 +25,8 @@ ASSENTS: Final = (
 ORDERS: Final = (
     "Stop.", "Stop it.", "Wait.", "No.", "Go on.", "Go back.", "Hold on.", "Hang on.", "Pause.",
     "Cancel.", "Cancel that.", "Continue.", "Be brief.", "Start over.", "Never mind.", "Not that.",
-    "What?", "Louder.", "Skip this.", "Next.", "Repeat.", "Help.", "Slower.", "Why?",
+    "What?", "Louder.", "Skip this.", "Next.", "Repeat.", "Help.", "Slower.", "Why?", "Repeat that.",
+    "Say that again.",
 )  # fmt: skip
 """As a recogniser writes them: what short sounds are weighed against."""
 
@@ -40,6 +41,7 @@ BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that"
 """Words of assents that are none by themselves."""
 
 SURE: Final = 0.7  # of words that are acted on
+SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
 NEAR: Final = 1.5  # of a lean, to go by it
 AGAINST: Final = -4.0
@@ -168,5 +170,7 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True) -> Verdict:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath
         return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
-    sure = heard.confidence >= SURE and (whole or not short)
-    return Verdict.WORDS if sure else Verdict.UNCLEAR
+    if not whole:  # nothing is lost by waiting for the end
+        return Verdict.WORDS if heard.confidence >= PLAIN and not short else Verdict.UNCLEAR
+    needed = SURE_SHORT if short else SURE
+    return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
