@@ -346,11 +346,13 @@ PARTS = {"soon": soon, "pipecat": pipecat, "many": at_once, "clarify": clarify, 
 async def main() -> None:
     """All parts, or those that are named; the others keep the figures that they have."""
     wanted = sys.argv[1:] or list(PARTS)
-    results: dict[str, Any] = load("voice") if sys.argv[1:] and has_results() else {}
+    results: dict[str, Any] = {}
     engines = await anyio.to_thread.run_sync(offline_engines)
     for part in wanted:
         began = time.perf_counter()
         found = await PARTS[part](engines)
+        if sys.argv[1:] and has_results():
+            results = load("voice")
         results |= {**found, f"{part}_s": time.perf_counter() - began, "machine": machine()}
         show({name: value for name, value in found.items() if isinstance(value, float | int)})
         save("voice", results)

@@ -88,7 +88,7 @@ class Microphone:
     def run(self) -> None:
         loud = np.flatnonzero(np.abs(samples(self._pcm).astype(np.int32)) > LOUD)
         began = time.monotonic()
-        self.onset_s = began + (loud[0] / RATE if len(loud) else 0.0)
+        self.onset_s = began + (float(loud[0]) / RATE if len(loud) else 0.0)
         for number in range(len(self._pcm) // (FRAME * WIDTH)):
             due = began + (number + 1) * FRAME / RATE
             time.sleep(max(0.0, due - time.monotonic()))

@@ -151,6 +151,7 @@ async def test_a_voice_that_stalls_in_the_middle_ends_in_text_and_the_next_one_i
         await there.plays(4)
 
         assert there.shown == ["one two three four."]
+        assert stalling.asked == ["one two three four.", "still here"]  # nothing is heard twice
         assert later.heard == "still here"
 
 

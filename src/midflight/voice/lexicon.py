@@ -25,8 +25,8 @@ ASSENTS: Final = (
 ORDERS: Final = (
     "Stop.", "Stop it.", "Wait.", "No.", "Go on.", "Go back.", "Hold on.", "Hang on.", "Pause.",
     "Cancel.", "Cancel that.", "Continue.", "Be brief.", "Start over.", "Never mind.", "Not that.",
-    "What?", "Louder.", "Skip this.", "Next.", "Repeat.", "Help.", "Slower.", "Why?", "Repeat that.",
-    "Say that again.",
+    "What?", "Louder.", "Skip this.", "Next.", "Repeat.", "Help.", "Slower.", "Why?",
+    "Repeat that.", "Say that again.",
 )  # fmt: skip
 """As a recogniser writes them: what short sounds are weighed against."""
 
