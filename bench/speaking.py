@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -21,7 +21,7 @@ import anyio.to_thread
 from anyio.from_thread import run as in_loop
 from figures import RESULTS, ROOT, load, machine, percentile, save, show, table
 from pipecat_side import pipecat_latencies
-from voice_stage import ClockedSink, Microphone
+from voice_stage import ClockedSink, Microphone, SoundCard
 
 from midflight.control import Control, local
 from midflight.kernel.record import Who
@@ -32,7 +32,7 @@ from midflight.voice.offline import offline_engines
 from midflight.voice.played import clauses
 from midflight.voice.room import Room, RoomSink
 from midflight.voice.seams import RATE, Sink
-from midflight.voice.shown import Outcome, Shown
+from midflight.voice.shown import FloorShown, Outcome, Shown
 from midflight.voice.sounds import silence
 from midflight.voice.taking import Floor
 from voice.noises import mixed, noise
@@ -137,19 +137,16 @@ def spread(found: list[dict[str, str]], count: int) -> list[dict[str, str]]:
 
 async def barge_in(control: Control, engines: Engines, row: dict[str, str], number: int) -> float:
     """Milliseconds from the first sample of speech to the last that was played before silence."""
-    sink, shown = ClockedSink(), []  # type: ignore[var-annotated]
-    try:
+    sink, shown = ClockedSink(), list[Shown]()
+    with SoundCard(sink):
         async with telling(control, engines, sink, shown, f"t-barge-{number}") as line:
             while sink.played < RATE // 2:  # noqa: ASYNC110 - a thread counts it
                 await anyio.sleep(0.02)
             pcm = silence(0.3 + 0.011 * (number % 20)) + sound_of(row) + silence(0.3)
             microphone = Microphone(pcm, lambda frame: in_loop(line.hear, frame))
             await anyio.to_thread.run_sync(microphone.run)
-            held = any(getattr(s, "floor", "") == "held" for s in shown)
-            late_s = sink.held_last_s - microphone.onset_s
-            return late_s * 1000 if held else float("inf")
-    finally:
-        sink.close()
+    held = any(isinstance(one, FloorShown) and one.floor == "held" for one in shown)
+    return (sink.held_last_s - microphone.onset_s) * 1000 if held else float("inf")
 
 
 async def barge_ins(engines: Engines) -> list[float]:
@@ -285,25 +282,25 @@ async def many(engines: Engines) -> tuple[list[float], int]:
     """Twenty lines speak and are spoken to; how late loudspeakers are, and how often hungry."""
     sinks = [ClockedSink() for _ in range(SESSIONS)]
     user = silence(2) + said("yeah", "flite:slt") + silence(2.5)
-    user = user * int(SESSIONS_S / (len(user) / 2 / RATE) + 1)
+    user *= int(SESSIONS_S / (len(user) / 2 / RATE) + 1)
+    lines: list[Line] = []
 
-    async def one(control: Control, number: int, sink: ClockedSink) -> None:
-        await anyio.sleep(number * 0.13)
-        async with telling(control, engines, sink, [], f"t-many-{number}") as line:
-            microphone = Microphone(
-                user[: int(SESSIONS_S * RATE) * 2], lambda frame: in_loop(line.hear, frame)
-            )
-            limiter = anyio.CapacityLimiter(1)
-            await anyio.to_thread.run_sync(microphone.run, limiter=limiter)
+    async def hear(frame: bytes) -> None:
+        for line in lines:
+            await line.hear(frame)
 
-    try:
-        async with lines_to(teller) as control, anyio.create_task_group() as tasks:
+    with SoundCard(*sinks) as card:
+        async with AsyncExitStack() as stack, lines_to(teller) as control:
             for number, sink in enumerate(sinks):
-                tasks.start_soon(one, control, number, sink)
-    finally:
-        for sink in sinks:
-            sink.close()
-    return [late for sink in sinks for late in sink.late_ms], sum(sink.gaps for sink in sinks)
+                one = telling(control, engines, sink, [], f"t-many-{number}")
+                lines.append(await stack.enter_async_context(one))
+            card.late_ms.clear()
+            microphone = Microphone(
+                user[: int(SESSIONS_S * RATE) * 2], lambda frame: in_loop(hear, frame)
+            )
+            await anyio.to_thread.run_sync(microphone.run)
+            await stack.aclose()
+    return card.late_ms, sum(sink.gaps for sink in sinks)
 
 
 async def soon(engines: Engines) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A loudspeaker and a microphone that keep the world's time, each in a thread of its own."""
+"""Loudspeakers and a microphone that keep the world's time, each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -22,15 +22,11 @@ class ClockedSink:
         self.played = 0
         self.last_s = 0.0  # when the last sample that was played had ended
         self.held_last_s = 0.0  # the same, at the first hold
-        self.late_ms: list[float] = []  # of ticks
         self.gaps = 0  # ticks without sound between two with it, while nobody held it
         self._waiting = bytearray()
         self._held = False
         self._lock = threading.Lock()
-        self._over = threading.Event()
         self._hungry = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
 
     async def play(self, pcm: bytes) -> None:
         with self._lock:
@@ -51,19 +47,10 @@ class ClockedSink:
             self._hungry = False
             return self.played
 
-    def close(self) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        due = time.monotonic()
-        while not self._over.is_set():
-            due += TICK / RATE
-            time.sleep(max(0.0, due - time.monotonic()))
-            now = time.monotonic()
-            self.late_ms.append((now - due) * 1000)
-            with self._lock:
-                self._tick(now)
+    def tick(self, now: float) -> None:
+        """A tick of the clock has come."""
+        with self._lock:
+            self._tick(now)
 
     def _tick(self, now: float) -> None:
         if self._held:
@@ -76,6 +63,34 @@ class ClockedSink:
         self.played += count
         if count:
             self.last_s = now + count / RATE
+
+
+class SoundCard:
+    """The clock of all loudspeakers of a machine, for as long as a block runs."""
+
+    def __init__(self, *sinks: ClockedSink) -> None:
+        self._sinks = sinks
+        self.late_ms: list[float] = []  # of ticks
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> SoundCard:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._over.is_set():
+            due += TICK / RATE
+            time.sleep(max(0.0, due - time.monotonic()))
+            now = time.monotonic()
+            self.late_ms.append((now - due) * 1000)
+            for sink in self._sinks:
+                sink.tick(now)
 
 
 class Microphone:

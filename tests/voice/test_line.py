@@ -112,6 +112,18 @@ async def _work() -> None:
     await anyio.sleep(30)
 
 
+async def test_what_the_agent_has_to_say_waits_while_somebody_speaks(tmp_path: Path) -> None:
+    clerk, _ = speaker(TEXT, TEXT)
+    async with talking(clerk, folder=tmp_path) as there:
+        spoken = there.words.said("And another thing that I wanted to say", 3.0)
+        await there.room.hear(spoken[: len(spoken) // 2])
+        await there.control.start(clerk, "Count", thread=THREAD, who=Who("bob"))
+        await there.room.hear(spoken[len(spoken) // 2 :])
+
+        assert there.room.sink.played == 0
+        assert await there.room.until(lambda: there.room.sink.played > WORD)
+
+
 async def test_stop_pauses_and_asks_and_only_yes_cancels(tmp_path: Path) -> None:
     async with talking(worker, folder=tmp_path) as there:
         await there.say("Begin the work")

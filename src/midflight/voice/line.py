@@ -77,7 +77,9 @@ class Line:
         self._show, self._tasks = show, tasks
         self._ear = Ear(engines.vad())
         self._recogniser = AnyRecogniser(*engines.recognisers)
-        self.mouth = Mouth(sink, AnySynthesiser(*engines.synthesisers), self._cannot_speak)
+        self.taking = Taking()
+        voice = AnySynthesiser(*engines.synthesisers)
+        self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
         self._acts = Acts(
             control,
             agent,
@@ -88,7 +90,6 @@ class Line:
             drop=self._drop,
         )
         self._telling = Telling(control, thread, self.mouth, who, self.begin)
-        self.taking = Taking()
         self._heard = Heard("", 0.0)
         self._deaf = 0
         self._told_of_ear = False
@@ -131,6 +132,10 @@ class Line:
         if self.taking.floor is Floor.QUIET and self.mouth.is_busy:
             self.taking, _ = advance(self.taking, SpeechBegan())
             self._show(FloorShown(self.taking.floor))
+            self.mouth.stir()
+
+    def _is_our_turn(self) -> bool:
+        return self.taking.floor is Floor.SPEAKING
 
     # ── the table ────────────────────────────────────────────────────────────────────────────
 

@@ -79,12 +79,19 @@ class Clause:
 
 
 class Mouth:
-    """One line's. ``failed`` is told of a text that could not be spoken, to show it instead."""
+    """One line's. ``failed`` is told of a text that could not be spoken, to show it instead.
+
+    ``may`` says whether it is our turn: what is to be said meanwhile waits, made or not.
+    """
 
     def __init__(
-        self, sink: Sink, synthesiser: Synthesiser, failed: Callable[[str, SpeechFailed], None]
+        self,
+        sink: Sink,
+        synthesiser: Synthesiser,
+        failed: Callable[[str, SpeechFailed], None],
+        may: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._sink, self._synthesiser, self._failed = sink, synthesiser, failed
+        self._sink, self._synthesiser, self._failed, self._may = sink, synthesiser, failed, may
         self._queue: deque[Utterance] = deque()
         self._aside: deque[Utterance] = deque()  # put aside where they were
         self._segments: deque[tuple[int, Clause, int, int]] = deque()  # in the sink, not played
@@ -200,7 +207,7 @@ class Mouth:
         while True:
             clause = self._next()
             stirred = self._stir
-            if clause is None or self._silent:
+            if clause is None or self._silent or not self._may():
                 with anyio.move_on_after(PATIENCE_S):
                     await stirred.wait()
                 self.stir()
@@ -250,7 +257,7 @@ class Mouth:
         while clause.given < clause.samples and epoch == self._epoch:
             stirred = self._stir
             room = AHEAD - (self._given - self._sink.played)
-            if room <= 0 or self._silent:
+            if room <= 0 or self._silent or not self._may():
                 with anyio.move_on_after(PATIENCE_S):
                     await stirred.wait()
                 continue
