@@ -319,7 +319,7 @@ async def at_once(engines: Engines) -> dict[str, Any]:
 
 async def clarify(engines: Engines) -> dict[str, Any]:
     clean, clean_count = await clarified(engines, "clean")
-    garbled, garbled_count = await clarified(engines, "white-5")
+    garbled, garbled_count = await clarified(engines, "white0")
     return {
         "clarify_clean_pct": clean,
         "clean": clean_count,

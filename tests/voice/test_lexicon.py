@@ -71,5 +71,11 @@ def test_a_sound_was(heard: Heard, spoke_ms: int, verdict: Verdict) -> None:
     assert judge(heard, spoke_ms) is verdict
 
 
+def test_what_is_only_near_to_an_assent_is_no_answer() -> None:
+    mumbled = Heard("Amend them.", 0.7, lean=3.0)
+
+    assert judge(mumbled, 500, held=False) is Verdict.UNCLEAR
+
+
 def test_half_an_utterance_that_is_short_is_not_judged_as_words() -> None:
     assert judge(Heard("Yes but", 0.9), 800, whole=False) is not Verdict.WORDS

@@ -155,8 +155,11 @@ def is_assent(text: str) -> bool:
     return words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
 
 
-def judge(heard: Heard, spoke_ms: int, *, whole: bool = True) -> Verdict:
-    """What a sound of this length was. In doubt it is asked about: no order is passed over."""
+def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True) -> Verdict:
+    """What a sound of this length was. In doubt it is asked about: no order is passed over.
+
+    Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer.
+    """
     words = plain(heard.text).split()
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
     if meaning(heard.text).act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
@@ -166,7 +169,7 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True) -> Verdict:
         needed = NEAR if rhymes else AGAINST
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
-    if whole and short and few and heard.lean >= NEAR:
+    if whole and held and short and few and heard.lean >= NEAR:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath
         return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR

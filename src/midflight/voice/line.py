@@ -192,7 +192,7 @@ class Line:
         heard = Heard("", 0.0)
         try:
             heard = await self._recogniser.recognise(pcm)
-            verdict = judge(heard, spoke_ms, whole=whole)
+            verdict = judge(heard, spoke_ms, whole=whole, held=self.taking.held)
             self._deaf = 0
         except SpeechFailed as error:
             self._deaf += whole
