@@ -43,7 +43,8 @@ BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that"
 SURE: Final = 0.7  # of words that are acted on
 SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
-NEAR: Final = 1.5  # of a lean, to go by it
+NEAR: Final = 2.0  # of a lean, to go by it
+GARBLED: Final = 0.45  # what is heard so badly is near to nothing
 AGAINST: Final = -4.0
 RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
 SHORT_MS: Final = 1_100
@@ -169,7 +170,8 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         needed = NEAR if rhymes else AGAINST
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
-    if whole and held and short and few and heard.lean >= NEAR:
+    near = heard.lean >= NEAR and heard.confidence >= GARBLED
+    if whole and held and short and few and near:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath
         return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
