@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from midflight import turns
 from midflight.engines.base import Engine, NoEngine
-from midflight.engines.local import DRAIN_S, LocalEngine
+from midflight.engines.crew import DRAIN_S
+from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.forking import created_by_fork, place_of
 from midflight.executor.front import finder, look_after, thread_of, to_front

@@ -22,8 +22,8 @@ from midflight.cli.agents import found_at
 from midflight.cli.desk import StoreOption, store_of
 from midflight.cli.logs import log_to_stderr
 from midflight.control import Control, local
+from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
-from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
 from midflight.stores.opening import open_store

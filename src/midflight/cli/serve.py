@@ -26,8 +26,8 @@ from midflight.cli.logs import log_to_stderr
 from midflight.cli.printing import print_json
 from midflight.cli.token import KEYS, KeysOption
 from midflight.control import Control, local
+from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
-from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.run import Agent
