@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "demo": Place("demo", "An agent at work on data of its own: try to interrupt it.", "Begin"),
     "run": Place("run", "Run an agent here, or on a server, and watch it.", "Begin"),
     "serve": Place("serve", "Drive agents and serve them over HTTP.", "Begin"),
+    "worker": Place("worker", "Drive agents for servers elsewhere.", "Begin"),
     "discord": Place("discord", "Talk to an agent on Discord.", "Begin"),
     "tui": Place("tui", "Watch and steer runs in the terminal.", "Begin"),
     "runs": Place("look", "List runs, newest first.", "Look"),

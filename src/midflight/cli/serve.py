@@ -23,9 +23,17 @@ from msgspec import Struct
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
+from midflight.cli.placing import (
+    INGRESS,
+    EngineOption,
+    IngressOption,
+    Placing,
+    controlling,
+    placing,
+)
 from midflight.cli.printing import print_json
 from midflight.cli.token import KEYS, KeysOption
-from midflight.control import Control, local
+from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
 from midflight.errors import InvalidRequest
@@ -53,6 +61,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     workdir: str
     keys: str
     drain: float = DRAIN_S
+    placed: Placing = Placing()
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
 
@@ -76,6 +85,8 @@ def serve(
     drain: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="What steps have to end at the end.")
     ] = DRAIN_S,
+    engine: EngineOption = "local",
+    ingress: IngressOption = INGRESS,
     as_json: JsonOption = False,
 ) -> int:
     """Drive agents and serve them over HTTP, until Ctrl-C or SIGTERM."""
@@ -87,8 +98,10 @@ def serve(
             "and put something in front of it that speaks TLS. Nothing was started."
         )
     _check_origins(allow_origin)
+    address = store_of(store)
     options = ServeOptions(
-        store=store_of(store),
+        store=address,
+        placed=placing(engine, address, ingress),
         workdir=workdir,
         keys=keys,
         drain=drain,
@@ -144,7 +157,13 @@ async def serving(
     patience_s = chosen.drain + REQUESTS_S
     async with (
         leaving_on((SIGTERM, SIGINT), patience_s) as until_told,
-        local(chosen.store, *agents, workdir=Path(chosen.workdir), drain_s=chosen.drain) as control,
+        controlling(
+            chosen.placed,
+            chosen.store,
+            agents,
+            workdir=Path(chosen.workdir),
+            drain_s=chosen.drain,
+        ) as control,
     ):
         app = create_app(control, agents=agents, access=access)
         server = _server(app)
