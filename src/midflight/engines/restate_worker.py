@@ -68,7 +68,7 @@ class Worker:
     def __init__(self, store: Store, crew: Crew, engine: RestateEngine) -> None:
         self.crew = crew
         self._store = store
-        self._engine = engine
+        self.engine = engine
         self._departures = Departures(store)
 
     async def drive(self, run: str) -> None:
@@ -78,7 +78,7 @@ class Worker:
             if not await _before_hanging_up(self.crew.left(run)):
                 return
             if self.crew.closing:
-                await self._engine.tell(run)  # somebody else's from here on
+                await self.engine.tell(run)  # somebody else's from here on
                 return
             other = await self._driven_by(run)
             if not other or not await self._departures.of(other):
