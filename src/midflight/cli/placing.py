@@ -28,6 +28,10 @@ EngineOption = Annotated[
 IngressOption = Annotated[
     str, typer.Option(metavar="URL", envvar="MIDFLIGHT_RESTATE", help="Where Restate takes calls.")
 ]
+ServiceOption = Annotated[
+    str, typer.Option(metavar="NAME", help="Under which Restate knows the runs of this store.")
+]
+SERVICE: Final = "MidflightRun"
 
 
 class Placing(Struct, frozen=True, kw_only=True):
@@ -36,15 +40,18 @@ class Placing(Struct, frozen=True, kw_only=True):
     engine: str = "local"
     ingress: str = INGRESS
     admin: str = ""
+    service: str = SERVICE
 
     def restate(self) -> Restate:
         """Where Restate is."""
         from midflight.engines.restate import Restate
 
-        return Restate(ingress=self.ingress, admin=self.admin)
+        return Restate(ingress=self.ingress, admin=self.admin, service=self.service)
 
 
-def placing(engine: str, store: str, ingress: str, admin: str = "") -> Placing:
+def placing(
+    engine: str, store: str, ingress: str, *, admin: str = "", service: str = SERVICE
+) -> Placing:
     """Check what was asked for: only a store that others can reach has runs driven by others."""
     if engine not in ENGINES:
         raise InvalidRequest(f"{engine!r} is no engine: use local or restate. Nothing was started.")
@@ -59,7 +66,7 @@ def placing(engine: str, store: str, ingress: str, admin: str = "") -> Placing:
                 f"{address!r} is not an address of Restate: write it like {INGRESS}. "
                 "Nothing was started."
             )
-    return Placing(engine=engine, ingress=ingress, admin=admin)
+    return Placing(engine=engine, ingress=ingress, admin=admin, service=service)
 
 
 @asynccontextmanager

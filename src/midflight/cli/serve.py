@@ -25,9 +25,11 @@ from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
 from midflight.cli.placing import (
     INGRESS,
+    SERVICE,
     EngineOption,
     IngressOption,
     Placing,
+    ServiceOption,
     controlling,
     placing,
 )
@@ -87,6 +89,7 @@ def serve(
     ] = DRAIN_S,
     engine: EngineOption = "local",
     ingress: IngressOption = INGRESS,
+    service: ServiceOption = SERVICE,
     as_json: JsonOption = False,
 ) -> int:
     """Drive agents and serve them over HTTP, until Ctrl-C or SIGTERM."""
@@ -101,7 +104,7 @@ def serve(
     address = store_of(store)
     options = ServeOptions(
         store=address,
-        placed=placing(engine, address, ingress),
+        placed=placing(engine, address, ingress, service=service),
         workdir=workdir,
         keys=keys,
         drain=drain,

@@ -18,7 +18,15 @@ from msgspec import Struct
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, store_of
 from midflight.cli.logs import log_to_stderr
-from midflight.cli.placing import INGRESS, EngineOption, IngressOption, Placing, placing
+from midflight.cli.placing import (
+    INGRESS,
+    SERVICE,
+    EngineOption,
+    IngressOption,
+    Placing,
+    ServiceOption,
+    placing,
+)
 from midflight.cli.printing import print_json
 from midflight.cli.serve import listening
 from midflight.engines.crew import DRAIN_S
@@ -56,6 +64,7 @@ def worker(
     admin: Annotated[
         str, typer.Option(metavar="URL", envvar="MIDFLIGHT_RESTATE_ADMIN", help="Its admin side.")
     ] = ADMIN,
+    service: ServiceOption = SERVICE,
     uri: Annotated[
         str,
         typer.Option(
@@ -78,7 +87,7 @@ def worker(
     found, address = all_at(agents), store_of(store)
     options = WorkerOptions(
         store=address,
-        placed=placing(engine, address, ingress, admin),
+        placed=placing(engine, address, ingress, admin=admin, service=service),
         uri=uri,
         workdir=workdir,
         drain=drain,
@@ -105,9 +114,9 @@ async def _sweeping(chosen: WorkerOptions, agents: list[Agent]) -> None:
             workdir=chosen.workdir,
             drain_s=chosen.drain,
             signals=(SIGTERM, SIGINT),
-        ),
+        ) as engine,
     ):
-        _greet(chosen, "")
+        _greet(chosen, engine.name)
         await anyio.sleep_forever()
 
 
@@ -127,16 +136,17 @@ async def _answering(chosen: WorkerOptions, agents: list[Agent], listener: socke
             uri=chosen.uri,
             workdir=Path(chosen.workdir),
             drain_s=chosen.drain,
-        ),
+        ) as worker,
     ):
-        _greet(chosen, f"http://{host}:{port}")
+        _greet(chosen, worker.crew.name, f"http://{host}:{port}")
         await anyio.sleep_forever()
 
 
-def _greet(chosen: WorkerOptions, url: str) -> None:
+def _greet(chosen: WorkerOptions, driver: str, url: str = "") -> None:
     """Say that it is there; what follows goes to the log."""
+    store, engine = shown(chosen.store), chosen.placed.engine
     if chosen.as_json:
-        print_json({"store": shown(chosen.store), "engine": chosen.placed.engine, "url": url})
+        print_json({"driver": driver, "engine": engine, "store": store, "url": url})
         return
     calls = f" for calls of Restate at {url}" if url else ""
-    print(f"Midflight drives runs of {shown(chosen.store)}{calls}", flush=True)
+    print(f"{driver} drives runs of {store}{calls}", flush=True)
