@@ -25,7 +25,7 @@ from midflight.stores.base import Query, Row
 
 TAKEOVER_S = 60.0
 SETTLE_S = 0.5
-LIVE = (Phase.QUEUED, Phase.RUNNING, Phase.WAITING)
+MOVING = (Phase.QUEUED, Phase.RUNNING)  # one that waits for a person needs no driver
 
 
 class Person:
@@ -69,7 +69,7 @@ async def lose(
 ) -> tuple[Hand, Loss]:
     """Kill or freeze a worker that has something to do."""
     while True:
-        rows = await control.store.rows(Query(phases=LIVE, limit=2000))
+        rows = await control.store.rows(Query(phases=MOVING, limit=2000))
         drivers = sorted({row.driver for row in rows if fleet.hand(row.driver)})
         if drivers:
             break
@@ -77,7 +77,7 @@ async def lose(
     hand = fleet.hand(chance.choice(drivers))
     assert hand is not None
     await anyio.sleep(chance.random() / 2)
-    rows = await control.store.rows(Query(phases=LIVE, limit=2000))
+    rows = await control.store.rows(Query(phases=MOVING, limit=2000))
     at = wall_clock()
     getattr(hand, how)()
     return hand, Loss(hand.driver, at, _driven(rows, hand.driver))
@@ -98,7 +98,7 @@ async def taken_over(control: Control, loss: Loss) -> list[float]:
                     case e.DriverClaimed(driver=driver) if driver != loss.driver:
                         found.append(record.at - loss.at)
                         return
-                    case e.RunFinished() | e.DriverReleased():
+                    case e.RunFinished() | e.DriverReleased() | e.WaitBegan():
                         return  # in its last moment
 
     with anyio.fail_after(TAKEOVER_S):
@@ -121,7 +121,7 @@ async def losing_workers(
 ) -> Told:
     """Lose a worker so many times while runs are at work, and let them come to their end."""
     chance, takeovers = random.Random(seed), list[float]()
-    started = [await control.start(fleet_world.busy, "work") for _ in range(runs)]
+    started = [await control.start(fleet_world.busy, str(n)) for n in range(runs)]
     person = Person(control, fleet)
     async with anyio.create_task_group() as beside:
         beside.start_soon(person.answer, started)

@@ -56,7 +56,6 @@ async def test_a_killed_workers_runs_go_on_elsewhere_and_nothing_happens_twice(
     async with hired(3) as (control, workers):
         told = await losing_workers(control, workers, runs=12, times=3)
 
-        print(sorted(told.takeovers), told.asked)
         assert await audit(control, workers, told) == {}
         assert told.takeovers
 
@@ -67,6 +66,5 @@ async def test_a_frozen_worker_that_wakes_decides_nothing_and_begins_nothing_new
     async with hired(3) as (control, workers):
         told = await losing_workers(control, workers, runs=12, times=2, how="freeze")
 
-        print(sorted(told.takeovers), told.asked)
         assert await audit(control, workers, told) == {}
         assert told.takeovers
