@@ -11,12 +11,16 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from engines import fleet_world
 from engines.bad import BadEngine
+from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
 from engines.link import linked, to_port
 from midflight.cli.serve import listening
+from midflight.control import Control
 from midflight.engines.base import Engine
 from midflight.engines.local import LocalEngine
+from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_worker import LEASE_S, working
 from midflight.run import Agent
 from midflight.stores.base import Store
@@ -114,6 +118,32 @@ async def restate_host(
     async with open_store() as store, RestateHost(store, open_store) as host:
         host.server, host.workdir = restate, tmp_path
         yield host
+
+
+At = tuple[Control, Fleet]
+Hired = Callable[..., AbstractAsyncContextManager[At]]
+
+
+@pytest.fixture
+def hired(restate: RestateServer, postgres_address: str, tmp_path: Path) -> Hired:
+    """Some workers, and somebody at a desk elsewhere who controls what they drive."""
+    name = uuid4().hex
+
+    @asynccontextmanager
+    async def at_work(
+        size: int, *ways: str, server: RestateServer = restate, address: str = postgres_address
+    ) -> AsyncIterator[At]:
+        stores = [f"{way}&schema=test_{name}" for way in ways or [address] * size]
+        agents = [fleet_world.busy, fleet_world.lingerer, fleet_world.teller]
+        async with (
+            PostgresStore.open(address, schema=f"test_{name}") as opened,
+            fleet(server, f"Run{name}", tmp_path, *stores) as workers,
+            RestateEngine.open(opened, agents, workers.restate) as engine,
+        ):
+            with anyio.fail_after(100):
+                yield Control(opened, engine), workers
+
+    return at_work
 
 
 @pytest.fixture(params=["local", "bad", RESTATE])

@@ -25,8 +25,8 @@ START_S = 40
 class Hand:
     """One worker. Killed or frozen, and hired again under the same address."""
 
-    def __init__(self, command: list[str], folder: Path, port: int) -> None:
-        self._command = [*command, "--port", str(port)]
+    def __init__(self, command: list[str], store: str, folder: Path, port: int) -> None:
+        self._command = [*command, "--store", store, "--port", str(port)]
         self._folder = folder
         self.port = port
         self.driver = ""
@@ -98,22 +98,20 @@ class Fleet:
 async def fleet(
     server: RestateServer,
     service: str,
-    store: str,
     folder: Path,
-    *,
-    size: int,
+    *stores: str,
     options: tuple[str, ...] = (),
 ) -> AsyncIterator[Fleet]:
-    """Some workers, for as long as the block runs."""
+    """Some workers, for as long as the block runs; each has its own way to the store."""
     place = server.place(service)
     async with linked() as link:
         command = [
             *(sys.executable, "-m", "midflight", "worker", "engines.fleet_world", "--json"),
-            *("--engine", "restate", "--store", store, "--service", service),
+            *("--engine", "restate", "--service", service),
             *("--ingress", place.ingress, "--admin", place.admin),
             *("--uri", f"http://127.0.0.1:{link.port}", "--drain", "5", *options),
         ]
-        hands = [Hand(command, folder, free_port()) for _ in range(size)]
+        hands = [Hand(command, store, folder, free_port()) for store in stores]
         link.ends.extend(to_port(hand.port) for hand in hands)
         try:
             async with anyio.create_task_group() as together:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from uuid import uuid4
-
 import anyio
 import pytest
 
 from engines import fleet_world
+from engines.conftest import Hired
 from engines.faults import audit, losing_workers
-from engines.fleet import Fleet, fleet
-from engines.hosts import RestateServer
-from midflight.control import Control
-from midflight.engines.restate import RestateEngine
-from midflight.stores.postgres import PostgresStore
 
 pytestmark = [
     pytest.mark.anyio,
@@ -25,29 +16,6 @@ pytestmark = [
     pytest.mark.node,
     pytest.mark.timeout(120),
 ]
-
-At = tuple[Control, Fleet]
-Hired = Callable[..., AbstractAsyncContextManager[At]]
-
-
-@pytest.fixture
-def hired(restate: RestateServer, postgres_address: str, tmp_path: Path) -> Hired:
-    """Some workers, and somebody at a desk elsewhere who controls what they drive."""
-    name = uuid4().hex
-
-    @asynccontextmanager
-    async def at_work(size: int) -> AsyncIterator[At]:
-        store = f"{postgres_address}&schema=test_{name}"
-        agents = [fleet_world.busy, fleet_world.lingerer, fleet_world.teller]
-        async with (
-            PostgresStore.open(postgres_address, schema=f"test_{name}") as opened,
-            fleet(restate, f"Run{name}", store, tmp_path, size=size) as workers,
-            RestateEngine.open(opened, agents, workers.restate) as engine,
-        ):
-            with anyio.fail_after(100):
-                yield Control(opened, engine), workers
-
-    return at_work
 
 
 async def test_a_killed_workers_runs_go_on_elsewhere_and_nothing_happens_twice(
@@ -68,3 +36,18 @@ async def test_a_frozen_worker_that_wakes_decides_nothing_and_begins_nothing_new
 
         assert await audit(control, workers, told) == {}
         assert told.takeovers
+
+
+async def test_a_worker_that_is_told_to_leave_hands_its_runs_over_and_ends(hired: Hired) -> None:
+    async with hired(2) as (control, workers):
+        runs = [await control.start(fleet_world.busy, str(n)) for n in range(8)]
+        await anyio.sleep(1)
+        driven = {(await control.store.row(run)).driver: run for run in runs}
+        assert set(driven) == {hand.driver for hand in workers.hands}
+
+        assert await workers.hands[0].leave() == 0
+
+        workers.enough()
+        for run in runs:
+            await control.ended(run)
+        assert not any("worker lost" in str(await control.receipt(run)) for run in runs)
