@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
@@ -15,7 +16,7 @@ from engines import fleet_world
 from engines.bad import BadEngine
 from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
-from engines.link import linked, to_port
+from engines.link import free_port, linked, to_port
 from midflight.cli.serve import listening
 from midflight.control import Control
 from midflight.engines.base import Engine
@@ -76,8 +77,8 @@ class RestateHost:
 
     @asynccontextmanager
     async def __call__(self, *agents: Agent, sweep_s: float = SWEEP_S) -> AsyncIterator[Engine]:
-        listener = listening("127.0.0.1", 0)
-        end = to_port(listener.getsockname()[1])
+        port = free_port()
+        end = to_port(port)
         self.link.ends.append(end)
         async with (
             self.open_store() as store,
@@ -85,7 +86,7 @@ class RestateHost:
                 store,
                 agents,
                 self.server.place(self.service),
-                listener,
+                partial(listening, "127.0.0.1", port),
                 until=anyio.CancelScope(),
                 uri=f"http://127.0.0.1:{self.link.port}",
                 workdir=self.workdir,

@@ -7,6 +7,8 @@ store. SIGTERM or Ctrl-C ends it in good order: runs come to rest, and other wor
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Final
@@ -98,8 +100,9 @@ def worker(
     if engine == "local":
         anyio.run(_sweeping, options, found)
     else:
-        with listening(host, port) as listener:
-            anyio.run(_answering, options, found, listener)
+        with listening(host, port) as probe:  # or say now that it cannot be done
+            bound = probe.getsockname()[1]
+        anyio.run(_answering, options, found, partial(listening, host, bound), f"{host}:{bound}")
     return 0
 
 
@@ -120,10 +123,11 @@ async def _sweeping(chosen: WorkerOptions, agents: list[Agent]) -> None:
         await anyio.sleep_forever()
 
 
-async def _answering(chosen: WorkerOptions, agents: list[Agent], listener: socket.socket) -> None:
+async def _answering(
+    chosen: WorkerOptions, agents: list[Agent], listen: Callable[[], socket.socket], at: str
+) -> None:
     from midflight.engines.restate_worker import working
 
-    host, port = listener.getsockname()[:2]
     async with (
         leaving_on((SIGTERM, SIGINT), chosen.drain + ANSWERS_S) as until_told,
         open_store(chosen.store, lease_s=chosen.lease) as store,
@@ -131,14 +135,14 @@ async def _answering(chosen: WorkerOptions, agents: list[Agent], listener: socke
             store,
             agents,
             chosen.placed.restate(),
-            listener,
+            listen,
             until=until_told,
             uri=chosen.uri,
             workdir=Path(chosen.workdir),
             drain_s=chosen.drain,
         ) as worker,
     ):
-        _greet(chosen, worker.crew.name, f"http://{host}:{port}")
+        _greet(chosen, worker.crew.name, f"http://{at}")
         await anyio.sleep_forever()
 
 

@@ -90,6 +90,11 @@ class Crew:
                     crew._alarms.close()
 
     @property
+    def sure(self) -> bool:
+        """Whether our lease is held: without it nothing is begun here, and others may take over."""
+        return self._lease.held
+
+    @property
     def size(self) -> int:
         """How many runs are being driven here, or looked at."""
         return len(self._driving)

@@ -3,7 +3,8 @@
 A driver is a task of the worker and not of the call that asked for it. If Restate dies, loses its
 connection or gives the call up, the run goes on here, and the call that Restate makes again finds
 it at work. A call that comes to another worker waits there until the lease of the one who has the
-run is gone, which is soon if it has died.
+run is gone, which is soon if it has died. A worker that cannot renew its lease closes its door, and
+Restate's calls go to others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mutabl
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,26 +64,34 @@ _hung_up: ContextVar[anyio.Event] = ContextVar("hung_up")
 """Set when whoever made the call is not there any more."""
 
 
+class LeaseLost(Exception):
+    """Restate is to ask somebody else."""
+
+
 class Worker:
     """Answers Restate's calls with the drivers of this process. Made by ``working``."""
 
     def __init__(self, store: Store, crew: Crew, engine: RestateEngine) -> None:
         self.crew = crew
-        self._store = store
         self.engine = engine
-        self._departures = Departures(store)
+        self.leaving = anyio.Event()
+        self.unsure = anyio.Event()
+        self._store = store
+        self._looked: dict[str, tuple[float, bool]] = {}  # at the leases of others
 
     async def drive(self, run: str) -> None:
         """Drive a run until it rests, here or wherever it is driven."""
-        while True:
+        hung_up = _hung_up.get()
+        while not hung_up.is_set():
             self.crew.take_up(run)
-            if not await _before_hanging_up(self.crew.left(run)):
-                return
+            await _first_of(lambda: self.crew.left(run), hung_up.wait, self.unsure.wait)
+            if self.unsure.is_set():
+                raise LeaseLost
             if self.crew.closing:
                 await self.engine.tell(run)  # somebody else's from here on
                 return
             other = await self._driven_by(run)
-            if not other or not await self._departures.of(other):
+            if not other or not await self._has_gone(other):
                 return
 
     async def _driven_by(self, run: str) -> str:
@@ -91,6 +101,26 @@ class Worker:
         except (JournalNotFound, StoreError):
             return ""
         return row.driver if row.driver != self.crew.name else ""
+
+    async def _has_gone(self, driver: str) -> bool:
+        """Whether somebody else's lease runs out within our patience."""
+        with anyio.move_on_after(PATIENCE_S):
+            while not self.leaving.is_set():
+                if await self._is_gone(driver):
+                    return True
+                await anyio.sleep(LOOK_S)
+        return False
+
+    async def _is_gone(self, driver: str) -> bool:
+        """One look for all who wait for the same one."""
+        at, gone = self._looked.get(driver, (float("-inf"), False))
+        if gone or anyio.current_time() - at < LOOK_S:
+            return gone
+        self._looked[driver] = (anyio.current_time(), False)  # those who come meanwhile wait
+        with suppress(StoreError):
+            gone = await self._store.lease_gone(driver)
+        self._looked[driver] = (anyio.current_time(), gone)
+        return gone
 
     def app(self, service: str) -> App:
         """What Restate speaks to, over HTTP/2."""
@@ -116,46 +146,16 @@ class Worker:
         return _listening(_without_signals(sdk.app([run])))
 
 
-class Departures:
-    """Waits until other drivers have gone, with one look for all who wait for the same one."""
+async def _first_of(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Wait until one of them is over."""
+    async with anyio.create_task_group() as together:
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._looked: dict[str, tuple[float, bool]] = {}
+        async def one(wait: Callable[[], Awaitable[object]]) -> None:
+            await wait()
+            together.cancel_scope.cancel()
 
-    async def of(self, driver: str) -> bool:
-        """Whether its lease has run out within our patience."""
-        with anyio.move_on_after(PATIENCE_S):
-            while not await self._gone(driver):  # noqa: ASYNC110 - a clock elsewhere says so
-                await anyio.sleep(LOOK_S)
-            return True
-        return False
-
-    async def _gone(self, driver: str) -> bool:
-        at, gone = self._looked.get(driver, (float("-inf"), False))
-        if gone or anyio.current_time() - at < LOOK_S:
-            return gone
-        self._looked[driver] = (anyio.current_time(), False)  # those who come meanwhile wait
-        with suppress(StoreError):
-            gone = await self._store.lease_gone(driver)
-        self._looked[driver] = (anyio.current_time(), gone)
-        return gone
-
-
-async def _before_hanging_up(awaited: Awaitable[None]) -> bool:
-    """Wait for something, but no longer than the caller does; false if they have gone."""
-    done = False
-    async with anyio.create_task_group() as both:
-
-        async def listen() -> None:
-            await _hung_up.get().wait()
-            both.cancel_scope.cancel()
-
-        both.start_soon(listen)
-        await awaited
-        done = True
-        both.cancel_scope.cancel()
-    return done
+        for wait in waits:
+            together.start_soon(one, wait)
 
 
 def _without_signals(app: App) -> App:
@@ -209,7 +209,7 @@ async def working(
     store: Store,
     agents: Iterable[Agent],
     restate: Restate,
-    listener: socket.socket,
+    listen: Callable[[], socket.socket],
     *,
     until: anyio.CancelScope,
     uri: str = "",
@@ -221,51 +221,82 @@ async def working(
 ) -> AsyncIterator[Worker]:
     """Drive what Restate gives us for as long as the block runs, or until ``until`` is cancelled.
 
+    ``listen`` opens the socket for its calls, again each time that our lease was lost.
     ``uri`` is where Restate finds workers with this code: it is told of it. Without one somebody
     else tells it. At the end nothing further is taken, runs come to rest within ``drain_s``, and
     Restate is told of them, so that others go on.
     """
     post = Post(store, known_agents(agents), Path(workdir), clock, ids)
-    leaving, left = anyio.Event(), anyio.Event()
     async with (
         RestateEngine.open(store, agents, restate, ids=ids, sweep_s=sweep_s) as engine,
         owned_tasks() as tasks,
     ):
+        left = anyio.Event()
         async with Crew.open(f"worker-{ids()}", post, engine.ensure, drain_s, until) as crew:
             worker = Worker(store, crew, engine)
-            app = worker.app(restate.service)
-            tasks.start_soon(_serve, app, listener, drain_s, leaving, left)
-            tasks.start_soon(_tend, crew, sweep_s)
+            door = Door(listen, worker.app(restate.service), drain_s + ANSWER_S)
+            tasks.start_soon(door.keep, worker, left)
+            tasks.start_soon(_tend, worker, sweep_s)
             if uri:
                 tasks.start_soon(_register, restate, uri)
             try:
                 yield worker
             finally:
-                leaving.set()  # no further call comes in; those in flight end with the drain
+                worker.leaving.set()  # no further call comes in; those in flight end with the drain
         with anyio.move_on_after(ANSWER_S, shield=True):
             await left.wait()
 
 
-async def _tend(crew: Crew, every_s: float) -> None:
+async def _tend(worker: Worker, every_s: float) -> None:
+    """Look often whether our lease is held, and now and then after the crew."""
+    tended = anyio.current_time()
     while True:
-        await anyio.sleep(every_s)
-        crew.tend()
+        if not worker.crew.sure:
+            worker.unsure.set()
+        if anyio.current_time() - tended >= every_s:
+            worker.crew.tend()
+            tended = anyio.current_time()
+        await anyio.sleep(min(LOOK_S, every_s))
 
 
-async def _serve(
-    app: App, listener: socket.socket, drain_s: float, leaving: anyio.Event, left: anyio.Event
-) -> None:
-    config = Config()
-    config.bind = [f"fd://{listener.detach()}"]
-    config.loglevel = "WARNING"
-    config.accesslog = None
-    config.keep_alive_max_requests = 1 << 62  # else it hangs up on calls in flight
-    config.h2_max_concurrent_streams = 1 << 16
-    config.graceful_timeout = drain_s + ANSWER_S
-    try:
-        await hypercorn.asyncio.serve(app, config, shutdown_trigger=leaving.wait)  # type: ignore[arg-type]
-    finally:
-        left.set()
+class Door:
+    """Where Restate's calls come in, while this worker is sure of its lease."""
+
+    def __init__(self, listen: Callable[[], socket.socket], app: App, patience_s: float) -> None:
+        self._listen = listen
+        self._app = app
+        self._patience_s = patience_s
+
+    async def keep(self, worker: Worker, left: anyio.Event) -> None:
+        """Open while the worker is sure, until it leaves."""
+        try:
+            while not worker.leaving.is_set():
+                await self._open(worker)
+                while not (worker.crew.sure or worker.leaving.is_set()):  # noqa: ASYNC110
+                    await anyio.sleep(LOOK_S)  # a lease is held by a clock
+                worker.unsure = anyio.Event()
+        finally:
+            left.set()
+
+    async def _open(self, worker: Worker) -> None:
+        config = Config()
+        config.bind = [f"fd://{self._listen().detach()}"]
+        config.loglevel = "WARNING"
+        config.accesslog = None
+        config.keep_alive_max_requests = 1 << 62  # else it hangs up on calls in flight
+        config.h2_max_concurrent_streams = 1 << 16
+        config.graceful_timeout = self._patience_s
+        until = partial(_first_of, worker.leaving.wait, worker.unsure.wait)
+        try:
+            await hypercorn.asyncio.serve(self._app, config, shutdown_trigger=until)  # type: ignore[arg-type]
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # else it has given calls up that took too long, and says so in this way
+        except Exception as error:
+            # It stumbles over a call that comes while it closes. Restate makes that one again.
+            log.info("Calls were cut short", extra={"action": "calls_cut"}, exc_info=error)
 
 
 async def _register(restate: Restate, uri: str) -> None:
