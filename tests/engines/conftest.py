@@ -77,9 +77,9 @@ class RestateHost:
 
     @asynccontextmanager
     async def __call__(self, *agents: Agent, sweep_s: float = SWEEP_S) -> AsyncIterator[Engine]:
-        port = free_port()
+        port, link = free_port(), self.link
         end = to_port(port)
-        self.link.ends.append(end)
+        link.ends.append(end)
         async with (
             self.open_store() as store,
             working(
@@ -88,7 +88,7 @@ class RestateHost:
                 self.server.place(self.service),
                 partial(listening, "127.0.0.1", port),
                 until=anyio.CancelScope(),
-                uri=f"http://127.0.0.1:{self.link.port}",
+                uri=f"http://127.0.0.1:{link.port}",
                 workdir=self.workdir,
                 sweep_s=sweep_s,
                 drain_s=2.0,
@@ -97,7 +97,7 @@ class RestateHost:
             try:
                 yield worker.engine
             finally:
-                self.link.ends.remove(end)
+                link.ends.remove(end)
 
 
 @pytest.fixture(scope="session")
@@ -135,11 +135,10 @@ def hired(restate: RestateServer, postgres_address: str, tmp_path: Path) -> Hire
         size: int, *ways: str, server: RestateServer = restate, address: str = postgres_address
     ) -> AsyncIterator[At]:
         stores = [f"{way}&schema=test_{name}" for way in ways or [address] * size]
-        agents = [fleet_world.busy, fleet_world.lingerer, fleet_world.teller]
         async with (
             PostgresStore.open(address, schema=f"test_{name}") as opened,
             fleet(server, f"Run{name}", tmp_path, *stores) as workers,
-            RestateEngine.open(opened, agents, workers.restate) as engine,
+            RestateEngine.open(opened, fleet_world.AGENTS, workers.restate) as engine,
         ):
             with anyio.fail_after(100):
                 yield Control(opened, engine), workers

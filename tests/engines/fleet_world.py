@@ -130,3 +130,11 @@ async def lingerer(run: Run) -> None:
 @agent()
 async def teller(run: Run) -> None:
     await run.step("Tell", tell, int(run.brief))
+
+
+@agent()
+async def asker(run: Run) -> object:
+    return (await run.ask("Which one?")).payload
+
+
+AGENTS = (busy, lingerer, teller, asker)
