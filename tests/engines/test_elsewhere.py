@@ -41,7 +41,7 @@ def serving(
 ) -> Iterator[tuple[str, str]]:
     """``midflight serve`` as a process that drives nothing: its URL, and a token for it."""
     schema = control.store._server._schema  # type: ignore[attr-defined]
-    keys = workers.folder / "keys.json"
+    keys = workers.folder / f"keys-{name}.json"
     token = Keyring(keys).issue(name, Role.OPERATOR)
     place = workers.restate
     process = subprocess.Popen(
