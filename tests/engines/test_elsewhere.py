@@ -69,7 +69,8 @@ async def test_what_is_started_at_one_server_is_steered_at_another(
     async with hired(1) as (control, workers):
         with ExitStack() as servers:
             doors = [
-                servers.enter_context(serving(control, workers, postgres_address)) for _ in "ab"
+                servers.enter_context(serving(control, workers, postgres_address, name))
+                for name in "ab"
             ]
             async with RemoteControl.open(*doors[0]) as one, RemoteControl.open(*doors[1]) as other:
                 run = await one.start("busy", "0")
