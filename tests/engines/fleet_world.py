@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import anyio
@@ -19,6 +20,7 @@ from midflight.tools.progress import emit
 
 FOLDER = "FLEET_FOLDER"
 STEP_S = 0.2
+RESULT = "x" * 198
 
 
 class Noted(Struct, frozen=True):
@@ -50,8 +52,18 @@ def noted(where: Path | None = None) -> list[Noted]:
     return [Noted(what, key, int(pid), float(at)) for what, key, pid, at in cells]
 
 
+def do(key: str) -> None:
+    """Touch the world. A marker beside the file spares whoever asks to read all of it."""
+    note("done", key)
+    _marker(folder(), key).touch()
+
+
 def is_done(key: str, where: Path | None = None) -> bool:
-    return any(line.what == "done" and line.key == key for line in noted(where))
+    return _marker(where or folder(), key).exists()
+
+
+def _marker(where: Path, key: str) -> Path:
+    return where / f"done-{sha256(key.encode()).hexdigest()}"
 
 
 async def look_up(performed: Performed) -> object:
@@ -75,14 +87,14 @@ async def upsert(number: int, idempotency_key: str) -> None:
     note("begin", idempotency_key)
     await anyio.sleep(STEP_S)
     if not is_done(idempotency_key):
-        note("done", idempotency_key)
+        do(idempotency_key)
 
 
 @tool(effect="once", check=look_up, timeout=2)
 async def send(number: int, idempotency_key: str) -> None:
     note("begin", idempotency_key)
     await anyio.sleep(STEP_S)
-    note("done", idempotency_key)
+    do(idempotency_key)
 
 
 @tool(effect="once", timeout=5)
@@ -90,7 +102,7 @@ async def order(number: int, idempotency_key: str) -> None:
     """Only a person can say whether it happened."""
     note("begin", idempotency_key)
     await anyio.sleep(STEP_S)
-    note("done", idempotency_key)
+    do(idempotency_key)
 
 
 @tool(effect="read")
@@ -100,6 +112,11 @@ async def linger(brief: str) -> None:
         await anyio.sleep_forever()
     finally:
         note("ended", brief)
+
+
+@tool(effect="read")
+async def count(number: int) -> str:
+    return RESULT
 
 
 @tool(effect="read")
@@ -133,8 +150,15 @@ async def teller(run: Run) -> None:
 
 
 @agent()
+async def counter(run: Run) -> None:
+    """As many steps as it is told, as quickly as they go."""
+    for number in range(int(run.brief)):
+        await run.step(f"Count {number}", count, number)
+
+
+@agent()
 async def asker(run: Run) -> object:
     return (await run.ask("Which one?")).payload
 
 
-AGENTS = (busy, lingerer, teller, asker)
+AGENTS = (busy, lingerer, teller, counter, asker)
