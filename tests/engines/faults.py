@@ -100,6 +100,8 @@ async def taken_over(control: Control, loss: Loss) -> list[float]:
                         return
                     case e.RunFinished() | e.DriverReleased() | e.WaitBegan():
                         return  # in its last moment
+                    case _:
+                        pass
 
     with anyio.fail_after(TAKEOVER_S):
         async with anyio.create_task_group() as all_of_them:
