@@ -25,16 +25,21 @@ from midflight.stores.base import Query, Row
 
 TAKEOVER_S = 60.0
 SETTLE_S = 0.5
+PONDERS_S = 2.0
 MOVING = (Phase.QUEUED, Phase.RUNNING)  # one that waits for a person needs no driver
 
 
 class Person:
-    """Answers what workers ask who do not know whether something happened, by the world's file."""
+    """Answers what workers ask who do not know whether something happened, by the world's file.
+
+    Not at once: a worker that was only slow, and lost its lease by that, may still be at it.
+    """
 
     def __init__(self, control: Control, fleet: Fleet) -> None:
         self._control = control
         self._fleet = fleet
         self.asked = 0
+        self._seen: dict[tuple[str, int], float] = {}
         self.patient = False  # while a worker is frozen nobody can know what it may still do
 
     async def answer(self, runs: Sequence[str]) -> None:
@@ -50,6 +55,9 @@ class Person:
         state = await self._control.state(run)
         for position, question in list(state.questions.items()):
             assert question.kind == "doubt", question.message
+            seen = self._seen.setdefault((run, position), anyio.current_time())
+            if anyio.current_time() - seen < PONDERS_S:
+                continue
             key = state.effects[question.about].key
             choice = "happened" if fleet_world.is_done(key, self._fleet.folder) else "again"
             self.asked += 1
