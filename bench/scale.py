@@ -21,7 +21,8 @@ from uuid import uuid4
 import anyio
 import asyncpg
 import psutil
-from figures import ROOT, Load, machine, percentile, save, show, table
+from figures import RESULTS, ROOT, Load, machine, percentile, save, show, table
+from figures import load as figures_load
 
 from engines import fleet_world
 from engines.faults import audit, losing_workers
@@ -293,28 +294,28 @@ def report(results: dict[str, Any]) -> str:
     return text
 
 
-async def measure(chosen: list[str]) -> dict[str, Any]:
+async def measure(name: str) -> dict[str, Any]:
+    """One part, on servers of its own, and how much of the machine was used by others."""
     load, began = Load(), time.monotonic()
-    results: dict[str, Any] = {}
     with postgres_server(SETTINGS) as address, restate_server(**ENGINE) as server:
-        for name in chosen:
-            results |= await PARTS[name](Yard(server, address))
-            show(results)
-    results["load_of_others_pct"] = load.of_others_pct()
-    results["seconds"] = time.monotonic() - began
+        results: dict[str, Any] = await PARTS[name](Yard(server, address))
+    results[f"{name}_load_of_others_pct"] = load.of_others_pct()
+    results[f"{name}_seconds"] = time.monotonic() - began
     return results
 
 
 def main() -> None:
+    """Measure all parts, or those that are named; what the others came to is kept."""
     os.environ.pop(fleet_world.FOLDER, None)
-    chosen = sys.argv[1:] or list(PARTS)
-    results = anyio.run(measure, chosen)
-    if chosen == list(PARTS):
-        results = {
-            name: round(value, 4) if isinstance(value, float) else value
-            for name, value in results.items()
-        } | {"machine": machine()}
-        save("scale", results)
+    kept = RESULTS / "scale.json"
+    for name in sys.argv[1:] or PARTS:
+        found = anyio.run(measure, name)
+        show(found)
+        results = figures_load("scale") if kept.exists() else {}
+        results |= {what: round(float(value), 4) for what, value in found.items()}
+        save("scale", dict(sorted(results.items())) | {"machine": machine()})
+    results = figures_load("scale")
+    if all(f"{name}_seconds" in results for name in PARTS):
         (ROOT / "docs/scale.md").write_text(report(results), encoding="utf-8")
 
 

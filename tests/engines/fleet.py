@@ -18,7 +18,7 @@ from engines.hosts import RestateServer
 from engines.link import Link, free_port, linked, to_port
 from midflight.engines.restate import Restate
 
-TESTS = Path(__file__).resolve().parent.parent
+PATHS = os.pathsep.join(filter(None, sys.path))
 START_S = 40
 
 
@@ -43,7 +43,7 @@ class Hand:
 
     def _start(self) -> None:
         environment = os.environ | {
-            "PYTHONPATH": str(TESTS),
+            "PYTHONPATH": PATHS,
             fleet_world.FOLDER: str(self._folder),
         }
         with (self._folder / f"worker-{self.port}.log").open("ab") as log:

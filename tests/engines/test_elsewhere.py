@@ -17,7 +17,7 @@ import pytest
 
 from engines import fleet_world
 from engines.conftest import Hired
-from engines.fleet import TESTS, Fleet
+from engines.fleet import PATHS, Fleet
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
 from midflight.remote import RemoteControl
@@ -51,7 +51,7 @@ def serving(
             *("--store", f"{address}&schema={schema}", "--keys", str(keys), "--port", "0"),
         ],
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(TESTS), fleet_world.FOLDER: str(workers.folder)},
+        env=os.environ | {"PYTHONPATH": PATHS, fleet_world.FOLDER: str(workers.folder)},
         cwd=workers.folder,
     )
     assert process.stdout is not None
@@ -126,7 +126,7 @@ def test_a_store_that_others_cannot_reach_is_refused(tmp_path: Path) -> None:
         [sys.executable, "-m", "midflight", "worker", "engines.fleet_world", "--engine", "restate"],
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        env=os.environ | {"PYTHONPATH": PATHS},
         cwd=tmp_path,
         check=False,
     )
