@@ -11,11 +11,12 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
+import httpx
 import psutil
 import pytest
 
 from engines import fleet_world
-from engines.conftest import Hired
+from engines.conftest import Hired, RestateHost
 from engines.faults import Person, Told, audit
 from engines.hosts import restate_server
 from engines.link import BACK, THERE, Link, linked, to_socket
@@ -23,7 +24,9 @@ from midflight.control import Control
 from midflight.errors import StoreUnavailable
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
+from midflight.run import Run, agent
 from midflight.stores.postgres import PostgresStore
+from scenarios.stage import Stage
 from stores.backends import postgres_server
 
 pytestmark = [
@@ -185,3 +188,33 @@ async def test_a_desk_that_is_cut_off_says_so_and_that_nothing_is_known_to_have_
                 await Control(far).cancel(run)
 
         assert (await control.state(run)).phase is Phase.RUNNING
+
+
+async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
+    restate_host: RestateHost,
+) -> None:
+    stage = Stage("its-own-kill")
+    make, gate = stage.writer(), stage.gate("a")
+
+    @agent("its-own-kill")
+    async def clerk(run: Run) -> object:
+        return await run.step("Make a", make, "a")
+
+    async with restate_host(clerk) as engine:
+        control = Control(restate_host.store, engine)
+        run = await control.start(clerk, "work")
+        await stage.until_begun("a")
+        place = restate_host.server.place(restate_host.service)
+        async with httpx.AsyncClient(base_url=place.admin, trust_env=False) as admin:
+            asked = f"SELECT id FROM sys_invocation WHERE target_service_name = '{place.service}'"
+            found = await admin.post(
+                "/query", json={"query": asked}, headers={"accept": "application/json"}
+            )
+            (call,) = found.json()["rows"]
+            (await admin.patch(f"/invocations/{call['id']}/kill")).raise_for_status()
+        await anyio.sleep(0.5)
+        gate.set()
+
+        assert await control.result(run) == "made a"
+        assert await claims(control, run) == 1
+    assert stage.begun == ["a"]
