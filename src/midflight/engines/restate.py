@@ -8,6 +8,7 @@ clock, so Restate may forget, repeat or be wrong: all that is lost is time. See 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Self
@@ -52,8 +53,8 @@ class RestateEngine:
         self.agents = known_agents(agents)
         self._store = store
         self._restate = restate
-        self._wanted: dict[str, None] = {}
-        self._some = anyio.Event()
+        self._wanted: set[str] = set()  # those in the queue: each is there once
+        self._put, self._get = anyio.create_memory_object_stream[str](math.inf)
         self._reached = True
         self._client: httpx.AsyncClient
 
@@ -73,27 +74,25 @@ class RestateEngine:
         sweep = Sweep(store, engine.agents, engine.ensure, ids=ids, every_s=sweep_s)
         async with (
             _client(restate) as engine._client,
+            engine._put,
+            engine._get,
             owned_tasks(sweep.keep_on, *[engine._keep_telling] * SENDERS),
         ):
             yield engine
 
     async def ensure(self, run: str) -> None:
         """See ``Engine.ensure``. What cannot be told now is told by the next sweep."""
-        self._wanted[run] = None
-        self._some.set()
+        if run not in self._wanted:
+            self._wanted.add(run)
+            self._put.send_nowait(run)
 
     def agent(self, name: str) -> Agent | None:
         """See ``Engine.agent``."""
         return self.agents.get(name)
 
     async def _keep_telling(self) -> None:
-        while True:
-            await self._some.wait()
-            if not self._wanted:
-                self._some = anyio.Event()
-                continue
-            run = next(iter(self._wanted))
-            del self._wanted[run]
+        async for run in self._get:
+            self._wanted.discard(run)
             await self.tell(run)
 
     async def tell(self, run: str) -> None:
