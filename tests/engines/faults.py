@@ -136,15 +136,15 @@ async def losing_workers(
     async with anyio.create_task_group() as beside:
         beside.start_soon(person.answer, started)
         for _ in range(times):
-            person.patient = how == "freeze"
             hand, loss = await lose(control, fleet, chance, how)
+            person.patient = how == "freeze"
             takeovers += await taken_over(control, loss)
             if how == "freeze":
                 hand.wake()
                 await anyio.sleep(2 * fleet_world.STEP_S + SETTLE_S)
+                person.patient = False
             else:
                 await hand.hire()
-        person.patient = False
         fleet.enough()
         for run in started:
             await control.ended(run)

@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mutabl
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +65,11 @@ _hung_up: ContextVar[anyio.Event] = ContextVar("hung_up")
 
 class LeaseLost(Exception):
     """Restate is to ask somebody else."""
+
+
+def _said_once(record: logging.LogRecord) -> bool:
+    """The SDK tells of every call that we have refused; we tell of the lease, once."""
+    return not (record.exc_info and isinstance(record.exc_info[1], LeaseLost))
 
 
 class Worker:
@@ -143,6 +147,7 @@ class Worker:
         async def drive(context: sdk.ObjectContext) -> None:
             await self.drive(context.key())
 
+        logging.getLogger("restate.server").addFilter(_said_once)
         return _listening(_without_signals(sdk.app([run])))
 
 
@@ -251,8 +256,10 @@ async def _tend(worker: Worker, every_s: float) -> None:
     """Look often whether our lease is held, and now and then after the crew."""
     tended = anyio.current_time()
     while True:
-        if not worker.crew.sure:
+        if not (worker.crew.sure or worker.unsure.is_set()):
             worker.unsure.set()
+            about = {"action": "lease_lost", "runs": worker.crew.size}
+            log.warning("The lease could not be renewed; Restate's calls go elsewhere", extra=about)
         if anyio.current_time() - tended >= every_s:
             worker.crew.tend()
             tended = anyio.current_time()
@@ -274,6 +281,8 @@ class Door:
                 await self._open(worker)
                 while not (worker.crew.sure or worker.leaving.is_set()):  # noqa: ASYNC110
                     await anyio.sleep(LOOK_S)  # a lease is held by a clock
+                if worker.unsure.is_set() and worker.crew.sure:
+                    log.info("The lease is held again", extra={"action": "lease_held"})
                 worker.unsure = anyio.Event()
         finally:
             left.set()
@@ -286,7 +295,12 @@ class Door:
         config.keep_alive_max_requests = 1 << 62  # else it hangs up on calls in flight
         config.h2_max_concurrent_streams = 1 << 16
         config.graceful_timeout = self._patience_s
-        until = partial(_first_of, worker.leaving.wait, worker.unsure.wait)
+
+        async def until() -> None:
+            await _first_of(worker.leaving.wait, worker.unsure.wait)
+            if not worker.leaving.is_set():
+                config.graceful_timeout = ANSWER_S  # all calls end at once, with an error
+
         try:
             await hypercorn.asyncio.serve(self._app, config, shutdown_trigger=until)  # type: ignore[arg-type]
         except asyncio.CancelledError:
