@@ -32,8 +32,8 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: one that is not sure of its lease closes its door",
-        ENGINES + "restate_worker.py",
-        "            worker.unsure.set()\n",
+        ENGINES + "restate_door.py",
+        "            self.unsure.set()\n",
         "            pass\n",
         (
             "tests/engines/test_outages.py::"
@@ -42,7 +42,7 @@ ENGINE_MUTANTS = (
     ),
     Mutant(
         "Postgres workers: SIGTERM is ours and not the SDK's",
-        ENGINES + "restate_worker.py",
+        ENGINES + "restate_door.py",
         "    thread.start()\n    thread.join()\n",
         "    assert thread\n",
         (

@@ -21,7 +21,7 @@ from midflight.cli.serve import listening
 from midflight.control import Control
 from midflight.engines.base import Engine
 from midflight.engines.local import LocalEngine
-from midflight.engines.restate import RestateEngine
+from midflight.engines.restate import Restate, RestateEngine
 from midflight.engines.restate_worker import LEASE_S, working
 from midflight.run import Agent
 from midflight.stores.base import Store
@@ -67,6 +67,10 @@ class RestateHost:
         self.workdir: Path
         self.service = f"Run{uuid4().hex}"
 
+    @property
+    def place(self) -> Restate:
+        return self.server.place(self.service)
+
     async def __aenter__(self) -> RestateHost:
         self._address = linked()
         self.link = await self._address.__aenter__()
@@ -85,7 +89,7 @@ class RestateHost:
             working(
                 store,
                 agents,
-                self.server.place(self.service),
+                self.place,
                 partial(listening, "127.0.0.1", port),
                 until=anyio.CancelScope(),
                 uri=f"http://127.0.0.1:{link.port}",

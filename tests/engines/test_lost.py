@@ -22,7 +22,7 @@ async def test_a_killed_workers_runs_go_on_elsewhere_and_nothing_happens_twice(
     hired: Hired,
 ) -> None:
     async with hired(3) as (control, workers):
-        told = await losing_workers(control, workers, runs=12, times=3)
+        told = await losing_workers(control, workers, runs=12, times=2)
 
         assert await audit(control, workers, told) == {}
         assert told.takeovers
@@ -32,7 +32,7 @@ async def test_a_frozen_worker_that_wakes_decides_nothing_and_begins_nothing_new
     hired: Hired,
 ) -> None:
     async with hired(3) as (control, workers):
-        told = await losing_workers(control, workers, runs=12, times=2, how="freeze")
+        told = await losing_workers(control, workers, runs=12, times=1, how="freeze")
 
         assert await audit(control, workers, told) == {}
         assert told.takeovers

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -38,6 +39,10 @@ pytestmark = [
 ]
 
 SOCKET = ".s.PGSQL.5432"
+IMPATIENT = {
+    "RESTATE_WORKER__INVOKER__INACTIVITY_TIMEOUT": "500ms",
+    "RESTATE_WORKER__INVOKER__ABORT_TIMEOUT": "500ms",
+}
 
 
 def folder_of(address: str) -> str:
@@ -190,6 +195,15 @@ async def test_a_desk_that_is_cut_off_says_so_and_that_nothing_is_known_to_have_
         assert (await control.state(run)).phase is Phase.RUNNING
 
 
+async def calls(admin: httpx.AsyncClient, service: str) -> list[dict[str, Any]]:
+    """What Restate knows of the calls for our runs."""
+    asked = f"SELECT id, retry_count FROM sys_invocation WHERE target_service_name = '{service}'"
+    accept = {"accept": "application/json"}
+    found = await admin.post("/query", json={"query": asked}, headers=accept)
+    rows: list[dict[str, Any]] = found.raise_for_status().json()["rows"]
+    return rows
+
+
 async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
     restate_host: RestateHost,
 ) -> None:
@@ -204,13 +218,8 @@ async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
         control = Control(restate_host.store, engine)
         run = await control.start(clerk, "work")
         await stage.until_begun("a")
-        place = restate_host.server.place(restate_host.service)
-        async with httpx.AsyncClient(base_url=place.admin, trust_env=False) as admin:
-            asked = f"SELECT id FROM sys_invocation WHERE target_service_name = '{place.service}'"
-            found = await admin.post(
-                "/query", json={"query": asked}, headers={"accept": "application/json"}
-            )
-            (call,) = found.json()["rows"]
+        async with httpx.AsyncClient(base_url=restate_host.place.admin, trust_env=False) as admin:
+            (call,) = await calls(admin, restate_host.place.service)
             (await admin.patch(f"/invocations/{call['id']}/kill")).raise_for_status()
         await anyio.sleep(0.5)
         gate.set()
@@ -218,3 +227,28 @@ async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
         assert await control.result(run) == "made a"
         assert await claims(control, run) == 1
     assert stage.begun == ["a"]
+
+
+async def test_a_step_that_says_nothing_for_long_is_no_stuck_call(
+    restate_host: RestateHost,
+) -> None:
+    stage = Stage("silent")
+    make, gate = stage.writer(), stage.gate("a")
+
+    @agent("silent")
+    async def clerk(run: Run) -> object:
+        return await run.step("Make a", make, "a")
+
+    with restate_server(**IMPATIENT) as server:
+        restate_host.server = server
+        async with restate_host(clerk) as engine:
+            control = Control(restate_host.store, engine)
+            run = await control.start(clerk, "work")
+            await stage.until_begun("a")
+            await anyio.sleep(4)
+            async with httpx.AsyncClient(base_url=restate_host.place.admin) as admin:
+                (call,) = await calls(admin, restate_host.place.service)
+            gate.set()
+
+            assert await control.result(run) == "made a"
+    assert call["retry_count"] == 1  # the first attempt, and no other

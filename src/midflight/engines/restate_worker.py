@@ -9,22 +9,20 @@ Restate's calls go to others.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import httpx
 
 from midflight.engines.crew import DRAIN_S, Crew, Post, known_agents
 from midflight.engines.restate import Restate, RestateEngine
+from midflight.engines.restate_door import ANSWER_S, LOOK_S, App, Door, first_of, hung_up
 from midflight.engines.sweep import SWEEP_S
 from midflight.errors import JournalNotFound, StoreError
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -33,34 +31,21 @@ from midflight.stores.base import Store
 from midflight.stores.hub import owned_tasks
 
 try:
-    import hypercorn.asyncio
     import restate as sdk
-    from hypercorn.config import Config
-    from restate.server import LifeSpanNotImplemented
 except ImportError as missing:
     raise ImportError(
-        "a worker for Restate needs restate-sdk and hypercorn, which are not installed: "
+        "a worker for Restate needs restate-sdk, which is not installed: "
         "pip install 'midflight[restate]'"
     ) from missing
 
 LEASE_S: Final = 1.5  # a dead worker's runs are free after so long; one that stalls loses its own
 PATIENCE_S: Final = 5.0  # for a lease that may run out; beyond that its holder lives
-LOOK_S: Final = 0.1
 RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 1.0
 RETRIES: Final = 20  # about fifteen seconds; then the next sweep asks anew, of the newest code
 SILENCE: Final = timedelta(days=365)  # a call says nothing while it drives, and is not stuck
-ANSWER_S: Final = 2.0  # what calls have to be answered in, once their runs have come to rest
 REGISTER_S: Final = 2.0
 log: Final = logging.getLogger(__name__)
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-_hung_up: ContextVar[anyio.Event] = ContextVar("hung_up")
-"""Set when whoever made the call is not there any more."""
 
 
 class LeaseLost(Exception):
@@ -75,21 +60,20 @@ def _said_once(record: logging.LogRecord) -> bool:
 class Worker:
     """Answers Restate's calls with the drivers of this process. Made by ``working``."""
 
-    def __init__(self, store: Store, crew: Crew, engine: RestateEngine) -> None:
+    def __init__(self, store: Store, crew: Crew, engine: RestateEngine, door: Door) -> None:
         self.crew = crew
         self.engine = engine
-        self.leaving = anyio.Event()
-        self.unsure = anyio.Event()
+        self._door = door
         self._store = store
         self._looked: dict[str, tuple[float, bool]] = {}  # at the leases of others
 
     async def drive(self, run: str) -> None:
         """Drive a run until it rests, here or wherever it is driven."""
-        hung_up = _hung_up.get()
-        while not hung_up.is_set():
+        unheard = hung_up.get()
+        while not unheard.is_set():
             self.crew.take_up(run)
-            await _first_of(lambda: self.crew.left(run), hung_up.wait, self.unsure.wait)
-            if self.unsure.is_set():
+            await first_of(lambda: self.crew.left(run), unheard.wait, self._door.unsure.wait)
+            if self._door.unsure.is_set():
                 raise LeaseLost
             if self.crew.closing:
                 await self.engine.tell(run)  # somebody else's from here on
@@ -109,7 +93,7 @@ class Worker:
     async def _has_gone(self, driver: str) -> bool:
         """Whether somebody else's lease runs out within our patience."""
         with anyio.move_on_after(PATIENCE_S):
-            while not self.leaving.is_set():
+            while not self._door.leaving.is_set():
                 if await self._is_gone(driver):
                     return True
                 await anyio.sleep(LOOK_S)
@@ -148,65 +132,8 @@ class Worker:
             await self.drive(context.key())
 
         logging.getLogger("restate.server").addFilter(_said_once)
-        return _listening(_without_signals(sdk.app([run])))
-
-
-async def _first_of(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Wait until one of them is over."""
-    async with anyio.create_task_group() as together:
-
-        async def one(wait: Callable[[], Awaitable[object]]) -> None:
-            await wait()
-            together.cancel_scope.cancel()
-
-        for wait in waits:
-            together.start_soon(one, wait)
-
-
-def _without_signals(app: App) -> App:
-    """The SDK takes SIGTERM for itself when it is first called, unless that is in a thread."""
-
-    async def call() -> None:
-        with suppress(LifeSpanNotImplemented):
-            await app({"type": "lifespan"}, _nothing, _nothing)
-
-    thread = threading.Thread(target=lambda: asyncio.run(call()))
-    thread.start()
-    thread.join()
-    return app
-
-
-async def _nothing(_message: object = None) -> None:
-    """Nobody is there."""
-
-
-def _listening(app: App) -> App:
-    """Tell calls when they are hung up on."""
-
-    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
-        hung_up = anyio.Event()
-        _hung_up.set(hung_up)
-
-        async def heard() -> Any:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                hung_up.set()
-            return message
-
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-        else:
-            await app(scope, heard, send)
-
-    return wrapped
-
-
-async def _live(receive: Receive, send: Send) -> None:
-    while True:
-        said = (await receive())["type"]
-        await send({"type": f"{said}.complete"})
-        if said == "lifespan.shutdown":
-            return
+        app: App = sdk.app([run])
+        return app
 
 
 @asynccontextmanager
@@ -236,81 +163,30 @@ async def working(
         RestateEngine.open(store, agents, restate, ids=ids, sweep_s=sweep_s) as engine,
         owned_tasks() as tasks,
     ):
-        left = anyio.Event()
         async with Crew.open(f"worker-{ids()}", post, engine.ensure, drain_s, until) as crew:
-            worker = Worker(store, crew, engine)
-            door = Door(listen, worker.app(restate.service), drain_s + ANSWER_S)
-            tasks.start_soon(door.keep, worker, left)
-            tasks.start_soon(_tend, worker, sweep_s)
+            door = Door(listen, lambda: crew.sure, drain_s + ANSWER_S)
+            worker = Worker(store, crew, engine, door)
+            tasks.start_soon(door.keep, worker.app(restate.service))
+            tasks.start_soon(_tend, crew, door, sweep_s)
             if uri:
                 tasks.start_soon(_register, restate, uri)
             try:
                 yield worker
             finally:
-                worker.leaving.set()  # no further call comes in; those in flight end with the drain
+                door.leaving.set()  # no further call comes in; those in flight end with the drain
         with anyio.move_on_after(ANSWER_S, shield=True):
-            await left.wait()
+            await door.closed.wait()
 
 
-async def _tend(worker: Worker, every_s: float) -> None:
+async def _tend(crew: Crew, door: Door, every_s: float) -> None:
     """Look often whether our lease is held, and now and then after the crew."""
     tended = anyio.current_time()
     while True:
-        if not (worker.crew.sure or worker.unsure.is_set()):
-            worker.unsure.set()
-            about = {"action": "lease_lost", "runs": worker.crew.size}
-            log.warning("The lease could not be renewed; Restate's calls go elsewhere", extra=about)
+        door.look()
         if anyio.current_time() - tended >= every_s:
-            worker.crew.tend()
+            crew.tend()
             tended = anyio.current_time()
         await anyio.sleep(min(LOOK_S, every_s))
-
-
-class Door:
-    """Where Restate's calls come in, while this worker is sure of its lease."""
-
-    def __init__(self, listen: Callable[[], socket.socket], app: App, patience_s: float) -> None:
-        self._listen = listen
-        self._app = app
-        self._patience_s = patience_s
-
-    async def keep(self, worker: Worker, left: anyio.Event) -> None:
-        """Open while the worker is sure, until it leaves."""
-        try:
-            while not worker.leaving.is_set():
-                await self._open(worker)
-                while not (worker.crew.sure or worker.leaving.is_set()):  # noqa: ASYNC110
-                    await anyio.sleep(LOOK_S)  # a lease is held by a clock
-                if worker.unsure.is_set() and worker.crew.sure:
-                    log.info("The lease is held again", extra={"action": "lease_held"})
-                worker.unsure = anyio.Event()
-        finally:
-            left.set()
-
-    async def _open(self, worker: Worker) -> None:
-        config = Config()
-        config.bind = [f"fd://{self._listen().detach()}"]
-        config.loglevel = "WARNING"
-        config.accesslog = None
-        config.keep_alive_max_requests = 1 << 62  # else it hangs up on calls in flight
-        config.h2_max_concurrent_streams = 1 << 16
-        config.graceful_timeout = self._patience_s
-
-        async def until() -> None:
-            await _first_of(worker.leaving.wait, worker.unsure.wait)
-            if not worker.leaving.is_set():
-                config.graceful_timeout = ANSWER_S  # all calls end at once, with an error
-
-        try:
-            await hypercorn.asyncio.serve(self._app, config, shutdown_trigger=until)  # type: ignore[arg-type]
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            # else it has given calls up that took too long, and says so in this way
-        except Exception as error:
-            # It stumbles over a call that comes while it closes. Restate makes that one again.
-            log.info("Calls were cut short", extra={"action": "calls_cut"}, exc_info=error)
 
 
 async def _register(restate: Restate, uri: str) -> None:
