@@ -42,11 +42,15 @@ COUNTERS, STEPS, RAW = 50, 200, 2000
 SIZES = (500, 1000, 2000)
 LOADED_CANCELS = 100
 SETTINGS = "max_connections = 200\n"
-ENGINE = {
-    "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": "1s",
-    "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": "1s",
-    "RESTATE_WORKER__INVOKER__HTTP2_STREAMS_PER_CONNECTION_LIMIT": "8",
-}
+
+
+def engine_settings(keep_alive: str) -> dict[str, str]:
+    """As in deploy/, where the keep-alive is 5 s."""
+    return {
+        "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": keep_alive,
+        "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": keep_alive,
+        "RESTATE_WORKER__INVOKER__HTTP2_STREAMS_PER_CONNECTION_LIMIT": "8",
+    }
 
 
 class Yard:
@@ -142,7 +146,7 @@ async def _cancelled(
 
 async def _begun(workers: Fleet, briefs: set[str]) -> float:
     """Wait until they are all inside their step; when the last one was."""
-    with anyio.fail_after(300):
+    with anyio.fail_after(600):
         while True:
             seen = {n.key: n.at for n in fleet_world.noted(workers.folder) if n.what == "begin"}
             if briefs <= seen.keys():
@@ -297,7 +301,8 @@ def report(results: dict[str, Any]) -> str:
 async def measure(name: str) -> dict[str, Any]:
     """One part, on servers of its own, and how much of the machine was used by others."""
     load, began = Load(), time.monotonic()
-    with postgres_server(SETTINGS) as address, restate_server(**ENGINE) as server:
+    settings = engine_settings("1s" if name == "frozen" else "5s")
+    with postgres_server(SETTINGS) as address, restate_server(**settings) as server:
         results: dict[str, Any] = await PARTS[name](Yard(server, address))
     results[f"{name}_load_of_others_pct"] = load.of_others_pct()
     results[f"{name}_seconds"] = time.monotonic() - began

@@ -24,6 +24,7 @@ except ImportError as missing:
     ) from missing
 
 LOOK_S: Final = 0.1
+UNSURE_S: Final = 3.0  # a loop that was only busy renews its lease before that
 ANSWER_S: Final = 2.0  # what calls have to be answered in, once their runs have come to rest
 log: Final = logging.getLogger(__name__)
 
@@ -60,10 +61,17 @@ class Door:
         self._listen = listen
         self._sure = sure
         self._patience_s = patience_s
+        self._sure_at = anyio.current_time()
 
     def look(self) -> None:
-        """To be called often: a lease is held by a clock, which tells nobody."""
-        if not (self._sure() or self.unsure.is_set()):
+        """To be called often: a lease is held by a clock, which tells nobody.
+
+        Nothing is begun without it. Calls are given up only when it stays lost: who gives all of
+        them up whenever the machine is busy only makes it busier, everywhere.
+        """
+        now = anyio.current_time()
+        self._sure_at = now if self._sure() else self._sure_at
+        if now - self._sure_at > UNSURE_S and not self.unsure.is_set():
             self.unsure.set()
             about = {"action": "lease_lost"}
             log.warning("The lease could not be renewed; Restate's calls go elsewhere", extra=about)
