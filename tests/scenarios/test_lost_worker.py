@@ -20,8 +20,9 @@ from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.decide import record
 from midflight.kernel.phases import Outcome, Phase
+from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
-from midflight.stores.base import Draft, Submit
+from midflight.stores.base import Draft, Submit, View
 from midflight.stores.memory import MemoryLease, MemoryStore
 from midflight.stores.sqlite_lease import Leases
 from scenarios import keeper
@@ -150,9 +151,13 @@ async def test_what_it_tells_late_is_not_waited_for_by_a_function_on_its_way_the
         await control.until(run, lambda state: state.epoch == 2 and not state.open)
         await anyio.sleep(0.1)
         late = e.AttemptSettled(epoch=1, attempt=attempt, outcome=Outcome.NOT_DONE)
-        await store.submit(
-            Submit("late", (run,), lambda view: Draft({run: record(view.states[run], late)}))
-        )
+
+        def told(view: View) -> Draft:
+            state = view.states[run]
+            assert isinstance(state, RunState)
+            return Draft({run: record(state, late)})
+
+        await store.submit(Submit("late", (run,), told))
         on_its_way.set()
         with anyio.fail_after(20):
             assert await control.result(run) == "made a"
