@@ -26,14 +26,14 @@ class Glass:
         expect(self.bar).to_be_visible(timeout=WAIT_MS)
         return self
 
-    def go_on_to(self, run: str) -> Glass:
-        """To another run without loading the page anew, as by a link in the rail."""
+    def go_on_to(self, journal: str) -> Glass:
+        """To another run or thread without loading the page anew, as by a link in the rail."""
         self.page.evaluate(
             """(path) => {
                 history.pushState(null, "", path);
                 dispatchEvent(new PopStateEvent("popstate"));
             }""",
-            f"runs/{run}",
+            f"{'threads' if journal.startswith('t-') else 'runs'}/{journal}",
         )
         expect(self.bar).to_be_visible(timeout=WAIT_MS)
         return self
