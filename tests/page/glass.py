@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
+
+if TYPE_CHECKING:
+    from page.theatre import Stage
 
 PICTURES = Path(__file__).resolve().parent.parent.parent / "docs/pictures"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -38,6 +42,13 @@ class Glass:
         expect(self.bar).to_be_visible(timeout=WAIT_MS)
         return self
 
+    def turn_to(self, stage: Stage) -> Glass:
+        """To a run whose brief names its stage, and wait until it is this one that is shown."""
+        self.go_on_to(stage.run)
+        heading = self.page.get_by_role("heading", level=1)
+        expect(heading).to_contain_text(stage.name, timeout=WAIT_MS)
+        return self
+
     @property
     def bar(self) -> Locator:
         return self.page.locator(".bar")
@@ -49,6 +60,11 @@ class Glass:
         """Each slot begins with this label."""
         for number, label in enumerate(labels, 1):
             expect(self.slot(number).locator(".label")).to_contain_text(label, timeout=WAIT_MS)
+
+    def slots_are(self, *labels: str) -> None:
+        """These and no others, in this order."""
+        shown = self.page.locator("#controls [data-slot] .label")
+        expect(shown).to_have_text([re.compile(f"^{label}") for label in labels], timeout=WAIT_MS)
 
     def says(self, word: str, detail: str = "") -> None:
         """The status line."""
@@ -70,6 +86,11 @@ class Glass:
     def rewrite(self) -> Locator:
         """The field of a redirect."""
         return self.page.get_by_role("textbox", name="Rewrite the brief")
+
+    @property
+    def note(self) -> Locator:
+        """The field of a hand-back."""
+        return self.page.get_by_role("textbox", name="What should it know?")
 
     def step(self, name: str) -> Locator:
         return self.page.locator("li.step", has=self.page.locator(".step-name", has_text=name))

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from page.conftest import Look
 from page.glass import WAIT_MS, Glass
+from page.scenes import SCENES
 from page.theatre import Stage, Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -18,91 +19,10 @@ WIDTHS = {1280: 800, 820: 1100, 390: 844, 320: 640}
 FIRST_LOAD_MAX = 200_000
 
 
-def running(theatre: Theatre) -> Stage:
-    stage = theatre.begin()
-    stage.give("fetch", "join")
-    stage.until_step("Score churn risk")
-    return stage
-
-
-def paused(theatre: Theatre) -> Stage:
-    stage = running(theatre)
-    stage.press("pause")
-    stage.until("paused")
-    return stage
-
-
-def waiting(theatre: Theatre) -> Stage:
-    stage = theatre.begin()
-    stage.give("fetch", "join", "score", "tasks", "memo", "send")
-    stage.until("waiting")
-    return stage
-
-
-def cancelling(theatre: Theatre) -> Stage:
-    stage = waiting(theatre)
-    stage.press("cancel")
-    stage.until("cancelling")
-    return stage
-
-
-def cancelled(theatre: Theatre) -> Stage:
-    stage = waiting(theatre)
-    stage.give("undo")
-    stage.press("cancel")
-    stage.until("cancelled")
-    return stage
-
-
-def capped(theatre: Theatre) -> Stage:
-    stage = theatre.begin(limits={"usd": 0.4})
-    stage.give("fetch", "join", "score")
-    stage.until("paused")
-    return stage
-
-
-def failed(theatre: Theatre) -> Stage:
-    stage = theatre.begin("failing")
-    stage.give("fetch", "again")
-    stage.until("failed")
-    return stage
-
-
-def done(theatre: Theatre) -> Stage:
-    stage = theatre.begin("looker", "Look around {stage}")
-    stage.give("around")
-    stage.until("done")
-    return stage
-
-
-STATES = {
-    "running": running,
-    "paused": paused,
-    "waiting": waiting,
-    "cancelling": cancelling,
-    "cancelled": cancelled,
-    "cap": capped,
-    "failed": failed,
-    "done": done,
-}
-
-
-WORD = {
-    "running": "Running",
-    "paused": "Paused",
-    "waiting": "Waiting for you",
-    "cancelling": "Cancelling",
-    "cancelled": "Cancelled",
-    "cap": "Paused at the cap",
-    "failed": "Failed at step 2",
-    "done": "Done",
-}
-
-
 @pytest.fixture(scope="module")
 def held(theatre: Theatre) -> dict[str, Stage]:
     """A run in each state, held still; they are looked at by every test here."""
-    stages = {name: begin(theatre) for name, begin in STATES.items()}
+    stages = {name: scene.begin(theatre) for name, scene in SCENES.items()}
     theatre.stages.clear()  # they stay as they are when a test ends
     return stages
 
@@ -118,8 +38,8 @@ def test_the_bar_is_whole_at_every_width_and_in_every_state(
 ) -> None:
     tab: Glass | None = None
     for name, stage in held.items():
-        tab = look(stage, **size(width)) if tab is None else tab.go_on_to(stage.run)
-        tab.says(WORD[name])
+        tab = look(stage, **size(width)) if tab is None else tab.turn_to(stage)
+        tab.says(SCENES[name].word)
         if (name, width) in {("running", 390), ("waiting", 390), ("running", 820)}:
             tab.picture(f"{name}-{width}")
         bar, (wide, high) = tab.box(tab.bar), (width, WIDTHS[width])
@@ -144,8 +64,8 @@ def test_axe_finds_nothing_in_any_state(
     tab: Glass | None = None
     wrong: dict[str, list[str]] = {}
     for name, stage in held.items():
-        tab = look(stage, **scheme) if tab is None else tab.go_on_to(stage.run)
-        tab.says(WORD[name])
+        tab = look(stage, **scheme) if tab is None else tab.turn_to(stage)
+        tab.says(SCENES[name].word)
         wrong[name] = tab.violations()
         if name == "waiting" and scheme.get("color_scheme") == "dark":
             tab.picture("waiting-dark")
@@ -204,7 +124,7 @@ def test_with_text_twice_as_large_nothing_is_cut_off(
     devtools.send("Page.enable")
     devtools.send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
     for name in ("running", "waiting", "cancelled"):
-        tab.go_on_to(held[name].run).says(WORD[name])
+        tab.turn_to(held[name]).says(SCENES[name].word)
         tab.page.wait_for_timeout(200)
         assert_slots_can_be_read(tab, (name, width))
 
@@ -215,7 +135,7 @@ def test_with_little_height_a_press_still_says_what_it_would_do(
 ) -> None:
     tab = look(held["running"], viewport={"width": width, "height": height})
     for name in ("running", "waiting", "cancelled"):
-        tab.go_on_to(held[name].run).says(WORD[name])
+        tab.turn_to(held[name]).says(SCENES[name].word)
         assert_slots_can_be_read(tab, (name, width, height))
 
 

@@ -85,11 +85,12 @@ function shown(event: unknown): string {
 
 function StopIt({ run, step }: { run: RunSheet; step: StepSheet }) {
   const offer = run.preview["stop effect"];
+  if (!offer?.enabled) return <p className="quiet">It can be stopped alone once the run is pausing for it.</p>;
   return (
     <div className="buttons">
       <Steer className="button danger" onClick={() => void press(run, "stop_effect", { attempt: step.position, ...expecting(run) }, "Stop it")}>
         Stop it
-        <small>{offer?.enabled ? offer.consequence : "It may have partly happened"}</small>
+        <small>{offer.consequence}</small>
       </Steer>
     </div>
   );
