@@ -142,6 +142,37 @@ class Glass:
             )
         )
 
+    def small_print(self) -> list[str]:
+        """What is written in letters of less than 12 pixels."""
+        found: list[str] = self.page.evaluate(
+            """() => {
+                const small = [], seen = document.createTreeWalker(document.body, 4);
+                for (let text = seen.nextNode(); text; text = seen.nextNode())
+                    if (text.data.trim() && text.parentElement.checkVisibility()
+                        && parseFloat(getComputedStyle(text.parentElement).fontSize) < 12)
+                        small.push(text.data.trim());
+                return small;
+            }"""
+        )
+        return found
+
+    def filled(self) -> list[str]:
+        """The buttons that stand out."""
+        found: list[str] = self.page.evaluate(
+            """() => {
+                const sample = document.body.appendChild(document.createElement("i"));
+                sample.style.color = "var(--fill)";
+                const fill = getComputedStyle(sample).color;
+                sample.remove();
+                const paint = (one, part) => getComputedStyle(one, part).backgroundColor;
+                return [...document.querySelectorAll(".slot, .button")]
+                    .filter((one) => one.checkVisibility())
+                    .filter((one) => [null, "::after"].some((part) => paint(one, part) === fill))
+                    .map((one) => one.innerText);
+            }"""
+        )
+        return found
+
     def overflows(self) -> bool:
         """Whether the page scrolls sideways."""
         return bool(

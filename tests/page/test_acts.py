@@ -105,7 +105,7 @@ def test_a_run_is_begun_with_its_agent_and_its_cap(theatre: Theatre, look: Look)
     tab.page.keyboard.press("Tab")
     field.press("Enter")
 
-    tab.says("Running", "Look")
+    tab.says("Running")
     expect(tab.page.get_by_role("heading", level=1)).to_contain_text("Look at the harbour")
     expect(tab.page.locator(".meter")).to_contain_text("$0.00 of $0.50")
     stage.give("around")
@@ -132,6 +132,21 @@ def test_what_is_to_be_done_is_removed_again(theatre: Theatre, look: Look) -> No
     expect(card).to_have_count(0, timeout=WAIT_MS)
     expect(tab.page.get_by_text("Removed: ")).to_be_visible()
     assert theatre.get(f"/v1/threads/{stage.thread}/todos")["todos"] == []
+
+
+def test_what_is_to_be_done_is_put_in_another_order(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin("clerk", "Look at churn {stage}")
+    put_off(theatre, stage, "draft a slide", "book a room", "call Ana")
+    tab = look(stage)
+    todos = tab.page.locator(".todo-card li", has=tab.page.locator(".todo-acts"))
+    expect(todos).to_have_count(3, timeout=WAIT_MS)
+    expect(todos.first.get_by_role("button", name=re.compile("^Sooner"))).to_have_count(0)
+    todos.last.get_by_role("button", name=re.compile("^Sooner")).click()
+
+    wanted = ["draft a slide", "call Ana", "book a room"]
+    expect(todos).to_contain_text(wanted, timeout=WAIT_MS)
+    kept = theatre.get(f"/v1/threads/{stage.thread}/todos")["todos"]
+    assert [text in todo["text"] for text, todo in zip(wanted, kept, strict=True)] == [True] * 3
 
 
 def test_the_look_is_chosen_and_kept(theatre: Theatre, look: Look) -> None:

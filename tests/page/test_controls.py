@@ -241,7 +241,7 @@ def test_a_step_that_is_tried_again_says_so(theatre: Theatre, look: Look) -> Non
     stage = theatre.begin("caller")
     tab = look(stage)
 
-    tab.step_is("Call", "Retry 2")
+    tab.step_is("Call", "Retry 2 of 4")
     stage.press("cancel")
 
 

@@ -135,6 +135,19 @@ async def clerk(run: Run) -> str:
     return "looked"
 
 
+@agent("errand", converses=True, triage=chosen, triage_after=0.03)
+async def errand(run: Run) -> str:
+    """Asks before it sends, then leaves something behind; its brief ends with the stage."""
+    stage = run.brief.split()[-1]
+    await run.plan("Look", "Send note", "Write memo", "Look again")
+    await run.step("Look", look, stage, "look")
+    await run.inbox()
+    await run.step("Send note", send, stage, "ana@example.com")
+    await run.step("Write memo", write_memo, stage)
+    await run.step("Look again", look, stage, "look again")
+    return "errand done"
+
+
 @agent("trader")
 async def trader(run: Run) -> str:
     """Relies on a file; the last word of its brief names its cues."""

@@ -41,6 +41,7 @@ class Entry:
     tokens: int = 0
     attempt: int = 0  # position of the last try that had to be recorded before it began
     retries: int = 0
+    tries: int = 0  # in all; 0 where it is not on record
     outcome: Outcome | None = None
     left: bool = False
     summary: str = ""
@@ -85,7 +86,8 @@ class Steps:
             case e.StepLeft() if event.step in self._entries:
                 self._touch(self._entries[event.step]).left = True
             case e.TimerSet() if event.name.removeprefix(RETRY) in self._entries:
-                self._touch(self._entries[event.name.removeprefix(RETRY)]).retries += 1
+                entry = self._touch(self._entries[event.name.removeprefix(RETRY)])
+                entry.retries, entry.tries = entry.retries + 1, event.tries
             case e.QuestionOpened():
                 self._ask(event, record, state)
             case e.WindowOpened():
@@ -233,6 +235,7 @@ def _sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
         usd=entry.usd,
         tokens=entry.tokens,
         attempt=entry.retries + 1,
+        tries=entry.tries,
         summary=entry.summary,
         error=short(entry.error),
         question=question,
@@ -305,7 +308,8 @@ def _planned(state: RunState, first: bool, asks: bool) -> Stand:
 
 
 def _retry(entry: Entry) -> Stand:
-    return "retrying", f"{WORDS['retrying']} {entry.retries + 1}"
+    of = f" of {entry.tries}" if entry.tries else ""
+    return "retrying", f"{WORDS['retrying']} {entry.retries + 1}{of}"
 
 
 def _worded(status: str) -> Stand:

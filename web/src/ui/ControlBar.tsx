@@ -33,7 +33,7 @@ export function ControlBar({ run, phone }: { run: RunSheet; phone: boolean }) {
         <Status bar={bar} run={run} />
         <Toolbar.Root className="slots" aria-label="Run controls" id="controls" tabIndex={-1} style={{ "--slots": bar.slots.length } as React.CSSProperties}>
           {bar.slots.map((slot, at) => (
-            <SlotButton key={at} slot={slot} at={at} run={run} />
+            <SlotButton key={at} slot={layer === "none" ? slot : { ...slot, filled: false }} at={at} run={run} />
           ))}
         </Toolbar.Root>
       </div>

@@ -33,7 +33,7 @@ function Facts({ step }: { step: StepSheet }) {
     ["Started", step.started_at === null ? "" : hour(step.started_at)],
     ["Took", step.seconds === null ? "" : step.seconds < 1 ? "under a second" : clock(step.seconds)],
     ["Spent", [step.usd ? money(step.usd) : "", step.tokens ? count(step.tokens, "token") : ""].filter(Boolean).join(", ")],
-    ["Try", step.attempt > 1 ? String(step.attempt) : ""],
+    ["Try", step.attempt > 1 ? `${step.attempt}${step.tries ? ` of ${step.tries}` : ""}` : ""],
     ["Effect", step.irreversible ? "cannot be undone" : step.effect === "write" || step.effect === "once" ? "changes something" : ""],
   ];
   const known = facts.filter(([, value]) => value);
