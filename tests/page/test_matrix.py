@@ -109,7 +109,7 @@ def result_opened(tab: Glass, _: Stage) -> None:
 def undone(tab: Glass, _: Stage) -> None:
     receipt = tab.page.get_by_role("region", name="Receipt")
     for noun in ("memo", "follow-up task"):
-        line = receipt.locator("div", has_text="Undone")
+        line = receipt.locator("div", has_text=re.compile("^Undone"))
         expect(line).to_contain_text(noun, timeout=WAIT_MS)
 
 
