@@ -24,8 +24,10 @@ PLOT_AT = ROOT / "docs/benchmarks-stop.svg"
 
 BUSY_PCT = 20
 BUSY = """.
-**That is much: times here are far worse than on a quiet machine, and steps a second say nothing**
-(plain SQLite itself went up and down tenfold). Rates are hardly touched by it"""
+**That is much: times here are worse than on a quiet machine.** Rates are hardly touched by it"""
+BUSY_STEPS = """
+**Other programs used up to {load:.0f} % of the machine meanwhile: steps a second say little.**
+"""
 
 PAGE = """\
 # How well can it be interrupted?
@@ -108,7 +110,9 @@ def verdict(figures: list[Figure]) -> str:
                 times = ours.against_raw / theirs.against_raw
                 cpu = theirs.cpu_ms / ours.cpu_ms
                 lines.append(f"| {words} | {runs} | {times:.1f} | {cpu:.1f} |")
-    return VERDICT.format(lines="\n".join(lines)) if lines else ""
+    load = max((figure.load_of_others_pct for figure in figures), default=0.0)
+    busy = BUSY_STEPS.format(load=load) if load > BUSY_PCT else ""
+    return VERDICT.format(lines="\n".join(lines), busy=busy) if lines else ""
 
 
 VERDICT = """\
@@ -119,7 +123,7 @@ busy machine does not change:
 | LangGraph keeps | runs | by the clock | by processor time |
 |---|---|---|---|
 {lines}
-
+{busy}
 Both sync twice a step. Ours are one before it begins and one after it: what has begun must be known
 after a crash; those of many runs share a sync. LangGraph's are both after it, its writes and its
 checkpoint, and each waits for its own.
@@ -151,13 +155,14 @@ def main() -> None:
     parser.add_argument("--runtime", action="append", default=[])
     parser.add_argument("--scenario", action="append", default=[])
     parser.add_argument("--steps", action="store_true", help="only durable steps and growth")
+    parser.add_argument("--stops", action="store_true", help="only the scenarios, no steps")
     parser.add_argument("--page", action="store_true")
     chosen = parser.parse_args()
     if not chosen.page:
         profile = PROFILES["full"]
         if chosen.n:
-            profile = replace(profile, stops=chosen.n, others=chosen.n, ours=0)
-        profile = replace(profile, steps=not chosen.scenario)
+            profile = replace(profile, stops=chosen.n, others=chosen.n, promised=None)
+        profile = replace(profile, steps=not (chosen.scenario or chosen.stops))
         some = chosen.runtime or chosen.scenario or chosen.steps
         scenarios = [] if chosen.steps else chosen_scenarios(chosen.scenario)
         earlier = read(KEPT) if KEPT.exists() and some else None

@@ -81,17 +81,10 @@ MODEL_MUTANTS = (
         (FAILURES,),
     ),
     Mutant(
-        "models: the SDK of Claude does not retry by itself",
-        MODELS + "anthropic.py",
-        "            max_retries=0,\n",
-        "            max_retries=1,\n",
-        (FAILURES,),
-    ),
-    Mutant(
-        "models: the SDK of OpenAI does not retry by itself",
-        MODELS + "openai.py",
-        "            max_retries=0,\n",
-        "            max_retries=1,\n",
+        "models: no SDK retries by itself",
+        MODELS + "wire.py",
+        '        "max_retries": 0,\n',
+        '        "max_retries": 1,\n',
         (FAILURES,),
     ),
     Mutant(

@@ -105,3 +105,11 @@ def _refs(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for part in schema:
             yield from _refs(part)
+
+
+def plain_data(what: str, value: Any) -> bytes:
+    """A value as JSON; InvalidRequest where it is none."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest(f"{what} is not plain data: {error}. Nothing was changed.") from None

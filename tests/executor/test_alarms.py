@@ -68,6 +68,7 @@ async def test_who_wants_to_be_rung_again_is_until_it_wants_no_more() -> None:
     assert deaf.rung == 3
 
 
+@pytest.mark.slow
 async def test_ten_thousand_that_are_due_one_after_another_are_not_looked_at_each_time() -> None:
     alarms, crowd = Alarms(), [Sleeper() for _ in range(10_000)]
     looks = 0

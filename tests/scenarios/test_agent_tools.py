@@ -105,6 +105,7 @@ async def test_what_a_person_has_edited_since_is_not_taken_back(
     assert (folder / "notes/a.txt").read_text(encoding="utf-8") == "theirs"
 
 
+@pytest.mark.slow
 async def test_a_crash_at_any_append_writes_each_file_once_and_asks_nobody(
     living: Live, driving: Open, tmp_path: Path, story: str
 ) -> None:

@@ -324,6 +324,7 @@ async def test_many_answers_at_once_are_one(driving: Open) -> None:
 
 
 @pytest.mark.parametrize("let_it_go", [False, True])
+@pytest.mark.slow
 async def test_a_question_expires_also_while_nobody_drives_the_run(
     driving: Open, let_it_go: bool
 ) -> None:

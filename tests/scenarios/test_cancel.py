@@ -171,6 +171,7 @@ async def test_twice_at_once_is_once(driving: Open) -> None:
             await control.cancel(run)
 
 
+@pytest.mark.slow
 async def test_an_undo_that_fails_is_tried_again_and_then_said(driving: Open) -> None:
     tries: list[str] = []
 

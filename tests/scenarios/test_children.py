@@ -696,6 +696,7 @@ async def test_stop_now_while_children_undo_reaches_them_too(driving: Open) -> N
         assert len(await events(control.store, born.journal, e.UndoStarted)) <= 3
 
 
+@pytest.mark.slow
 async def test_a_child_that_could_not_be_undone_is_told_of_and_not_tried_for_ever(
     driving: Open,
 ) -> None:
@@ -917,6 +918,7 @@ async def test_a_child_at_its_cap_asks_and_its_parent_waits(driving: Open) -> No
         assert (await control.ended(run)).phase is Phase.DONE
 
 
+@pytest.mark.slow
 async def test_a_run_that_spawns_itself_for_ever_comes_to_its_cap(driving: Open) -> None:
     started: list[str] = []
 

@@ -227,6 +227,7 @@ async def test_what_is_not_wanted_is_undone_where_it_was_done_newest_first_and_b
         assert undo.who.by == "ann"
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_undone_there_is_said_and_the_fork_goes_on(driving: Open) -> None:
     stage = Stage("fork-undo-fails")
 

@@ -220,6 +220,7 @@ async def test_a_fingerprint_is_whatever_a_function_says(
             assert await control.result(run) == "made offer"
 
 
+@pytest.mark.slow
 async def test_what_is_known_may_be_used_for_so_long_and_go_on_counts_from_the_answer(
     driving: Open, crashing: Open
 ) -> None:
@@ -244,6 +245,7 @@ async def test_what_is_known_may_be_used_for_so_long_and_go_on_counts_from_the_a
         assert await times_asked(control, run) == 1
 
 
+@pytest.mark.slow
 async def test_a_guard_that_the_function_does_not_name_any_more_counts_as_changed(
     driving: Open, crashing: Open, prices: Path
 ) -> None:

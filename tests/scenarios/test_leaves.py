@@ -191,6 +191,7 @@ async def test_a_person_who_asks_again_later_is_answered_by_how_it_looks_then(
         assert await lines(control, run) == ["file: undone", "file: undone"]
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_seen_is_not_touched_and_does_not_fail_the_step(
     driving: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def drivers(but: tuple[Driver, ...] = ()) -> list[Driver]:
 
 @pytest.mark.parametrize("how", ["done", "cancelled", "evicted"])
 @pytest.mark.usefixtures("without_collector")
+@pytest.mark.slow
 async def test_a_run_that_is_let_go_leaves_nothing_to_the_collector(
     driving: Open, how: str
 ) -> None:

@@ -298,6 +298,7 @@ async def test_the_same_key_overrules_once(driving: Open) -> None:
 # ── before it is read ────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 async def test_a_message_is_edited_and_withdrawn_by_its_sender_before_it_is_read(
     driving: Open,
 ) -> None:

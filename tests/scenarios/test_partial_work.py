@@ -481,6 +481,7 @@ async def test_a_process_that_prints_and_raises_it_gives_nothing_away(
         assert VALUE not in await everything_written(control, run)
 
 
+@pytest.mark.slow
 async def test_undo_and_check_get_it_too_after_a_restart(
     driving: Open, crashing: Open, token: Secret, store: Store
 ) -> None:

@@ -181,6 +181,7 @@ async def test_keeping_a_large_earlier_result_keeps_all_of_it(driving: Open) -> 
         assert await control.result(run) == ["abab", 100_000]
 
 
+@pytest.mark.slow
 async def test_an_earlier_one_that_cannot_be_undone_fails_the_step_and_nothing_is_done(
     driving: Open,
 ) -> None:

@@ -165,6 +165,7 @@ async def test_a_step_that_is_not_on_record_waits_until_all_that_is_was_asked_fo
     assert stage.done == ["list", "slow"]
 
 
+@pytest.mark.slow
 async def test_a_function_that_takes_its_time_between_steps_has_not_changed(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +418,7 @@ async def test_a_write_in_doubt_is_repeated_while_its_key_is_honoured_and_then_a
     assert stage.keys[0] == stage.keys[1] != ""
 
 
+@pytest.mark.slow
 async def test_a_repeat_does_not_make_a_key_younger(driving: Open, crashing: Open) -> None:
     stage = Stage("ttl-twice")
     make = stage.writer(effect="write", key_ttl=0.5)

@@ -86,6 +86,7 @@ async def test_every_verb_reaches_a_run_that_another_process_drives(tmp_path: Pa
         assert stage.done[-2:] == ["undone other", "undone thing"]
 
 
+@pytest.mark.slow
 async def test_a_cancel_from_outside_aborts_undoes_and_is_in_the_receipt(tmp_path: Path) -> None:
     stage = Stage("second-process-cancel")
     make = stage.writer()

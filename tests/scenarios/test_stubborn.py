@@ -260,6 +260,7 @@ async def test_a_timeout_of_its_own_is_not_called_ours(driving: Open) -> None:
         ]
 
 
+@pytest.mark.slow
 async def test_a_write_that_always_fails_is_tried_as_often_as_declared(driving: Open) -> None:
     tries: list[str] = []
 
@@ -484,6 +485,7 @@ async def cancelled_after_making(driving: Open, stage: Stage, make: Tool, *args:
     ("failures", "line"),
     [(2, "thing: undone"), (99, "thing: could not be undone (OSError: the provider is down)")],
 )
+@pytest.mark.slow
 async def test_an_undo_that_fails_is_tried_three_times(
     driving: Open, failures: int, line: str
 ) -> None:

@@ -53,6 +53,7 @@ TOOLS = pytest.mark.parametrize(
 
 
 @TOOLS
+@pytest.mark.slow
 async def test_a_crash_neither_shortens_a_back_off_nor_gives_more_tries(
     driving: Open, crashing: Open, effect: str, error: Exception
 ) -> None:
@@ -77,6 +78,7 @@ async def test_a_crash_neither_shortens_a_back_off_nor_gives_more_tries(
     )
 
 
+@pytest.mark.slow
 async def test_a_back_off_is_on_record_in_the_same_append_as_the_failure(driving: Open) -> None:
     flaky = Flaky("together", 1, NotDone("busy"), effect="write", retry=1)
 
@@ -91,6 +93,7 @@ async def test_a_back_off_is_on_record_in_the_same_append_as_the_failure(driving
     assert (timer.position, timer.at) == (settled.position + 1, settled.at)
 
 
+@pytest.mark.slow
 async def test_a_paused_run_does_not_try_again_however_long_it_rests(driving: Open) -> None:
     flaky = Flaky("paused", 1, OSError("busy"), effect="read", retry=1)
 
@@ -112,6 +115,7 @@ async def test_a_paused_run_does_not_try_again_however_long_it_rests(driving: Op
         assert await control.result(run) == "worked"
 
 
+@pytest.mark.slow
 async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(driving: Open) -> None:
     flaky = Flaky("waiting", 1, OSError("busy"), effect="read", retry=1)
     worked: list[str] = []
@@ -203,6 +207,7 @@ async def test_a_question_of_a_paused_run_waits_until_it_is_resumed(
             assert await control.result(run) is False
 
 
+@pytest.mark.slow
 async def test_a_hold_begins_anew_after_a_crash_and_is_then_kept_in_full(
     driving: Open, crashing: Open
 ) -> None:
@@ -229,6 +234,7 @@ async def test_a_hold_begins_anew_after_a_crash_and_is_then_kept_in_full(
     assert started.at >= second.event.until >= second.at + 0.29
 
 
+@pytest.mark.slow
 async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(driving: Open) -> None:
     """A redirect waits for an effect; a window beside it has run out. Nothing must spin."""
     stage = Stage("hold-spin")
@@ -260,6 +266,7 @@ async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(drivi
 
 
 @pytest.mark.parametrize("effect", ["read", "write", "model"])
+@pytest.mark.slow
 async def test_a_tool_that_always_fails_is_tried_as_often_as_it_says_and_no_more(
     driving: Open, effect: str
 ) -> None:
@@ -278,6 +285,7 @@ async def test_a_tool_that_always_fails_is_tried_as_often_as_it_says_and_no_more
     assert len(flaky.at) == 2
 
 
+@pytest.mark.slow
 async def test_what_a_check_proves_not_done_is_tried_as_often_as_it_says(driving: Open) -> None:
     async def never_happened(_: object) -> NotDone:
         return NotDone()

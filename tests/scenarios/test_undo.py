@@ -212,6 +212,7 @@ async def test_an_undo_is_given_the_result_also_of_what_was_done_before_a_snapsh
         assert given == ["made b", "made a"]
 
 
+@pytest.mark.slow
 async def test_a_write_that_was_tried_twice_is_one_effect_and_is_undone_once(driving: Open) -> None:
     stage = Stage("undo-retried")
     look, tries, undone = stage.reader(), [], []
@@ -289,6 +290,7 @@ async def test_only_what_was_named_is_undone(driving: Open) -> None:
         assert await lines(control, run) == ["thing: kept", "thing: undone"]
 
 
+@pytest.mark.slow
 async def test_what_could_not_be_undone_may_be_asked_for_again(driving: Open) -> None:
     stage = Stage("undo-again")
     up = anyio.Event()

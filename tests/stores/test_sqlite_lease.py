@@ -14,6 +14,7 @@ import pytest
 from midflight.stores.sqlite_lease import Leases
 
 
+@pytest.mark.slow
 def test_a_lease_is_not_reported_gone_while_others_look_and_tidy_up(tmp_path: Path) -> None:
     mine, theirs = Leases(tmp_path / "drivers"), Leases(tmp_path / "drivers")
     over = threading.Event()

@@ -151,6 +151,7 @@ def test_what_only_reads_cannot_write(path: Path) -> None:
         reading.execute("DELETE FROM events")
 
 
+@pytest.mark.slow
 async def test_a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothing(
     path: Path,
 ) -> None:

@@ -27,8 +27,9 @@ from midflight.tools.base import (
     ToolRefused,
     Unclear,
 )
-from midflight.tools.files import TEXT_MAX, FileChanged, Workspace
+from midflight.tools.files import FileChanged, Workspace
 from midflight.tools.folder import KEEP, version_of
+from midflight.tools.reading import TEXT_MAX
 
 RACE_S = 1.5
 

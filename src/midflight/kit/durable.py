@@ -17,6 +17,7 @@ from typing import Final
 import anyio.to_thread
 from msgspec import Struct
 
+from midflight.kit import machine
 from midflight.kit.ledger import happened
 from midflight.kit.subject import Subject
 
@@ -50,6 +51,7 @@ class Figure(Struct, omit_defaults=True):
     """Processor time of a step: what a busy machine does not change."""
     disk_bytes: int = 0
     resume_ms: float = 0.0
+    load_of_others_pct: float = 0.0
 
 
 async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
@@ -71,7 +73,7 @@ async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
 
 async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
     await subject.ask("steps", runs, count, shape, within_s=LONG_S)  # until its log has too
-    rates, ratios, used = [], [], subject.cpu_s()
+    rates, ratios, used, load = [], [], subject.cpu_s(), machine.Load()
     for _ in range(ROUNDS):
         before = await anyio.to_thread.run_sync(raw_per_s, subject.folder)
         began = time.monotonic()
@@ -90,6 +92,7 @@ async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
         per_s=round(statistics.median(rates), 1),
         against_raw=round(statistics.median(ratios), 4),
         cpu_ms=round(cpu_ms, 3),
+        load_of_others_pct=round(load.of_others_pct(cpu_ms * runs * count * ROUNDS / 1000), 1),
     )
 
 

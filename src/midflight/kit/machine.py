@@ -10,7 +10,10 @@ from pathlib import Path
 
 def described() -> str:
     """In a few words."""
-    return f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    first = f", run before other programs (nice {nice})" if nice < 0 else ""
+    system = f"{platform.system()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {system}{first}"
 
 
 class Load:
@@ -32,7 +35,10 @@ class Load:
         per_s = os.sysconf("SC_CLK_TCK")
         return sum(ticks) / per_s, (sum(ticks) - waiting) / per_s, ours
 
-    def of_others_pct(self) -> float:
-        """The share of all cores that was busy, and not for us or for children that have ended."""
+    def of_others_pct(self, also_ours_s: float = 0.0) -> float:
+        """The share of all cores that was busy, and not for us or for children that have ended.
+
+        What a child that still runs has used is told by ``also_ours_s``.
+        """
         all_of_it, busy, ours = (b - a for a, b in zip(self.before, self.now(), strict=True))
-        return max(0.0, 100 * (busy - ours) / all_of_it)
+        return max(0.0, 100 * (busy - ours - also_ours_s) / all_of_it)

@@ -23,6 +23,7 @@ from midflight.kit.scenarios import SCALE, Scenario
 from midflight.kit.score import Row, Trial, not_offered, rows
 from midflight.kit.subject import Kind, Subject, SubjectFailed, subject
 
+PROMISED: Final = "midflight-immediate"
 STOPS: Final = ("stream", "tool", "blocking", "process", "batch", "first")
 POOLED: Final = "stops"
 POOLED_METRICS: Final = ("unlisted", "listed", "after_stopped", "untrue", "hung")
@@ -36,7 +37,7 @@ class Profile(Struct, frozen=True):
     stops: int  # of each stop scenario
     others: int
     scale: int = SCALE
-    ours: int = 0  # of each stop scenario, of the runtime that the project promises it for
+    promised: tuple[int, int] | None = None  # the same two, of the runtime that we answer for
     steps: bool = False
     together: bool = False  # scenarios side by side: soon done, but times say little then
 
@@ -44,14 +45,15 @@ class Profile(Struct, frozen=True):
         """Of a scenario, for a runtime."""
         if scenario == "scale":
             return self.scale
-        if scenario in STOPS:
-            return self.ours if self.ours and runtime == "midflight-immediate" else self.stops
-        return self.others
+        stops, others = self.stops, self.others
+        if self.promised and runtime == PROMISED:
+            stops, others = self.promised
+        return stops if scenario in STOPS else others
 
 
 PROFILES: Final = {
     "quick": Profile(stops=12, others=8, scale=24, together=True),
-    "full": Profile(stops=200, others=200, ours=340, steps=True),
+    "full": Profile(stops=100, others=100, promised=(340, 200), steps=True),
 }
 
 
@@ -168,7 +170,8 @@ class Player:
                 place = Place(kind, Path(temporary) / kind.name, python, postgres)
                 await self._runtime(place, scenarios)
             self._keep(self.results)
-        self.results.took(self._clock() - began, load.of_others_pct())
+        if scenarios:  # steps have their own note of it
+            self.results.took(self._clock() - began, load.of_others_pct())
         self._keep(self.results)
         return self.results
 

@@ -69,6 +69,19 @@ async def begin(scenario: Scenario, subject: Subject, run: str) -> Trial:
     return trial
 
 
+async def begin_all(scenario: Scenario, subject: Subject, numbers: Sequence[int]) -> list[Trial]:
+    """Start so many runs at once, and wait until all have come to the moment."""
+    trials: list[Trial] = []
+
+    async def one(run: str) -> None:
+        trials.append(await begin(scenario, subject, run))
+
+    async with anyio.create_task_group() as tasks:
+        for number in numbers:
+            tasks.start_soon(one, f"{scenario.name}-{number}")
+    return trials
+
+
 def spread(scenario: Scenario, run: str) -> float:
     """A little later, each time another: seconds."""
     number = int("".join(filter(str.isdigit, run)) or 0)
@@ -139,15 +152,7 @@ async def stopping_at_once(scenario: Scenario, subject: Subject, n: int) -> list
     """Many runs live at the same time, and all are stopped at once."""
     trials: list[Trial] = []
     for wave in range(0, n, SCALE):
-        runs = [f"{scenario.name}-{number}" for number in range(wave, min(wave + SCALE, n))]
-        these: list[Trial] = []
-
-        async def start(run: str, these: list[Trial] = these) -> None:
-            these.append(await begin(scenario, subject, run))
-
-        async with anyio.create_task_group() as tasks:
-            for run in runs:
-                tasks.start_soon(start, run)
+        these = await begin_all(scenario, subject, range(wave, min(wave + SCALE, n)))
         async with anyio.create_task_group() as tasks:
             for trial in these:
                 tasks.start_soon(stop, subject, trial)
@@ -196,16 +201,8 @@ async def crashing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
     """Kill the process with some runs in it, start another one, and let them come to their end."""
     trials: list[Trial] = []
     for wave in range(0, n, CRASHED_AT_ONCE):
-        runs = [f"{scenario.name}-{k}" for k in range(wave, min(wave + CRASHED_AT_ONCE, n))]
-        these: list[Trial] = []
-
-        async def start(run: str, these: list[Trial] = these) -> None:
-            these.append(await begin(scenario, subject, run))
-
-        async with anyio.create_task_group() as tasks:
-            for run in runs:
-                tasks.start_soon(start, run)
-        await anyio.sleep(spread(scenario, runs[0]))
+        these = await begin_all(scenario, subject, range(wave, min(wave + CRASHED_AT_ONCE, n)))
+        await anyio.sleep(spread(scenario, these[0].run))
         await subject.kill()
         await subject.restart()
 

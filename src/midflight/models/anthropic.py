@@ -27,13 +27,11 @@ from midflight.models.naming import WireNames
 from midflight.models.prices import priced
 from midflight.models.wire import (
     BETWEEN_S,
-    CONNECT_S,
     FIRST_TOKEN_S,
-    OWN_CONNECTION,
     Call,
     Sdk,
     SdkStream,
-    certificates,
+    client_settings,
     usable,
 )
 
@@ -75,19 +73,14 @@ class AnthropicModel:
         self._model = model
         self._client = anthropic.AsyncAnthropic(
             api_key=key,
-            base_url=base_url,
-            max_retries=0,
-            timeout=anthropic.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
-            default_headers=OWN_CONNECTION,
-            http_client=anthropic.DefaultAsyncHttpxClient(verify=certificates()),
+            **client_settings(anthropic, base_url),
         )
         self._sdk = Sdk(
-            model=self.name,
-            url=str(self._client.base_url),
-            key=key,
-            key_variable=KEY_VARIABLE,
-            status_error=anthropic.APIStatusError,
-            connection_error=anthropic.APIConnectionError,
+            anthropic,
+            self.name,
+            str(self._client.base_url),
+            key,
+            KEY_VARIABLE,
             first_token_s=first_token_s,
             between_s=between_s,
             clock=clock,

@@ -32,13 +32,11 @@ from midflight.models.naming import ID_MAX, WireNames
 from midflight.models.prices import priced
 from midflight.models.wire import (
     BETWEEN_S,
-    CONNECT_S,
     FIRST_TOKEN_S,
-    OWN_CONNECTION,
     Call,
     Sdk,
     SdkStream,
-    certificates,
+    client_settings,
     usable,
 )
 
@@ -82,19 +80,14 @@ class OpenAIModel:
         self._limit = "max_tokens" if base_url else "max_completion_tokens"  # others know the old
         self._client = openai.AsyncOpenAI(
             api_key=key or "none",  # a local server asks for none, and the SDK for any
-            base_url=base_url,
-            max_retries=0,
-            timeout=openai.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
-            default_headers=OWN_CONNECTION,
-            http_client=openai.DefaultAsyncHttpxClient(verify=certificates()),
+            **client_settings(openai, base_url),
         )
         self._sdk = Sdk(
-            model=self.name,
-            url=str(self._client.base_url),
-            key=key,
-            key_variable=KEY_VARIABLE,
-            status_error=openai.APIStatusError,
-            connection_error=openai.APIConnectionError,
+            openai,
+            self.name,
+            str(self._client.base_url),
+            key,
+            KEY_VARIABLE,
             first_token_s=first_token_s,
             between_s=between_s,
             clock=clock,

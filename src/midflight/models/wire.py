@@ -54,6 +54,17 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def client_settings(package: Any, base_url: str | None) -> dict[str, Any]:
+    """How the client of either SDK is made: what it would do by itself is the run's to do."""
+    return {
+        "base_url": base_url,
+        "max_retries": 0,
+        "timeout": package.Timeout(None, connect=CONNECT_S),  # the bounds of a `Call` are ours
+        "default_headers": OWN_CONNECTION,
+        "http_client": package.DefaultAsyncHttpxClient(verify=certificates()),
+    }
+
+
 def usable(key: str, variable: str) -> str:
     """A key that can go into a header; libraries print one that cannot in their complaint."""
     key = key.strip()
@@ -77,12 +88,11 @@ class SdkStream(Protocol):
 class Sdk(Struct, frozen=True):
     """What must be known of an SDK and of who is asked through it."""
 
+    package: Any
     model: str
     url: str
     key: str
     key_variable: str
-    status_error: type[Exception]
-    connection_error: type[Exception]
     first_token_s: float = FIRST_TOKEN_S
     between_s: float = BETWEEN_S
     clock: Clock = wall_clock
@@ -153,13 +163,13 @@ class Call:
         if self.begun:
             return self.broken(f"it broke off ({words})")
         status, code = _status(error), _code(error)
-        if isinstance(error, sdk.status_error) and status >= 400:
+        if isinstance(error, sdk.package.APIStatusError) and status >= 400:
             if code in NO_MONEY or not _may_pass(status):
                 return _refusal(sdk, status, code, words)
             return ModelBusy(sdk.model, f"{words} (HTTP {status})", retry_after=self._after(error))
         if getattr(error, "body", None) is not None:  # sent in place of an answer, with no status
             return ModelBusy(sdk.model, words)
-        if isinstance(error, sdk.connection_error) and not self._connected:
+        if isinstance(error, sdk.package.APIConnectionError) and not self._connected:
             return ModelBusy(sdk.model, f"{sdk.url} cannot be reached ({words})")
         return self.broken(f"it broke off before it began ({words})")
 

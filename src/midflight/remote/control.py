@@ -6,7 +6,7 @@ of the caller's or a new one, and can so be repeated when its answer is lost.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
@@ -14,22 +14,18 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from midflight.control import Accepted, Turn
-from midflight.errors import JournalNotFound
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
-from midflight.kernel.fold import advance
 from midflight.kernel.phases import Role
-from midflight.kernel.preview import Offer
-from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Limits, Recorded, Who
-from midflight.kernel.state import Delivery, RunState
+from midflight.kernel.state import Delivery
+from midflight.looking import Looking
 from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import PATIENCE_S, Link, checked_url
 from midflight.remote.stream import AWAY_S, Connected, RemoteWatch
 from midflight.remote.talks import RemoteTalks, check_who
 from midflight.run import Agent
-from midflight.stores.base import Delta, Killing, Query, Row
-from midflight.verbs import offers
+from midflight.stores.base import Delta, Killing
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
 
@@ -53,8 +49,10 @@ class _Released(Struct):
     released: bool
 
 
-class RemoteControl(RemoteTalks):
+class RemoteControl(RemoteTalks, Looking):
     """Controls the runs of a server. Made by ``RemoteControl.open``."""
+
+    store: RemoteJournals
 
     def __init__(
         self,
@@ -124,47 +122,12 @@ class RemoteControl(RemoteTalks):
         started = await self._link.post("/v1/runs", Accepted, body, key=key or self._ids())
         return started.run
 
-    async def state(self, run: str) -> RunState:
-        """The run as it is now."""
-        state = await self.store.load(run)
-        if not isinstance(state, RunState):
-            raise JournalNotFound(run)
-        return state
-
-    async def preview(self, run: str) -> dict[str, Offer]:
-        """For each verb: whether it can be pressed, and what it would do now."""
-        return offers(await self.state(run))
-
-    async def receipt(self, run: str) -> Receipt:
-        """What became of every effect of the run."""
-        return receipt(await self.state(run))
-
-    async def runs(self, query: Query | None = None) -> list[Row]:
-        """The runs of the server, newest first."""
-        return await self.store.rows(query or Query())
-
     async def result(self, run: str) -> Any:
         """Wait for the end of a run and give what its function returned."""
         state = await self.ended(run)
         if not state.finished:
             return None
         return (await self._link.get(f"{place_of(run)}/result", _Result)).result
-
-    async def ended(self, run: str) -> RunState:
-        """Wait for the end of a run."""
-        return await self.until(run, lambda state: not state.alive)
-
-    async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
-        """Wait until the run's state is as wanted; over restarts of the server."""
-        state = await self.state(run)
-        if ready(state):
-            return state
-        async with self.store.watch({run: state.head}) as news:
-            async for record in news:
-                advance(state, record)
-                if ready(state):
-                    break
-        return state
 
     async def applied(self, accepted: Accepted) -> Delivery:
         """Wait until a verb was applied or superseded."""

@@ -1,0 +1,216 @@
+"""Starting runs: anew, as the next turn of a conversation, or from a step of one that has ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, Final
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from midflight import turns
+from midflight.errors import InvalidRequest
+from midflight.executor.forking import created_by_fork, place_of
+from midflight.executor.front import finder, thread_of, to_front
+from midflight.kernel import events as e
+from midflight.kernel.decide import Known, decide, scopes
+from midflight.kernel.front import is_free
+from midflight.kernel.phases import ENDS, Mode
+from midflight.kernel.record import Limits, Recorded, Who
+from midflight.kernel.state import RunState
+from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
+from midflight.looking import Looking
+from midflight.run import Agent
+from midflight.schemas import plain_data
+from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Store, Submit, View
+from midflight.talks import Talks
+from midflight.verbs import Accepted
+
+_ID: Final = re.compile(r"[0-9a-f]{28}")  # as ``new_id`` makes them
+
+
+class Turn(Struct, frozen=True):
+    """What somebody said is on record, and ``run`` is to answer it; empty when nothing was said."""
+
+    run: str
+    messages: tuple[Accepted, ...] = ()
+    started: bool = False
+
+
+class Starting(Talks, Looking):
+    """The part of ``Control`` that makes runs."""
+
+    store: Store
+
+    async def start(
+        self,
+        agent: Agent | str,
+        brief: str,
+        *,
+        thread: str = "",
+        input: Any = None,  # noqa: A002 - what people call it
+        limits: Limits | None = None,
+        title: str = "",
+        who: Who | None = None,
+        key: str = "",
+    ) -> str:
+        """Start a run and give its id. Repeated under the same key it gives the same run."""
+        name = agent.name if isinstance(agent, Agent) else agent
+        known = agent if isinstance(agent, Agent) else self._engine.agent(name)
+        who = who or self._who
+        run = run_named(who, key) if key else RUN_PREFIX + self._ids()
+        on = thread or THREAD_PREFIX + run.removeprefix(RUN_PREFIX)
+        declared = known.limits if known else Limits()
+        created = e.RunCreated(
+            who=who,
+            key=key,
+            agent=name,
+            thread=on,
+            brief=brief,
+            title=title,
+            input=Raw(plain_data("the input", input)),
+            mode=Mode(known.mode) if known else Mode.IMMEDIATE,
+            limits=limits or declared,
+            converses=known is not None and known.converses,
+            asides=known is not None and known.aside is not None,
+        )
+
+        def decided(view: View) -> Draft:
+            talk = thread_of(view, on)
+            begun = replace(created, thread_at=talk.head)
+            verdict = decide(view.states[run], begun, switches=view.switches)
+            if isinstance(verdict, Known):
+                return Draft()
+            opening = () if talk.head else (ThreadCreated(who=who, title=title),)
+            return Draft({run: verdict, on: (*opening, *_fronted(view, talk, run, known))})
+
+        await self.store.submit(
+            Submit(self._ids(), (run, on), decided, scopes=scopes(name, on), new=(run, on))
+        )
+        await self._engine.ensure(run)
+        return run
+
+    async def converse(
+        self,
+        agent: Agent,
+        thread: str,
+        messages: Iterable[tuple[str, str]],
+        *,
+        key: str,
+        who: Who | None = None,
+    ) -> Turn:
+        """Say something in a conversation: a run that is in front hears it, or one is started.
+
+        ``messages`` are keys and texts; what the thread has under its key is not said again. A
+        turn repeated under its ``key`` belongs to the run that it has started.
+        """
+        who = who or self._who
+        run = f"{RUN_PREFIX}{blake2b(f'{thread} {key}'.encode(), digest_size=14).hexdigest()}"
+        said = [MessageSent(who=who, key=name, text=text) for name, text in messages]
+        created = e.RunCreated(
+            who=who,
+            key=key,
+            agent=agent.name,
+            thread=thread,
+            brief="",
+            mode=Mode(agent.mode),
+            limits=agent.limits,
+            converses=agent.converses,
+            asides=agent.aside is not None,
+        )
+        rows = await self.store.rows(Query(thread=thread))
+        living = (row.journal for row in rows if not row.parent and row.phase not in ENDS)
+        front = next(living, "")
+
+        def decided(view: View) -> Draft:
+            return turns.take(view, created, said, to_front=to_front(run, agent), beside=front)
+
+        done = await self.store.submit(
+            Submit(
+                self._ids(),
+                tuple(filter(None, (run, thread, front))),
+                decided,
+                scopes=scopes(agent.name, thread),
+                new=(run, thread),
+            )
+        )
+        taken: turns.Taken = done.note
+        if taken.how == turns.STARTED:
+            await self._engine.ensure(run)
+            heard = tuple(Accepted(thread, "send", at) for at in taken.positions)
+            return Turn(run, heard, started=True)
+        sent = [await self.send(thread, m.text, who=who, key=m.key) for m in taken.new]
+        return Turn(taken.run, tuple(sent))
+
+    async def fork(
+        self,
+        run: str,
+        at: int | str,
+        *,
+        brief: str = "",
+        who: Who | None = None,
+        key: str = "",
+    ) -> str:
+        """Try again from a step of a run that has ended, and give the new run's id.
+
+        ``at`` is a step's name or a position: what was recorded before it is taken over, it and
+        what came after it are done anew. The new run asks about effects that came after it.
+        """
+        old = await self.state(run)
+        known = self._engine.agent(old.agent)
+        if old.alive:
+            raise InvalidRequest(
+                f"run {run} is {old.phase}; only a run that has ended can be forked. Cancel it, or "
+                "redirect it. Nothing was changed."
+            )
+        place = at if isinstance(at, int) else place_of(await self._records(run), at)
+        who = who or self._who
+        created = await created_by_fork(self.store, old, place, who=who, key=key, brief=brief)
+        new = run_named(who, key) if key else RUN_PREFIX + self._ids()
+        on = old.thread
+
+        def decided(view: View) -> Draft:
+            there = view.states[new]
+            assert isinstance(there, RunState)
+            if there.fork_of == run and there.fork_at == place:
+                return Draft()  # asked before; what the old run has undone since does not matter
+            verdict = decide(there, created, switches=view.switches)
+            if isinstance(verdict, Known):
+                return Draft()
+            talk = thread_of(view, on)
+            fronted = _fronted(view, talk, new, known) if talk.head else ()
+            return Draft({new: verdict, on: fronted})
+
+        covered = scopes(old.agent, on)
+        await self.store.submit(
+            Submit(self._ids(), (new, on), decided, scopes=covered, new=(new, on))
+        )
+        await self._engine.ensure(new)
+        return new
+
+    async def _records(self, run: str) -> list[Recorded]:
+        found: list[Recorded] = []
+        while page := await self.store.read(run, after=len(found)):
+            found += page
+        return found
+
+
+def run_named(who: Who, key: str) -> str:
+    """The id of the run that a caller starts under a key: the same whenever they repeat it.
+
+    A key that is an id of ours begins with the time; so does its run's id, which keeps its place
+    among the others.
+    """
+    if not _ID.fullmatch(key):
+        return f"{RUN_PREFIX}{who.by}-{key}"
+    whose = blake2b(f"{who.by} {key}".encode(), digest_size=8).hexdigest()
+    return f"{RUN_PREFIX}{key[:12]}{whose}"
+
+
+def _fronted(
+    view: View, talk: ThreadState, run: str, agent: Agent | None
+) -> tuple[FrontChanged, ...]:
+    """A run that is started comes to the front if that is free, and otherwise works beside it."""
+    return (to_front(run, agent),) if is_free(talk, finder(view)) else ()
