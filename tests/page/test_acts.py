@@ -115,10 +115,10 @@ def test_a_run_is_begun_with_its_agent_and_its_cap(theatre: Theatre, look: Look)
 
 
 def put_off(theatre: Theatre, stage: Stage, *texts: str) -> None:
-    for text in texts:
-        path = f"/v1/threads/{stage.thread}/messages"
-        theatre.post(path, {"text": f"later {text} {stage.name}"})
-        soon(lambda text=text: text in str(theatre.get(f"/v1/threads/{stage.thread}/todos")), text)
+    thread = f"/v1/threads/{stage.thread}"
+    for number, text in enumerate(texts, 1):
+        theatre.post(f"{thread}/messages", {"text": f"later {text} {stage.name}"})
+        soon(lambda: len(theatre.get(f"{thread}/todos")["todos"]) == number, text)  # noqa: B023
 
 
 def test_what_is_to_be_done_is_removed_again(theatre: Theatre, look: Look) -> None:

@@ -20,6 +20,7 @@ from midflight.sheets.shapes import WORDS, StepSheet
 from midflight.sheets.words import short, summary
 
 HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
+RESTING: Final = frozenset({"paused", "retrying"})  # begun, and goes on before what is planned
 Stand = tuple[str, str]
 """The state of a step, and its word."""
 
@@ -179,12 +180,14 @@ class Steps:
             if now.status == "done":
                 del self._loose[step]
         begun = [entry.sheet for entry in self._entries.values() if entry.sheet is not None]
-        return begun + self._planned(state, asking)
+        return begun + self._planned(state, asking, begun)
 
-    def _planned(self, state: RunState, asking: dict[str, int]) -> list[StepSheet]:
+    def _planned(
+        self, state: RunState, asking: dict[str, int], begun: list[StepSheet]
+    ) -> list[StepSheet]:
         """What is left of the plan. The first of it is under way while nothing else is."""
         left = list(enumerate(state.plan))[self._begun(state) :]
-        busy = bool(state.open or asking) or not left
+        busy = bool(state.open or asking) or not left or any(x.status in RESTING for x in begun)
         loose = [] if busy else [q for q in state.questions if q not in self._asking]
         sheets = []
         for number, name in left:
