@@ -18,7 +18,8 @@ from midflight.kernel.record import Who
 from midflight.stores.opening import open_store
 from page.theatre import Stage, Theatre, soon
 
-BRIEF: Final = "Churn of June {stage}"
+TITLE: Final = "Churn of June"
+BRIEF: Final = "Churn of June {stage}"  # of agents that find their cues by it
 
 
 class Scene(NamedTuple):
@@ -38,7 +39,7 @@ def queued(theatre: Theatre) -> Stage:
     async def start() -> str:
         async with open_store(str(theatre.folder / "journals.db")) as store:
             control = Control(store, who=Who(by="eve"))
-            return await control.start("elsewhere", BRIEF.format(stage=stage.name))
+            return await control.start("elsewhere", TITLE)
 
     with start_blocking_portal() as portal:  # the browser has the loop of this thread
         stage.run = portal.call(start)
@@ -46,14 +47,14 @@ def queued(theatre: Theatre) -> Stage:
 
 
 def running(theatre: Theatre) -> Stage:
-    stage = theatre.begin(brief=BRIEF)
+    stage = theatre.begin(brief=TITLE)
     stage.give("fetch", "join")
     stage.until_step("Score churn risk")
     return stage
 
 
 def pausing(theatre: Theatre) -> Stage:
-    stage = theatre.begin(brief=BRIEF)
+    stage = theatre.begin(brief=TITLE)
     stage.give("fetch", "join", "score")
     stage.until_step("Create follow-up tasks")
     stage.press("pause")
@@ -69,7 +70,7 @@ def paused(theatre: Theatre) -> Stage:
 
 
 def capped(theatre: Theatre) -> Stage:
-    stage = theatre.begin(brief=BRIEF, limits={"usd": 0.4})
+    stage = theatre.begin(brief=TITLE, limits={"usd": 0.4})
     stage.give("fetch", "join", "score")
     stage.until("paused")
     return stage
@@ -83,7 +84,7 @@ def taken_over(theatre: Theatre) -> Stage:
 
 
 def parked(theatre: Theatre) -> Stage:
-    stage = theatre.begin("clerk", BRIEF)
+    stage = theatre.begin("clerk", BRIEF, title=TITLE)
     stage.until_step("Look")
     text = f"first tell me about March {stage.name}"
     theatre.post(f"/v1/threads/{stage.thread}/messages", {"text": text})
@@ -92,7 +93,7 @@ def parked(theatre: Theatre) -> Stage:
 
 
 def stale(theatre: Theatre) -> Stage:
-    stage = theatre.begin("trader", BRIEF)
+    stage = theatre.begin("trader", BRIEF, title=TITLE)
     stage.until_step("Look")
     stage.press("pause")
     stage.until("paused")
@@ -104,7 +105,7 @@ def stale(theatre: Theatre) -> Stage:
 
 
 def waiting(theatre: Theatre) -> Stage:
-    stage = theatre.begin(brief=BRIEF)
+    stage = theatre.begin(brief=TITLE)
     stage.give("fetch", "join", "score", "tasks", "memo", "send")
     stage.until("waiting")
     return stage
@@ -134,7 +135,7 @@ def cancelled_at_once(theatre: Theatre) -> Stage:
 
 
 def failed(theatre: Theatre) -> Stage:
-    stage = theatre.begin("failing", BRIEF)
+    stage = theatre.begin("failing", TITLE)
     stage.give("fetch", "again")
     stage.until("failed")
     return stage

@@ -112,7 +112,7 @@ function Work({ phone, openRail }: { phone: boolean; openRail: () => void }) {
   if (route.page === "home") return <StartRun openRail={openRail} />;
   if (route.page === "lost" || missing) return <Missing why={missing} openRail={openRail} />;
   return (
-    <main className="work" key={shown} data-tab={tab}>
+    <main className="work" key={shown} data-run={run?.run} data-tab={tab}>
       {phone && <PhoneHead openRail={openRail} />}
       {(!phone || tab === "steps") && (
         <section className="steps-pane" id="steps" aria-label="Steps" tabIndex={-1}>
