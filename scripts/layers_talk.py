@@ -10,6 +10,7 @@ CHAT = "tests/scenarios/test_conversation.py::test_"
 SWITCHING = "tests/scenarios/test_switching.py::test_"
 OVERRULE = "tests/scenarios/test_overrule.py::test_"
 FRONT = "tests/kernel/test_front.py"
+TURNED = "tests/scenarios/test_turned.py::test_"
 
 TALK_MUTANTS = (
     Mutant(
@@ -144,5 +145,19 @@ TALK_MUTANTS = (
         "            if not driver.still_moves(mine) or talk.front != driver.run:\n",
         "            if talk.front != driver.run:\n",
         (HARD + "a_pause_that_comes_as_the_triage_ends_leaves_the_messages_open",),
+    ),
+    Mutant(
+        "talk: only who may steer redirects by a message",
+        "src/midflight/talks.py",
+        '(stop_word(text), new_course(text)) if steers else ("", "")',
+        "(stop_word(text) if steers else '', new_course(text))",
+        (TURNED + "who_may_only_look_redirects_nothing",),
+    ),
+    Mutant(
+        "talk: a message that has redirected is not read as well",
+        "src/midflight/talks.py",
+        "        e.MessagesTaken(run=run, upto=sent.position, messages=(sent.position,)),\n",
+        "",
+        (TURNED + "the_run_in_front_is_redirected_in_the_senders_name_and_no_triage_is_asked",),
     ),
 )

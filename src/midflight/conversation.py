@@ -1,7 +1,9 @@
 """What is said in a thread while an agent works, and what it does about it.
 
 Three real choices. *Incorporate*: the work adjusts after what it is doing. *Switch*: the work is
-parked and the message is done now. *Defer*: the message is kept as a todo.
+parked and the message is done now. *Defer*: the message is kept as a todo. A few plain words need
+no choosing and act before any model is asked: *stop* and *wait* pause, *never mind, do that
+instead* redirects.
 """
 
 from __future__ import annotations
@@ -111,3 +113,27 @@ def stop_word(text: str) -> str:
     if said in STOP_WORDS:
         return "cancel?"
     return "pause" if said in WAIT_WORDS else ""
+
+
+_PAUSE: Final = r"\s*[,.;:!…\u2013—-]+\s*"
+_TURN: Final = re.compile(
+    rf"""\s*(?:(?:never\s?mind|forget\ (?:it|that|this)|scrap\ (?:it|that|this)){_PAUSE}
+    |no{_PAUSE}(?=do\b|instead\b|let['\u2019]?s\b))  # “no, the blue one instead” is a detail
+    (?:(?:do\ (?:this|that)\ )?instead{_PAUSE}(?P<behind>.+)|(?P<before>.+?)[\s,]instead)
+    [\s.!…]*""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_POINTING: Final = re.compile(r"(do )?(this|that|it|something else)", re.IGNORECASE)
+TURN_MAX: Final = 500  # characters; who writes more than that has more to say
+
+
+def new_course(text: str) -> str:
+    """What is to be done, if a message says nothing but: never mind, do that instead.
+
+    Unmistakable words only. Whatever else somebody means is for a triage to find out.
+    """
+    turned = _TURN.fullmatch(text) if len(text) <= TURN_MAX else None
+    if turned is None:
+        return ""
+    wanted = (turned["behind"] or turned["before"]).strip(" \n,")
+    return "" if _POINTING.fullmatch(wanted) else wanted

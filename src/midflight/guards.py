@@ -134,7 +134,10 @@ class Age:
     async def changed(self, before: str, now: float) -> str:
         """See ``Guard.changed``."""
         age = now - float(before)
-        return f"is {age:.0f} s old, more than {self._seconds:g} s" if age > self._seconds else ""
+        if age <= self._seconds:
+            return ""
+        old = f"{age:.0f}" if age >= 10 else f"{age:.1f}"
+        return f"is {old} s old, more than {self._seconds:g} s"
 
 
 def _reading(path: Path) -> Callable[[], Any]:

@@ -1,7 +1,8 @@
 """The verbs over a thread: write, correct, overrule, put todos in order, ask aside.
 
 Each is one transaction with what follows from it: a message and the run that it starts, a stop word
-and the pause, a todo and the run that is cancelled with it.
+and the pause, “never mind, do that instead” and the redirect, a todo and the run that is cancelled
+with it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from midflight.conversation import stop_word
+from midflight.conversation import new_course, stop_word
 from midflight.engines.base import Engine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.front import begun_in, drafted, finder, thread_of, transact
@@ -42,6 +43,9 @@ from midflight.transcript import Line, lines_of
 from midflight.verbs import Accepted, cover
 
 LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)
+REDIRECTED: Final = "redirected"
+BROUGHT_ABOUT: Final = {"": "started", "pause": "paused", "redirect": REDIRECTED}
+"""By what is on record as the choice about a message that has acted at once."""
 TAIL: Final = 20  # lines of the conversation that a side question is answered from
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
@@ -74,13 +78,15 @@ class Talks:
     async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
         """Write a message into a thread, or into that of a run. When accepted it is stored.
 
-        Where an agent converses and nothing is in front it starts the next run. A stop word that is
-        the whole message of somebody who may control pauses at once, and never cancels by itself.
+        Where an agent converses and nothing is in front it starts the next run. Of somebody who may
+        control, a stop word that is the whole message pauses at once, and never cancels by itself;
+        “never mind, do that instead” redirects.
         """
         run = "" if to.startswith(THREAD_PREFIX) else to
         thread = (await self.store.row(run)).thread if run else to
         message = t.MessageSent(who=who or self._who, key=key, text=text)
-        word = stop_word(text) if message.who.role.steers else ""
+        steers = message.who.role.steers
+        word, course = (stop_word(text), new_course(text)) if steers else ("", "")
         live = await self._live(thread) if word else []
         new, seen = RUN_PREFIX + self._ids(), {}
 
@@ -89,7 +95,8 @@ class Talks:
             sent = t.Message(talk.head + 1, text, message.who, at=view.now)
             if word:
                 return _stopped(view, talk, moves, sent, word, [run or talk.front, *live])
-            return _started(view, talk, moves, sent, new)
+            turned = _redirected(view, talk, moves, sent, course, run or talk.front)
+            return turned or _started(view, talk, moves, sent, new)
 
         accepted = await self._tell(thread, "send", message, then, read_at_once=bool(word))
         talk = seen.get(thread) or await self._thread(thread)
@@ -98,7 +105,8 @@ class Talks:
         hosted, reads = talk.host is not None, accepted.target or run or await self._front(talk)
         if hosted and talk.front and not accepted.did:
             await self._engine.ensure(talk.front)  # it may have been evicted while it waits
-        said = await self._answer(reads, hosted=hosted, heard=bool(word))
+        heard = bool(word) or accepted.did == REDIRECTED
+        said = await self._answer(reads, hosted=hosted, heard=heard)
         return replace(accepted, status="; ".join(filter(None, [said, accepted.status])))
 
     async def _live(self, thread: str) -> list[str]:
@@ -327,9 +335,9 @@ def _add(moves: front.Moves, draft: Draft) -> None:
 def _brought_about(talk: t.ThreadState, message: int) -> dict[str, Any]:
     """What a message had brought about at once when it was sent."""
     read = talk.read.get(message)
-    if read is None or not read.run or read.choice not in {"", "pause"}:
+    if read is None or not read.run or read.choice not in BROUGHT_ABOUT:
         return {}
-    return {"did": "paused" if read.choice else "started", "target": read.run}
+    return {"did": BROUGHT_ABOUT[read.choice], "target": read.run}
 
 
 def _started(
@@ -344,6 +352,34 @@ def _started(
     front.begin(moves, talk, finder(view), new=new, messages=messages)
     front.take(moves, talk, new, messages)
     return {"did": "started", "target": new}
+
+
+def _redirected(
+    view: View, talk: t.ThreadState, moves: front.Moves, sent: t.Message, course: str, run: str
+) -> dict[str, Any]:
+    """The run that was spoken to is redirected. One that takes none now has a message like others.
+
+    As every redirect it does not resume: what a person holds goes that way when they let it go on.
+    """
+    state = finder(view)(run) if course and run else None
+    if state is None or e.RedirectRequested not in TRANSITIONS[state.phase]:
+        return {}
+    if Cause.PARKED in state.holds or view.switches:
+        return {}
+    draft = cover(view, run, "redirect", e.RedirectRequested(who=sent.who, text=course))
+    _add(moves, draft)
+    moves.add(
+        talk.journal,
+        t.MessageTriaged(message=sent.position, choice="redirect", run=run, why="its own words"),
+        e.MessagesTaken(run=run, upto=sent.position, messages=(sent.position,)),
+    )
+    then = "taken when you resume" if Cause.USER in state.holds else ""
+    return {
+        "did": REDIRECTED,
+        "target": run,
+        "in_flight": draft.note.in_flight,
+        "status": "; ".join(filter(None, [f"redirected to: {front.short(course)}", then])),
+    }
 
 
 def _stopped(

@@ -21,7 +21,8 @@ class Accepted(Struct, frozen=True):
     """A verb is on record: at which position, and what was in flight at that moment.
 
     A message is answered with ``status``: how the run it goes to stands, in one line. ``did`` says
-    what it has brought about at once, and ``target`` in which run: ``started``, ``paused``.
+    what it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
+    ``redirected``.
     """
 
     run: str

@@ -10,11 +10,14 @@ import anyio
 import pytest
 
 from channels.guild import User
-from channels.stand_in import TOKEN, Person, StandIn, standing_in
+from channels.person import Person
+from channels.stand_in import TOKEN, StandIn, standing_in
 from midflight.channels.discord import serve
 from midflight.channels.people import People
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
+from midflight.kernel.front import open_messages
+from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import Store
 from midflight.stores.sqlite import SqliteStore
@@ -61,20 +64,29 @@ def eve(discord: StandIn) -> Person:
 
 
 @pytest.fixture
+def driving(store: Store, tmp_path: Path) -> Talking:
+    """Drive an agent, for as long as the block runs; bots may come and go meanwhile."""
+
+    @asynccontextmanager
+    async def open_engine(agent: Agent) -> AsyncIterator[Control]:
+        work = tmp_path / "work"
+        async with LocalEngine.open(store, [agent], workdir=work, sweep_s=0.05) as engine:
+            with anyio.fail_after(STORY_S):
+                yield Control(store, engine)
+
+    return open_engine
+
+
+@pytest.fixture
 def talking(
-    store: Store, discord: StandIn, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    driving: Talking, discord: StandIn, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> Talking:
     """Drive an agent and be on Discord with it, for as long as the block runs."""
 
     @asynccontextmanager
     async def open_bot(agent: Agent) -> AsyncIterator[Control]:
-        async with LocalEngine.open(
-            store, [agent], workdir=tmp_path / "work", sweep_s=0.05
-        ) as engine:
-            control = Control(store, engine)
-            with anyio.fail_after(STORY_S):
-                async with on_discord(control, agent, discord, tmp_path):
-                    yield control
+        async with driving(agent) as control, on_discord(control, agent, discord, tmp_path):
+            yield control
         assert failed_drivers(caplog) == []
         assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == []
 
@@ -103,3 +115,14 @@ async def on_discord(
         await discord.until(lambda: discord.gateway.identified > before)
         yield
         tasks.cancel_scope.cancel()
+
+
+async def until_chosen(control: Control, thread: str) -> None:
+    """Wait until it is known of every message what is done about it."""
+    with anyio.fail_after(20):
+        while True:
+            talk = await control.store.load(thread)
+            assert isinstance(talk, ThreadState)
+            if not open_messages(talk):
+                return
+            await anyio.sleep(0.02)

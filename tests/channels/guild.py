@@ -15,9 +15,10 @@ DM, TEXT, THREAD = 1, 0, 11
 _numbers = itertools.count(1)
 
 
-def snowflake() -> str:
+def snowflake(at: float = 0.0) -> str:
     """An id as Discord makes them: later ones are larger."""
-    return str((int(wall_clock() * 1000) - EPOCH_MS) << 22 | (next(_numbers) & 0x3FFFFF))
+    made = int((at or wall_clock()) * 1000) - EPOCH_MS
+    return str(made << 22 | (next(_numbers) & 0x3FFFFF))
 
 
 def timestamp() -> str:
@@ -128,6 +129,7 @@ class Interaction:
     sent_at: float
     acknowledged: int = 0
     acknowledged_after: float = 0.0
+    expired: bool = False  # after fifteen minutes it takes no answer
     modal: dict[str, Any] | None = None
     answers: list[Message] = field(default_factory=list)
 

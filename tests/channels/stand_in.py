@@ -18,7 +18,7 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from channels.gateway import Gateway
-from channels.guild import DM, TEXT, THREAD, Channel, Interaction, Message, User, snowflake
+from channels.guild import TEXT, THREAD, Channel, Interaction, Message, User, snowflake
 from midflight.inputs import wall_clock
 
 TOKEN = "a-token-of-a-bot"
@@ -31,7 +31,7 @@ IN_TIME_S = 3.0
 
 
 class StandIn:
-    """The service. ``people`` write and press through the methods of ``Person``."""
+    """The service. ``Person`` (``person.py``) writes and presses."""
 
     def __init__(self) -> None:
         self.channels: dict[str, Channel] = {}
@@ -47,6 +47,7 @@ class StandIn:
         self.to_refuse: list[tuple[int, dict[str, Any]]] = []
         self.per_channel = (10_000, 5.0)
         self.threads_forbidden = False
+        self.upload_max = 10_000_000
         self.closed_channels: set[str] = set()
         self.hold_answers: anyio.Event | None = None
         self.held = 0
@@ -226,9 +227,14 @@ class StandIn:
         return as_json(user.member | {"user": user.payload})
 
     async def _history(self, request: web.Request) -> web.Response:
-        chat, after = request.match_info["chat"], int(request.query.get("after", "0"))
-        found = [m for m in self.messages.values() if m.channel == chat and int(m.id) > after]
-        found = [m for m in found if not m.deleted][: int(request.query.get("limit", "50"))]
+        chat, asked = request.match_info["chat"], request.query
+        here = [m for m in self.messages.values() if m.channel == chat and not m.deleted]
+        if chat in self.closed_channels:
+            return problem(404, 10003, "Unknown Channel")
+        after, limit = int(asked.get("after", "0")), int(asked.get("limit", "50"))
+        before = int(asked.get("before", str(1 << 63)))
+        found = [m for m in here if after < int(m.id) < before]
+        found = found[:limit] if "after" in asked else found[-limit:]
         sent = [self.payload(m) for m in reversed(found)]
         return as_json([{k: v for k, v in m.items() if k != "member"} for m in sent])
 
@@ -239,6 +245,8 @@ class StandIn:
         body, files = await parts(request)
         if why := wrong(body):
             return problem(400, 50035, why)
+        if sum(len(data) for _, data in files) > self.upload_max:
+            return problem(413, 40005, "Request entity too large")
         ours = [m for m in self.messages.values() if m.channel == chat and m.author is BOT]
         same = (m for m in ours if m.nonce and m.nonce == body.get("nonce"))
         if body.get("enforce_nonce") and (message := next(same, None)) is not None:
@@ -311,6 +319,8 @@ class StandIn:
         found = self.interactions.get(request.match_info["token"])
         if found is None or not found.acknowledged:
             return problem(404, 10015, "Unknown Webhook")
+        if found.expired:
+            return problem(401, 50027, "Invalid Webhook Token")
         body, _ = await parts(request)
         if why := wrong(body):
             return problem(400, 50035, why)
@@ -324,129 +334,6 @@ class StandIn:
         content, parts_shown = data.get("content") or "", data.get("components", [])
         flags = data.get("flags", 0)
         return Message(snowflake(), found.channel, BOT, content, parts_shown, flags=flags)
-
-
-class Person:
-    """Somebody in front of Discord."""
-
-    def __init__(self, service: StandIn, user: User) -> None:
-        self.service, self.user = service, user
-        service.people[user.id] = user
-
-    def dm(self) -> str:
-        """The id of their conversation with the bot."""
-        channel = Channel(f"2{self.user.id[1:]}", DM, recipient=self.user)
-        return self.service.add(channel).id
-
-    async def says(
-        self,
-        chat: str,
-        text: str,
-        *,
-        times: int = 1,
-        files: list[tuple[str, bytes, str]] | None = None,
-    ) -> Message:
-        attached = [self.service.attachment(*each) for each in files or []]
-        message = Message(snowflake(), chat, self.user, text, attachments=attached)
-        self.service.messages[message.id] = message
-        sent = self.service.payload(message)
-        await self.service.gateway.dispatch("MESSAGE_CREATE", sent, times=times)
-        return message
-
-    async def edits(self, message: Message, text: str) -> None:
-        message.edits.append(message.content)
-        message.content = text
-        await self.service.gateway.dispatch("MESSAGE_UPDATE", self.service.payload(message))
-
-    async def deletes(self, message: Message) -> None:
-        message.deleted = True
-        gone = {"id": message.id, "channel_id": message.channel}
-        guild = self.service.channels[message.channel].guild
-        gone |= {"guild_id": guild} if guild else {}
-        await self.service.gateway.dispatch("MESSAGE_DELETE", gone)
-
-    async def clears(self, *messages: Message) -> None:
-        """Remove several at once, as moderators do."""
-        gone = {"ids": [m.id for m in messages], "channel_id": messages[0].channel}
-        guild = self.service.channels[messages[0].channel].guild
-        await self.service.gateway.dispatch("MESSAGE_DELETE_BULK", gone | {"guild_id": guild})
-
-    async def presses(self, message: Message, label: str, *, times: int = 1) -> Interaction:
-        return await self.presses_code(message, message.button(label)["custom_id"], times=times)
-
-    async def presses_code(self, message: Message, code: str, *, times: int = 1) -> Interaction:
-        data = {"custom_id": code, "component_type": 2}
-        return await self._interacts(message.channel, 3, data, message, times=times)
-
-    async def chooses(self, message: Message, label: str) -> Interaction:
-        for menu in message.menus:
-            for option in menu["options"]:
-                if option["label"] == label:
-                    data = {"custom_id": menu["custom_id"], "component_type": 3}
-                    data["values"] = [option["value"]]
-                    return await self._interacts(message.channel, 3, data, message)
-        raise LookupError(label)
-
-    async def fills(self, opened: Interaction, **values: str) -> Interaction:
-        """Send the form that a press has opened."""
-        modal = await self.service.until(lambda: opened.modal)
-        parts_sent = []
-        for label in modal["components"]:
-            field = label["component"]
-            name = field["custom_id"]
-            given: dict[str, Any] = {"type": field["type"], "custom_id": name, "id": 2}
-            if field["type"] == 3:
-                usual = next((o["value"] for o in field["options"] if o.get("default")), "")
-                given["values"] = [values.get(name, usual)]
-            else:
-                given["value"] = values.get(name, field.get("value", ""))
-            parts_sent.append({"type": 18, "id": 1, "component": given})
-        data = {"custom_id": modal["custom_id"], "components": parts_sent}
-        return await self._interacts(opened.channel, 5, data)
-
-    async def commands(self, chat: str, name: str, **options: str) -> Interaction:
-        found = next(each for each in self.service.commands if each["name"] == name)
-        given = [{"name": key, "type": 3, "value": value} for key, value in options.items()]
-        data = {"id": found["id"], "name": name, "type": 1, "options": given}
-        return await self._interacts(chat, 2, data)
-
-    async def _interacts(
-        self,
-        chat: str,
-        kind: int,
-        data: dict[str, Any],
-        message: Message | None = None,
-        *,
-        times: int = 1,
-    ) -> Interaction:
-        service = self.service
-        channel = service.channels[chat]
-        made = Interaction(snowflake(), f"token-{snowflake()}", self.user, chat, kind, wall_clock())
-        service.interactions[made.token] = made
-        body: dict[str, Any] = {
-            "id": made.id,
-            "application_id": BOT.id,
-            "type": kind,
-            "data": data,
-            "channel": channel.payload(BOT),
-            "channel_id": chat,
-            "token": made.token,
-            "version": 1,
-            "attachment_size_limit": 10_000_000,
-            "entitlements": [],
-            "authorizing_integration_owners": {},
-            "context": 0 if channel.guild else 1,
-            "locale": "en-US",
-        }
-        if message is not None:
-            body["message"] = service.payload(message)
-        if channel.guild:
-            member = self.user.member | {"user": self.user.payload}
-            body |= {"guild_id": channel.guild, "member": member}
-        else:
-            body["user"] = self.user.payload
-        await service.gateway.dispatch("INTERACTION_CREATE", body, times=times)
-        return made
 
 
 # ── what Discord refuses ─────────────────────────────────────────────────────────────────────────

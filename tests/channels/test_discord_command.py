@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,27 +16,43 @@ import pytest
 from anyio.abc import Process
 
 from channels.conftest import ANN
-from channels.stand_in import TOKEN, Person, StandIn
+from channels.person import Person
+from channels.stand_in import TOKEN, StandIn
 from midflight.cli.main import main
+from midflight.stores.base import Query
+from midflight.stores.opening import open_store
 from scenarios.stories import environment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(90)]
 
+AGENT = "channels.mortal_bot:works"
+STARTS_S = 30.0  # a process, on a busy machine
+
 
 @asynccontextmanager
-async def bot(discord: StandIn, folder: Path, token: str = TOKEN) -> AsyncIterator[Process]:
-    """A bot in a process of its own, which is gone when the block ends."""
+async def bot(
+    discord: StandIn, folder: Path, *options: str, token: str = TOKEN
+) -> AsyncIterator[Process]:
+    """A bot in a process of its own, which is killed when the block ends."""
     addresses = {
         "DISCORD_REST": f"{discord.address}/api/v10",
         "DISCORD_GATEWAY": discord.gateway.address,
         "DISCORD_TOKEN": token,
     }
-    command = [sys.executable, "-m", "channels.launch_bot", "discord", "channels.mortal_bot:works"]
+    command = ["channels.launch_bot", "discord", AGENT, "--allow", f"{ANN.id}=ann:controller"]
+    async with started(folder, *command, *options, env=addresses) as process:
+        yield process
+
+
+@asynccontextmanager
+async def started(
+    folder: Path, module: str, *arguments: str, env: dict[str, str] | None = None
+) -> AsyncIterator[Process]:
     with (folder / "log").open("ab") as log:
         process = await anyio.open_process(
-            [*command, "--allow", f"{ANN.id}=ann:controller"],
+            [sys.executable, "-m", module, *arguments],
             cwd=folder,
-            env=environment() | addresses,
+            env=environment() | (env or {}),
             stdout=log,
             stderr=log,
         )
@@ -53,7 +70,7 @@ async def test_killed_in_the_middle_it_goes_on_where_it_was(
 ) -> None:
     chat = ann.dm()
     async with bot(discord, tmp_path):
-        await discord.until(lambda: discord.gateway.identified, 30.0)
+        await discord.until(lambda: discord.gateway.identified, STARTS_S)
         await ann.says(chat, "look")
         await discord.until(lambda: (tmp_path / "begun").exists())
         status = await discord.until_shown(chat, "**Running** look")
@@ -61,14 +78,67 @@ async def test_killed_in_the_middle_it_goes_on_where_it_was(
     missed = await ann.says(chat, "are you there?")
     (tmp_path / "go").touch()
     async with bot(discord, tmp_path) as second:
-        await discord.until(lambda: "✔ **Done** look" in status.content, 30.0)
-        await discord.until_shown(chat, f"✔ **Done** {missed.content}", 30.0)
+        await discord.until(lambda: "✔ **Done** look" in status.content, STARTS_S)
+        await discord.until_shown(chat, f"✔ **Done** {missed.content}", STARTS_S)
         second.send_signal(signal.SIGTERM)
         with anyio.fail_after(20):
             assert await second.wait() == 0
 
     assert discord.text(chat).count("**Running**") == 0
     assert discord.text(chat).count("I have seen it.") == 2  # once for each that was asked
+
+
+async def test_killed_between_a_press_and_its_answer_the_next_life_answers_it(
+    discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    chat = ann.dm()
+    async with bot(discord, tmp_path):
+        await discord.until(lambda: discord.gateway.identified, STARTS_S)
+        await ann.says(chat, "look")
+        await discord.until(lambda: (tmp_path / "begun").exists())
+        status = await discord.until_shown(chat, "**Running** look")
+        discord.hold_answers = anyio.Event()
+        pressed = await ann.presses(status, "Cancel")
+        await discord.until(lambda: discord.held)
+    discord.hold_answers = None
+    await discord.gateway.drop()
+    assert pressed.answers == []
+
+    async with bot(discord, tmp_path):
+        await discord.until(lambda: pressed.answers, STARTS_S)
+        assert "**Cancel** is on record" in pressed.text
+        await discord.until(lambda: "⏹ **Cancelled**" in status.content)
+        assert len(pressed.answers) == 1
+    store = f"sqlite:{tmp_path}/midflight.db"
+    async with open_store(store) as journals:
+        (row,) = await journals.rows(Query())
+        names = [record.event.stored_name() for record in await journals.read(row.journal)]
+    assert names.count("cancel.requested") == 1
+
+
+async def test_attached_to_a_server_it_drives_nothing_and_the_server_does(
+    discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    chat = ann.dm()
+    async with started(tmp_path, "midflight", "serve", AGENT, "--port", "0", "--json"):
+        await discord.until(lambda: (tmp_path / "midflight.db").exists(), STARTS_S)
+        async with bot(discord, tmp_path, "--attach", "--json") as attached:
+            await discord.until(lambda: discord.gateway.identified, STARTS_S)
+            await ann.says(chat, "look")
+            status = await discord.until_shown(chat, "**Running** look", STARTS_S)
+            await ann.says(chat, "stop")
+            asks = await discord.until_shown(chat, "Paused. Cancel?")
+            await discord.until(lambda: "⏸ **Paused**" in status.content)
+            await ann.presses(asks, "Resume")
+            (tmp_path / "go").touch()
+            await discord.until_shown(chat, "I have seen it.")
+            await discord.until(lambda: "✔ **Done**" in status.content)
+            attached.send_signal(signal.SIGTERM)
+            with anyio.fail_after(20):
+                assert await attached.wait() == 0
+    said = (tmp_path / "log").read_text(encoding="utf-8")
+    greeting = {"name": "midflight", "agent": "mortal-bot", "store": "midflight.db"}
+    assert json.dumps(greeting | {"drives": False}, separators=(",", ":")) in said
 
 
 async def test_what_is_wrong_is_said_in_one_line(
@@ -98,16 +168,19 @@ def test_without_its_extra_it_says_which_one_it_needs(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_it_does_not_begin_without_a_token_or_without_anybody_who_may_use_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_it_does_not_begin_without_a_token_or_anybody_who_may_use_it_or_a_store_to_attach_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    agent = "channels.mortal_bot:works"
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DISCORD_TOKEN", raising=False)
-    assert main(["discord", agent, "--allow", "1=controller"]) == 1
+    assert main(["discord", AGENT, "--allow", "1=controller"]) == 1
     assert "set DISCORD_TOKEN" in capsys.readouterr().err
     monkeypatch.setenv("DISCORD_TOKEN", "x")
-    assert main(["discord", agent]) == 1
+    assert main(["discord", AGENT]) == 1
     assert "name somebody with --allow" in capsys.readouterr().err
-    assert main(["discord", agent, "--allow", "1=king"]) == 1
+    assert main(["discord", AGENT, "--allow", "1=king"]) == 1
     assert "'king' is no role" in capsys.readouterr().err
+    assert main(["discord", AGENT, "--allow", "1=controller", "--attach"]) == 3
+    assert "there is no store midflight.db here" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
     assert os.environ["DISCORD_TOKEN"] == "x"

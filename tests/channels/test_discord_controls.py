@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from assistant.desk import Office, clerk
 from channels.conftest import OPS, Talking
-from channels.stand_in import AT, EPHEMERAL, GENERAL, Person, StandIn
+from channels.person import Person
+from channels.stand_in import AT, EPHEMERAL, GENERAL, StandIn
+from midflight.channels.following import FILE_BYTES_MAX
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
 from midflight.run import Run, agent
@@ -33,6 +36,7 @@ async def test_one_status_message_lives_with_the_run_and_its_buttons_name_their_
         await office.until_begun("look")
         status = await discord.until_shown(chat, "▶ **Running** Tidy up")
         await discord.until(lambda: "Undoes" in status.labels[2] and "Resume" in status.labels[0])
+        assert re.search(r"`\d\d:\d\d  step 2  ≥\$0\.00 of \$5\.00`", status.content)
         assert status.labels == [
             "Pause · Resume keeps context",
             "Redirect · Rewrites the next step",
@@ -52,6 +56,39 @@ async def test_one_status_message_lives_with_the_run_and_its_buttons_name_their_
 
     assert status.labels == []
     assert sum("Tidy up" in message.content for message in discord.shown(chat)) == 1
+
+
+async def test_redirect_opens_a_form_with_the_brief_and_its_one_line_says_what_has_changed(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("course")
+    for place in ("one", "two", "three"):
+        office.gate(place)
+    script = [*(call("course_look", what=place) for place in office.gates), say("Planned.")]
+    works, _, _ = clerk("course", script, office)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "plan a trip")
+        await office.until_begun("one")
+        status = await discord.until_shown(chat, "**Running** plan a trip")
+        opened = await ann.presses(status, "Redirect")
+        modal = await discord.until(lambda: opened.modal)
+        (field,) = [label["component"] for label in modal["components"]]
+        assert field["value"] == "plan a trip"
+        done = await ann.fills(opened, text="plan a picnic")
+        await discord.until(lambda: "**Redirect** is on record" in done.text)
+        await discord.until_shown(chat, "↳ **Redirected:** plan a ~~trip~~ **picnic**")
+        await office.until_begun("two")
+
+        await ann.presses(status, "Pause")
+        await discord.until(lambda: "⏸ **Paused** plan a picnic" in status.content)
+        opened = await ann.presses(status, "Redirect")
+        await ann.fills(opened, text="plan a feast", then="Redirect and resume")
+        await discord.until_shown(chat, "↳ **Redirected:** plan a ~~picnic~~ **feast**")
+        await office.until_begun("three")
+        office.gate("three").set()
+        await discord.until_shown(chat, "Planned.")
 
 
 async def test_cancel_shows_its_receipt_and_gives_partial_work_and_files(
@@ -88,6 +125,37 @@ async def test_cancel_shows_its_receipt_and_gives_partial_work_and_files(
             chat, "⏹ **Cancelled** Write a memo (by ann@discord)\n- "
         )
         assert "kept (no undo)" in receipt.content
+
+
+async def test_files_that_are_too_much_are_named_and_what_was_kept_is_shown_all_the_same(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    wait = Office("heavy").gate("never")
+    discord.upload_max = 1_000
+
+    @tool(effect="read", name="heavy.wait")
+    async def hold() -> None:
+        await wait.wait()
+
+    @agent(name="heavy", converses=True)
+    async def heavy(run: Run) -> None:
+        folder = Path(run.workdir)
+        (folder / "film.bin").write_bytes(b"f" * 2_000)
+        with (folder / "huge.bin").open("wb") as file:
+            file.truncate(FILE_BYTES_MAX + 1)
+        await run.step("Wait", hold)
+
+    async with talking(heavy):
+        chat = ann.dm()
+        await ann.says(chat, "Make a film")
+        status = await discord.until_shown(chat, "**Running** Make a film")
+        await ann.presses(status, "Cancel")
+        kept = await discord.until_shown(chat, "Cancelled. Kept: ")
+        assert kept.attachments == []
+        assert "Not shown here, but kept in the run's folder: huge.bin" in kept.content
+        assert "Too much for Discord, and not shown here: " in kept.content
+        assert "film.bin" in kept.content
+        await discord.until_shown(chat, "⏹ **Cancelled** Make a film")
 
 
 async def test_cancel_asks_first_while_something_irreversible_is_under_way(

@@ -9,12 +9,10 @@ import pytest
 
 from assistant.desk import Office, clerk
 from channels.conftest import Talking, on_discord
-from channels.stand_in import Person, StandIn
-from midflight.control import Control
-from midflight.engines.local import LocalEngine
+from channels.person import Person
+from channels.stand_in import StandIn
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
-from midflight.stores.base import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -62,14 +60,13 @@ async def test_a_message_that_is_too_long_is_refused_with_the_limit(
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["Pause", "Cancel"])
 async def test_a_restart_between_press_and_answer_loses_neither(
-    store: Store, discord: StandIn, ann: Person, tmp_path: Path, asked: str
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path, asked: str
 ) -> None:
     office = Office(f"restart-{asked}")
     office.gate("slow")
     name = office.name
     works, _, _ = clerk(name, [call(f"{name}_look", what="slow"), say("Ready.")], office)
-    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
-        control = Control(store, engine)
+    async with driving(works) as control:
         chat = ann.dm()
         async with on_discord(control, works, discord, tmp_path):
             await ann.says(chat, "begin")
@@ -88,8 +85,36 @@ async def test_a_restart_between_press_and_answer_loses_neither(
             await discord.until(lambda: wanted in status.content)
         (row,) = await control.runs()
         assert row.phase == (Phase.PAUSED if asked == "Pause" else Phase.CANCELLED)
-        verbs = [r.event.stored_name() for r in await store.read(row.journal)]
+        verbs = [r.event.stored_name() for r in await control.store.read(row.journal)]
         assert verbs.count(f"{asked.lower()}.requested") == 1
+
+
+async def test_a_press_whose_way_to_be_answered_has_expired_is_answered_in_the_chat(
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    office = Office("expired")
+    office.gate("slow")
+    works, _, _ = clerk("expired", [call("expired_look", what="slow"), say("Ready.")], office)
+    async with driving(works) as control:
+        chat = ann.dm()
+        async with on_discord(control, works, discord, tmp_path):
+            await ann.says(chat, "begin")
+            await office.until_begun("slow")
+            status = await discord.until_shown(chat, "**Running**")
+            discord.hold_answers = anyio.Event()
+            pressed = await ann.presses(status, "Pause")
+            await discord.until(lambda: discord.held)
+        discord.hold_answers = None
+        pressed.expired = True
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until_shown(chat, "**Pause** is on record")
+            await discord.until(lambda: "**Paused**" in status.content)
+        async with on_discord(control, works, discord, tmp_path):  # once is enough
+            resumed = await ann.presses(status, "Resume")
+            await discord.until(lambda: resumed.answers)
+
+    assert discord.text(chat).count("**Pause** is on record") == 1
 
 
 async def test_somebody_removes_the_status_message_and_it_is_shown_again(

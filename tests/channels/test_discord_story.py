@@ -6,7 +6,8 @@ import pytest
 
 from assistant.desk import Office, clerk, last
 from channels.conftest import Talking
-from channels.stand_in import Person, StandIn
+from channels.person import Person
+from channels.stand_in import StandIn
 from midflight.inputs import wall_clock
 from midflight.kernel.events import PauseRequested
 from midflight.kernel.phases import Phase
@@ -84,12 +85,13 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
         # never mind, do this instead
         await ann.says(chat, "plan a trip")
         await office.until_begun("trains")
-        status = await discord.until_shown(chat, "**Running** plan a trip")
-        opened = await ann.presses(status, "Redirect")
-        done = await ann.fills(opened, text="plan a picnic")
-        await discord.until(lambda: "**Redirect** is on record" in done.text)
-        await discord.until_shown(chat, "**Changed** plan a ~trip~ =picnic=")
+        await discord.until_shown(chat, "**Running** plan a trip")
+        shown, asked = len(discord.shown(chat)), len(model.prompts)
+        await ann.says(chat, "never mind, plan a picnic instead")
+        await discord.until_shown(chat, "↳ **Redirected:** plan a ~~trip~~ **picnic**")
         await office.until_begun("park")
+        assert len(discord.shown(chat)) == shown + 1  # one line, and the status is edited
+        assert len(model.prompts) == asked + 1  # no triage: its words were plain
 
         # stop: paused within a second, before any model is asked
         (run,) = [row.journal for row in await control.runs() if row.phase == Phase.RUNNING]

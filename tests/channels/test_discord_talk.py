@@ -6,9 +6,11 @@ import pytest
 
 from assistant.desk import Office, clerk, last
 from channels.conftest import Talking
-from channels.stand_in import AT, GENERAL, Person, StandIn
+from channels.person import Person
+from channels.stand_in import AT, GENERAL, StandIn
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, call, call_all, say
+from midflight.run import Run, agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -67,8 +69,15 @@ async def test_a_message_while_it_works_is_answered_at_once_with_what_it_is_doin
 ) -> None:
     office = Office("busy")
     office.gate("slow")
-    script = [call("busy_note", text="slow"), say("Done with it.")]
-    works, _, _ = clerk("busy", script, office)
+    note = office.tools()[1]
+    names = ["Collect", "Sort", "Write", "Read again", "Send"]
+
+    @agent(name="busy", converses=True)
+    async def works(run: Run) -> str:
+        await run.plan(*names)
+        for number, name in enumerate(names):
+            await run.step(name, note, text="slow" if number == 2 else f"note {number}")
+        return "Done with it."
 
     async with talking(works):
         chat = ann.dm()
@@ -76,12 +85,12 @@ async def test_a_message_while_it_works_is_answered_at_once_with_what_it_is_doin
         await office.until_begun("slow")
         asked = await ann.says(chat, "how far are you?")
         ack = await discord.until_shown(
-            chat, "working on “Write the minutes”: note: slow, step 1, 0:"
+            chat, "working on “Write the minutes”: Write, step 3 of 5, 0:"
         )
         assert ack.reference is not None
         assert str(ack.reference["message_id"]) == asked.id
         office.gate("slow").set()
-        await discord.until_shown(chat, "Done with it.")
+        await discord.until_shown(chat, "✔ **Done** Write the minutes")
 
 
 @pytest.mark.slow
@@ -120,6 +129,48 @@ async def test_a_deferred_message_is_on_the_list_and_can_be_done_now(
         await discord.until_shown(chat, "**Back to:** resume Sort the files")
         office.gate("slow").set()
         await discord.until_shown(chat, "Sorted.")
+
+
+async def test_the_way_back_of_each_choice_is_a_press(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("ways")
+    for place in ("slow", "other"):
+        office.gate(place)
+
+    def script(prompt: Prompt) -> Line:
+        if prompt.turns[-1].role != "tool" and "urgent" in last(prompt):
+            return call("ways_look", what="other")
+        return say("Sorted.") if prompt.turns[-1].role == "tool" else call("ways_look", what="slow")
+
+    def chooses(prompt: Prompt) -> Line:
+        (number,) = [x.split()[1] for x in last(prompt).splitlines() if x.startswith("Message ")]
+        action = "switch" if "urgent" in last(prompt) else "incorporate"
+        choice = {"message": int(number), "action": action, "say": "All right."}
+        return call_all(("triage", {"choices": [choice]}))
+
+    works, model, _ = clerk("ways", script, office, triage=chooses)
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "Sort the files")
+        await office.until_begun("slow")
+        await ann.says(chat, "by colour")
+        taken = await discord.until_shown(chat, "**Incorporated** into step 1: “by colour”")
+        undone = await ann.presses(taken, "Undo")  # before it was read
+        await discord.until(lambda: "**Withdrawn**, nobody had read it." in undone.text)
+
+        await ann.says(chat, "urgent: count the chairs")
+        switched = await discord.until_shown(chat, "**Switched** to this now")
+        await office.until_begun("other")
+        await ann.presses(switched, "Go back")
+        await discord.until_shown(chat, "**Back to:** resume Sort the files")
+        await office.until_begun("slow", 2)
+        office.gate("slow").set()
+        office.gate("other").set()
+        await discord.until_shown(chat, "Sorted.")
+
+    assert not any("by colour" in turn.text for turn in model.prompts[-1].turns)
 
 
 async def test_a_side_question_is_answered_and_touches_nothing(

@@ -9,12 +9,14 @@ import anyio
 import pytest
 
 from assistant.desk import Office, clerk
-from channels.conftest import ALLOWED, Talking, on_discord
-from channels.stand_in import AT, GENERAL, TOKEN, Person, StandIn
+from channels.conftest import ALLOWED, Talking, on_discord, until_chosen
+from channels.guild import Message, User, snowflake
+from channels.person import Person
+from channels.stand_in import AT, GENERAL, TOKEN, StandIn
 from midflight.channels.discord import DiscordRefused, serve
+from midflight.channels.discord_missed import LOOKED_AT_MAX
 from midflight.channels.relay import EDIT_GAP_S
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
 from midflight.inputs import wall_clock
 from midflight.kernel.phases import Phase
 from midflight.models.scripted import call, say
@@ -107,6 +109,90 @@ async def test_after_a_session_that_is_over_it_looks_up_what_it_has_missed(
     assert len([line for line in lines if line.kind == "message"]) == 2
 
 
+async def test_what_was_changed_or_removed_while_the_connection_was_lost_is_heard_at_the_resume(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("cut")
+    office.gate("slow")
+    works, model, _ = clerk("cut", [call("cut_look", what="slow"), say("Ready.")], office)
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("slow")
+        changed, removed = await ann.says(chat, "for ten"), await ann.says(chat, "in red")
+        await discord.until_shown(chat, "in red")
+        await discord.gateway.drop()
+        await ann.edits(changed, "for twelve")
+        await ann.deletes(removed)
+        await discord.until_shown(chat, "**Withdrawn**")
+        await until_chosen(control, f"t-discord-{chat}")
+        office.gate("slow").set()
+        await discord.until_shown(chat, "Ready.")
+
+    assert (discord.gateway.identified, discord.gateway.resumed) == (1, 1)
+    read = "\n".join(turn.text for turn in model.prompts[-1].turns)
+    assert "for twelve" in read
+    assert "for ten" not in read
+    assert "in red" not in read
+
+
+async def test_what_waits_unread_is_after_a_restart_as_it_then_stands_in_the_chat(
+    driving: Talking, discord: StandIn, ann: Person, bob: Person, tmp_path: Path
+) -> None:
+    office = Office("restarted")
+    office.gate("slow")
+    script = [call("restarted_look", what="slow"), say("Ready.")]
+    works, model, _ = clerk("restarted", script, office)
+    async with driving(works) as control:
+        async with on_discord(control, works, discord, tmp_path):
+            begun = await ann.says(GENERAL, f"{AT} begin")
+            chat = begun.id
+            await office.until_begun("slow")
+            changed, removed = await ann.says(chat, "for ten"), await bob.says(chat, "in red")
+            await ann.says(chat, "on Monday")
+            await discord.until(lambda: "on Monday" in discord.text(chat))
+        await discord.gateway.drop()
+        await ann.edits(changed, "for twelve")
+        await bob.deletes(removed)
+        await bob.says(chat, "with music")
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until_shown(chat, "**Withdrawn**, nobody had read it: a message of bob")
+            await discord.until_shown(chat, "with music")
+            await until_chosen(control, f"t-discord-{chat}")
+            office.gate("slow").set()
+            await discord.until_shown(chat, "Ready.")
+
+    read = "\n".join(turn.text for turn in model.prompts[-1].turns)
+    assert all(words in read for words in ("for twelve", "on Monday", "with music"))
+    assert not any(words in read for words in ("for ten", "in red"))
+    assert discord.text(chat).count("on Monday") == 1  # heard before, and not again
+
+
+async def test_of_very_much_that_was_missed_the_newest_is_heard_and_the_rest_is_said_to_be_unread(
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    works, model, _ = clerk("noisy", [say("One."), say("Two.")])
+    async with driving(works) as control:
+        chat = ann.dm()
+        async with on_discord(control, works, discord, tmp_path):
+            await ann.says(chat, "hello")
+            await discord.until_shown(chat, "**Done**")
+        await discord.gateway.drop()
+        chatter = User("77", "another-bot", bot=True)
+        for number in range(LOOKED_AT_MAX):
+            message = Message(snowflake(), chat, chatter, f"beep {number}")
+            discord.messages[message.id] = message
+        await ann.says(chat, "are you there?")
+
+        async with on_discord(control, works, discord, tmp_path):
+            await discord.until_shown(chat, "looked through the newest 500 messages here")
+            await discord.until_shown(chat, "Two.")
+
+    assert "are you there?" in model.prompts[-1].turns[-1].text
+
+
 async def test_what_is_delivered_twice_is_done_once(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
@@ -153,6 +239,30 @@ async def test_a_press_is_acknowledged_within_three_seconds_while_the_store_is_s
         assert row.phase in {Phase.PAUSING, Phase.PAUSED}
 
 
+async def test_presses_that_come_too_late_are_done_and_told_to_all_or_asked_again_if_they_cost(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("tardy")
+    office.gate("look")
+    works, _, _ = clerk("tardy", [call("tardy_look", what="look"), say("Ready.")], office)
+
+    async with talking(works) as control:
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("look")
+        status = await discord.until_shown(chat, "**Running**")
+        await discord.gateway.drop()
+        paused = await ann.presses(status, "Pause", ago=40.0)
+        cancelled = await ann.presses(status, "Cancel", ago=40.0)
+        await discord.until_shown(chat, "**Pause** is on record")
+        asks = await discord.until_shown(chat, "while I was away. Nothing was changed. Do it now?")
+        assert (paused.acknowledged, cancelled.acknowledged) == (0, 0)
+        (row,) = await control.runs()
+        assert row.phase == Phase.PAUSED
+        await ann.presses(asks, "Cancel now")
+        await discord.until_shown(chat, "⏹ **Cancelled**")
+
+
 def _turnstile(folder: Path) -> Path:
     return next(folder.rglob("gate"))
 
@@ -168,13 +278,12 @@ async def test_a_wrong_token_is_said_in_words(
 
 
 async def test_a_token_that_is_revoked_ends_it_in_words_and_the_next_life_goes_on(
-    store: Store, discord: StandIn, ann: Person, tmp_path: Path
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:
     office = Office("revoked")
     office.gate("slow")
     works, _, _ = clerk("revoked", [call("revoked_look", what="slow"), say("Ready.")], office)
-    async with LocalEngine.open(store, [works], workdir=tmp_path / "w", sweep_s=0.05) as engine:
-        control = Control(store, engine)
+    async with driving(works) as control:
         chat = ann.dm()
         with pytest.RaisesGroup(pytest.RaisesExc(DiscordRefused, match="any more")):
             async with on_discord(control, works, discord, tmp_path):

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from assistant.desk import Office, clerk, until
+from channels.conftest import until_chosen
 from channels.paper import LostAnswer, Paper
 from midflight.channels import Heard, People, Switchboard
 from midflight.channels.shapes import Action, mark
@@ -143,6 +144,32 @@ async def test_a_late_press_is_done_if_it_costs_nothing_and_otherwise_asked_agai
             assert "**Cancel** is on record" in done.text
 
 
+async def test_a_late_press_that_was_done_before_is_not_said_to_have_changed_nothing(
+    driving: Any, tmp_path: Path
+) -> None:
+    office = Office("done-late")
+    office.gate("slow")
+    works, _, _ = clerk("done-late", [call("done-late_look", what="slow")], office)
+    paper, now = Paper(), [1_000_000.0]
+
+    async with driving(works) as control:
+        chats, clock = tmp_path / "chats", lambda: now[0]
+        async with life(paper, control, works, chats, clock=clock) as board:
+            await board.hear("desk", Heard("1", "first"), ANN)
+            await office.until_begun("slow")
+            (row,) = await control.runs()
+            code = Action("cancel", mark(row.journal)).code
+            await board.remember("desk", "k", code, ANN, way="", fields={})
+            await board.press("desk", code, ANN, key="k")  # and dies before it answers
+            await control.ended(row.journal)
+        now[0] += 60.0
+        async with life(paper, control, works, chats, clock=clock) as board:
+            answered = await board.press_again(board.memory("desk"), "k")
+
+    assert "**Cancel** is on record" in answered.text
+    assert "Nothing was changed" not in answered.text
+
+
 async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much(
     driving: Any, tmp_path: Path
 ) -> None:
@@ -203,3 +230,85 @@ async def test_a_button_of_another_thread_means_nothing_here(driving: Any, tmp_p
             await until(lambda: "**Done**" in paper.text)
             done = await board.press("desk", Action("cancel", mark(elsewhere)).code, ANN, key="x")
             assert "a run that is not known here any more. Nothing was changed." in done.text
+
+
+async def test_who_may_only_look_begins_nothing_and_is_told_so(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("first-viewer", [say("Never.")])
+    paper, eve = Paper(), Who("eve", Role.VIEWER, "paper:desk")
+
+    async with (
+        driving(works) as control,
+        life(paper, control, works, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "do my homework"), eve)
+        await until(lambda: "eve" in paper.text)
+        assert await control.runs() == []
+
+    assert "Nothing was" in paper.text
+
+
+async def test_two_bots_in_one_chat_have_a_thread_each_and_answer_what_is_theirs(
+    driving: Any, tmp_path: Path
+) -> None:
+    first, _, _ = clerk("cook", [say("Soup.")])
+    second, _, _ = clerk("waiter", [say("Table four.")])
+    kitchen, hall = Paper(), Paper()
+
+    async with (
+        driving(first, second) as control,
+        life(kitchen, control, first, tmp_path / "kitchen") as cook,
+        life(hall, control, second, tmp_path / "hall") as waiter,
+    ):
+        await cook.hear("desk", Heard("1", "what is there?"), ANN)
+        await until(lambda: "**Done**" in kitchen.text and "Soup." in kitchen.text)
+        await waiter.hear("desk", Heard("2", "where do I sit?"), ANN)
+        await until(lambda: "**Done**" in hall.text and "Table four." in hall.text)
+
+    assert "Table" not in kitchen.text
+    assert "Soup" not in hall.text
+
+
+async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and_echo_nothing(
+    driving: Any, tmp_path: Path
+) -> None:
+    office = Office("both")
+    office.gate("slow")
+    works, _, _ = clerk("both", [call("both_look", what="slow"), say("Ready.")], office)
+    left, right = Paper(), Paper()
+    right.name = "slate"
+    bob = Who("bob", Role.CONTROLLER, "slate:wall")
+
+    async with (
+        driving(works) as control,
+        life(left, control, works, tmp_path / "left") as one,
+        life(right, control, works, tmp_path / "right") as two,
+    ):
+        await one.hear("desk", Heard("1", "begin"), ANN)
+        await office.until_begun("slow")
+        await two.join("wall", "t-paper-desk", bob)
+        await until(lambda: "**Running** begin" in right.text)
+        await one.hear("desk", Heard("2", "from the left"), ANN)
+        await two.hear("wall", Heard("2", "from the right"), bob)  # a chat's ids are its own
+        await until(lambda: "**bob** (slate): from the right" in left.text)
+        await until(lambda: "**ann** (paper): from the left" in right.text)
+        await one.withdraw("desk", "2")
+        await until(lambda: "**Withdrawn**, nobody had read it: a message of ann" in left.text)
+        status = next(p for p in right.shown.values() if "**Running**" in p.text)
+        paused = await two.press("wall", status.buttons[0].action.code, bob, key="p")
+        assert "**Pause** is on record" in paused.text
+        await until(lambda: "**Paused**" in left.text and "**Paused**" in right.text)
+        await one.press("desk", "/resume", ANN, key="r")
+        await until_chosen(control, "t-paper-desk")
+        office.gate("slow").set()
+        await until(lambda: "Ready." in left.text and "Ready." in right.text)
+        lines = await control.transcript("t-paper-desk")
+
+    said = [(line.by, line.text) for line in lines if line.kind == "message"]
+    assert said == [("ann", "begin"), ("ann", "from the left"), ("bob", "from the right")]
+    statuses = [line.status for line in lines if line.kind == "message"]
+    assert statuses == ["read", "withdrawn", "read"]
+    for paper, theirs in ((left, "(paper): "), (right, "(slate): ")):
+        assert theirs not in paper.text
+        assert paper.text.count("Ready.") == 1

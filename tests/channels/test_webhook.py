@@ -9,26 +9,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 from aiohttp import web
 
 from assistant.desk import Office, clerk, until
-from channels.conftest import Talking
-from channels.stand_in import Person, StandIn
+from channels.conftest import Talking, until_chosen
+from channels.person import Person
+from channels.stand_in import StandIn
 from midflight.channels import People, Post, Switchboard
-from midflight.channels.base import ChatGone, NotNow
+from midflight.channels.base import ChatGone, NotNow, PostGone
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.webhook import Webhook
 from midflight.control import Control
-from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.models.scripted import call, say
 from midflight.run import Agent
-from midflight.stores.base import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -44,12 +42,13 @@ class Desk:
         self.shown: dict[str, dict[str, Any]] = {}
         self.deliveries: list[dict[str, Any]] = []
         self.answers: list[int] = []
-        self.url = ""
+        self.url = self.points_to = ""
 
     async def take(self, request: web.Request) -> web.Response:
         body = await request.read()
         if self.answers:
-            return web.Response(status=self.answers.pop(0), headers={"Retry-After": "1"})
+            headers = {"Retry-After": "1", "Location": self.points_to or self.url}
+            return web.Response(status=self.answers.pop(0), headers=headers)
         self.signer.check({k.lower(): v for k, v in request.headers.items()}, body)
         given = json.loads(body)
         self.deliveries.append(given)
@@ -112,25 +111,14 @@ async def joined(control: Control, agent: Agent, desk: Desk, folder: Path) -> As
         yield Sender(channel)
 
 
-@pytest.fixture
-def engine(store: Store, tmp_path: Path) -> Any:
-    @asynccontextmanager
-    async def driving(agent: Agent) -> AsyncIterator[Control]:
-        async with LocalEngine.open(store, [agent], workdir=tmp_path / "w", sweep_s=0.05) as local:
-            with anyio.fail_after(40):
-                yield Control(store, local)
-
-    return driving
-
-
 async def test_texts_presses_and_forms_go_both_ways(
-    engine: Any, desk: Desk, tmp_path: Path
+    driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     office = Office("hook")
     office.gate("slow")
     works, _, _ = clerk("hook", [call("hook_look", what="slow"), say("Ready.")], office)
 
-    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         assert (await send(text="begin")).status_code == 202
         await office.until_begun("slow")
         status = await desk.until_shown("**Running** begin")
@@ -150,12 +138,12 @@ async def test_texts_presses_and_forms_go_both_ways(
 
 
 async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_moment(
-    engine: Any, desk: Desk, tmp_path: Path
+    driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     works, _, _ = clerk("genuine", [say("Hello.")])
     body = json.dumps({"chat": "desk", "user": "ann", "text": "hello"}).encode()
 
-    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         signed = Signer(SECRET).sign("one", body)
         forged = await send.send(body.replace(b"hello", b"hullo"), signed)
         assert forged.status_code == 401
@@ -176,14 +164,43 @@ async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_mo
         assert too_long.status_code == 413
 
 
+async def test_nobody_changes_or_removes_what_somebody_else_has_written(
+    driving: Talking, desk: Desk, tmp_path: Path
+) -> None:
+    office = Office("authors")
+    office.gate("slow")
+    works, model, _ = clerk("authors", [call("authors_look", what="slow"), say("Ready.")], office)
+
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
+        await send(text="begin")
+        await office.until_begun("slow")
+        await send(id="hers", text="for ten people")
+        await send(id="also-hers", text="in red")
+        for change in ({"edit": "hers", "text": "delete everything"}, {"remove": "also-hers"}):
+            refused = await send(user="eve", **change)
+            assert refused.status_code == 403
+            assert "ann@webhook's, not yours. Nothing was changed." in refused.json()["error"]
+        assert (await send(edit="hers", text="for twelve people")).status_code == 202
+        assert (await send(remove="also-hers")).status_code == 202
+        await desk.until_shown("**Withdrawn**, nobody had read it: a message of ann@webhook")
+        await until_chosen(control, "t-webhook-desk")
+        office.gate("slow").set()
+        await desk.until_shown("Ready.")
+
+    read = "\n".join(turn.text for turn in model.prompts[-1].turns)
+    assert "for twelve people" in read
+    assert "in red" not in read
+    assert "delete everything" not in read
+
+
 @pytest.mark.slow
 async def test_what_cannot_be_delivered_now_is_delivered_later_once_and_in_order(
-    engine: Any, desk: Desk, tmp_path: Path
+    driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
     works, _, _ = clerk("later", [say("Hello.")])
     desk.answers = [500, 429]
 
-    async with engine(works) as control, joined(control, works, desk, tmp_path) as send:
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         await send(text="hello")
         await desk.until_shown("Hello.")
         await desk.until_shown("**Done**")
@@ -208,6 +225,15 @@ async def test_a_receiver_that_wants_nothing_more_is_left_alone(desk: Desk) -> N
 
     with pytest.raises(ChatGone):
         await Webhook(desk.url, Signer(SECRET), allow=allow).post("desk", Post("hello"))
+
+
+async def test_a_receiver_that_points_elsewhere_is_not_followed(desk: Desk) -> None:
+    allow = (desk.url.removeprefix("http://").removesuffix("/hook"),)
+    desk.answers, desk.points_to = [307], f"{desk.url}?elsewhere"
+
+    with pytest.raises(PostGone, match="does not take it \\(307\\)"):
+        await Webhook(desk.url, Signer(SECRET), allow=allow).post("desk", Post("hello"))
+    assert desk.deliveries == []
 
 
 def test_a_secret_that_is_too_short_is_refused() -> None:
@@ -241,6 +267,7 @@ async def test_several_channels_on_one_thread_neither_echo_nor_lose_anything(
         await discord.until_shown(chat, "**ann@webhook** (webhook): from the desk")
         await desk.until_shown("**ann@discord** (discord): from a phone")
         await desk.until_shown("**pat** (http): from the page")
+        await until_chosen(control, "t-page")
         office.gate("slow").set()
         await discord.until_shown(chat, "Ready.")
         lines = [x.text for x in await control.transcript("t-page") if x.kind == "message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,9 @@ def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(
     write(path, Results(versions={"bare-asyncio": "1.0"}, rows=[row]))
     assert main(["kit", "report", "--results", str(path)]) == 0
     assert "| effects done twice | **2.0 %** (≤ 4.3 %) |" in capsys.readouterr().out
+    assert main(["kit", "report", "--results", str(path), "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["rows"][0]["failures"] == 4
     assert main(["kit", "report", "--results", str(path), "--format", "svg"]) == 0
     assert capsys.readouterr().out.startswith("<svg")
 

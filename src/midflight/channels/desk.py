@@ -1,7 +1,6 @@
-"""What people write and press in a chat, as verbs of ``Control``; each is answered in words.
+"""What people press in a chat, as verbs of ``Control``; each press is answered in words.
 
-A message's own id is its key, so that one which is delivered twice is stored once. Whatever is
-refused is answered with why, how things really stand, and that nothing was changed.
+Whatever is refused is answered with why, how things really stand, and that nothing was changed.
 """
 
 from __future__ import annotations
@@ -10,112 +9,33 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from midflight.channels.asking import ways
 from midflight.channels.finding import Finder
+from midflight.channels.inbox import unstorable
 from midflight.channels.ledger import Memory
-from midflight.channels.people import shown
-from midflight.channels.shapes import Action, Button, Field, Form, Heard, Post
+from midflight.channels.shapes import Action, Button, Field, Form, Post
 from midflight.control import Accepted, Control
-from midflight.errors import InvalidRequest, MidflightError, Outdated, Refused
+from midflight.errors import InvalidRequest, MidflightError, Outdated
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.record import Limits, Who
 from midflight.kernel.state import RunState
-from midflight.run import Agent
 from midflight.sheets.words import short
 
-TEXT_MAX: Final = 64 * 1024
 AT_ONCE: Final = ("pause", "cancel")  # never refused for what has changed since
 DRAFTS_KEPT: Final = 256
 
 Give = Callable[..., Awaitable[Post]]
 
 
-class Taken(Struct, frozen=True):
-    """How a message was taken: the answer to it, empty where the thread says so itself."""
-
-    text: str
-
-
 class Desk:
-    """Serves the chats of one channel. ``agent`` is who answers where nobody does yet."""
+    """Serves the buttons, forms and commands of one channel's chats."""
 
-    def __init__(self, control: Control, agent: Agent) -> None:
-        self.control = control
-        self._agent = agent
-        self.find = Finder(control)
+    def __init__(self, control: Control, find: Finder) -> None:
+        self.control, self.find = control, find
         self._drafts: dict[tuple[str, str], str] = {}
-
-    # ── texts ────────────────────────────────────────────────────────────────────────────────
-
-    async def hear(self, memory: Memory, heard: Heard, who: Who) -> Taken:
-        """Store what somebody has written; when this returns it is on record, or says why not."""
-        why_not = _unstorable(heard.text) or _empty(heard.text)
-        if why_not:
-            return Taken("\n".join([f"{why_not} Nothing was stored.", *heard.notes]))
-        try:
-            return Taken(await self._store(memory, heard, who))
-        except MidflightError as error:
-            return Taken(str(error))
-
-    async def _store(self, memory: Memory, heard: Heard, who: Who) -> str:
-        talk = await self.find.talk(memory.thread)
-        key, notes = message_key(heard.id), "\n".join(heard.notes)
-        if talk is None or (talk.host is None and not talk.front):
-            said = [(key, heard.text)]
-            await self.control.converse(self._agent, memory.thread, said, key=key, who=who)
-            return notes
-        accepted = await self.control.send(memory.thread, heard.text, who=who, key=key)
-        loud = accepted.did == "started" or "Cancel?" in accepted.status
-        stands = await self.find.named(memory, accepted.status)
-        return _acknowledged(stands, who, heard, loud)
-
-    async def correct(self, memory: Memory, message: str, text: str) -> str:
-        """Somebody has changed a message in the chat: the same here, if nobody has read it yet."""
-        found = await self._message(memory, message)
-        if found is None or found[2] == text:
-            return ""
-        position, who, _, unread = found
-        if not unread:
-            return f"“{short(text, 60)}”: the earlier words were read already. Write it anew."
-        why_not = _unstorable(text)
-        if why_not:
-            return f"{why_not} The earlier words stand."
-        try:
-            await self.control.edit_message(memory.thread, position, text, who=who)
-        except Refused as error:
-            return str(error)
-        return ""
-
-    async def withdraw(self, memory: Memory, message: str) -> str:
-        """Somebody has removed a message from the chat: it is taken back if it was not read."""
-        found = await self._message(memory, message)
-        if found is None:
-            return ""
-        position, who, text, unread = found
-        if not unread:
-            return f"“{short(text, 60)}” was read before it was removed; it still counts."
-        try:
-            await self.control.withdraw_message(memory.thread, position, who=who)
-        except Refused as error:
-            return str(error)
-        return f"**Withdrawn**, nobody had read it: a message of {shown(who.by)}"
-
-    async def _message(self, memory: Memory, message: str) -> tuple[int, Who, str, bool] | None:
-        talk = await self.find.talk(memory.thread)
-        key = message_key(message)
-        for (_, known), (position, _) in talk.keys.items() if talk is not None else ():
-            if known != key:
-                continue
-            assert talk is not None
-            found = talk.unread.get(position) or talk.read.get(position)
-            return (position, found.who, found.text, position in talk.unread) if found else None
-        return None
-
-    # ── presses ──────────────────────────────────────────────────────────────────────────────
 
     async def form(self, memory: Memory, action: Action, who: Who) -> Form | Post:
         """The form that a press opens, or why there is none."""
@@ -163,13 +83,19 @@ class Desk:
             do = _PRESSES.get(action.verb)
             if do is None:
                 return Post("This button is not known any more. Nothing was changed.")
-            if late and action.verb in {"cancel", "redirect"} and action.choice != "sure":
+            asks = action.verb in {"cancel", "redirect"} and action.choice != "sure"
+            if late and asks and not await self._is_done(memory, action, who, key):
                 return self._asks_again(action, fields, who)
             return await do(self, memory, action, who, key, dict(fields or {}))
         except Outdated as error:
             return await self._outdated(memory, action, str(error))
         except MidflightError as error:
             return await self._refused(memory, action, str(error))
+
+    async def _is_done(self, memory: Memory, action: Action, who: Who, key: str) -> bool:
+        """Whether a press was done before, and only its answer was not given."""
+        state = await self.control.state(await self.find.run(memory, action.run))
+        return (who.by, key) in state.keys
 
     def _asks_again(self, action: Action, fields: Mapping[str, str] | None, who: Who) -> Post:
         """A press that waited for longer than a person does is shown once more first."""
@@ -214,7 +140,7 @@ class Desk:
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
         run, text = await self.find.run(memory, action.run), fields.get("text", "").strip()
-        why_not = _unstorable(text)
+        why_not = unstorable(text)
         if why_not or not text:
             return Post(f"{why_not or 'A redirect needs words.'} Nothing was changed.")
         resume = fields.get("then") == "Redirect and resume"
@@ -258,9 +184,12 @@ class Desk:
     async def _overrule(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
-        done = await self.control.overrule(
-            memory.thread, action.at, action.choice, who=who, key=key
-        )
+        thread, message = memory.thread, action.at
+        talk = await self.find.talk(thread)
+        if action.choice == "undo" and talk is not None and message in talk.unread:
+            await self.control.withdraw_message(thread, message, who=who, key=key)
+            return Post("**Withdrawn**, nobody had read it.")
+        done = await self.control.overrule(thread, message, action.choice, who=who, key=key)
         return Post(f"On record: {done.status}.")
 
     async def _todo(
@@ -292,16 +221,6 @@ _PRESSES: Final[dict[str, Give]] = {
 }
 
 
-def message_key(message: str) -> str:
-    """The key under which a chat's message is stored."""
-    return f"m{message}"
-
-
-def message_id(key: str) -> str:
-    """And back: the chat's own id, if it was stored under such a key."""
-    return key.removeprefix("m") if key.startswith("m") else ""
-
-
 def _wanted(action: Action, offer: Offer) -> str:
     """What was pressed, by its name; what the same place offers now may be something else."""
     if action.verb != "cancel":
@@ -328,26 +247,6 @@ def _capping(state: RunState, action: Action) -> Form:
     return Form("Raise cap", action, fields[:5])
 
 
-def _unstorable(text: str) -> str:
-    if len(text) > TEXT_MAX:
-        return f"That is {len(text):,} characters, and a message takes {TEXT_MAX:,}."
-    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        return "That holds characters that cannot be stored."
-    return ""
-
-
-def _empty(text: str) -> str:
-    return "" if text.strip() else "There is nothing in it that I can read."
-
-
 def _in_flight(accepted: Accepted) -> str:
     flying = ", ".join(accepted.in_flight)
     return f"In flight: {flying}." if flying else "Nothing is in flight."
-
-
-def _acknowledged(stands: str, who: Who, heard: Heard, loud: bool) -> str:
-    """The answer to a message in one line; nothing if the thread is about to say it."""
-    parts = [] if loud else [stands or "Stored."]
-    if not who.role.steers:
-        parts.append("You may look here and not direct: the agent reads this as information.")
-    return "\n".join([*parts, *heard.notes])

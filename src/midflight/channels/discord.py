@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,17 +23,17 @@ import anyio
 import discord
 from discord import app_commands
 
-from midflight.channels.base import ChatGone
 from midflight.channels.discord_commands import commands_for
-from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel, Edge
+from midflight.channels.discord_missed import catch_up
+from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel
 from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, view_of
 from midflight.channels.discord_texts import heard_from
-from midflight.channels.ledger import Memory
 from midflight.channels.people import People
 from midflight.channels.shapes import Action, Form, Post
-from midflight.channels.switchboard import Switchboard
+from midflight.channels.switchboard import LATE_S, Switchboard
 from midflight.control import Control
 from midflight.errors import MidflightError
+from midflight.inputs import Clock, wall_clock
 from midflight.kernel.record import Who
 from midflight.run import Agent
 
@@ -41,13 +42,16 @@ log: Final = logging.getLogger("midflight.channels")
 CLOSE_S: Final = 5.0
 GUILDS_S: Final = 0.5  # nothing here needs them to be known first
 FORM_S: Final = 2.0  # a form has to be there within three seconds, and nothing may come before it
-MISSED_MAX: Final = 500  # messages of a chat that are looked through after a time away
 SEEN_MAX: Final = 1_024
 THREAD_EXISTS: Final = 160004
 STRANGER: Final = (
     "You are not on the list of people who may use this here. Ask whoever runs it. Nothing was "
     "stored or changed."
 )
+
+
+Greet = Callable[[str], None]
+"""Told once, when Discord has let us in, under which name we are there."""
 
 
 class DiscordRefused(MidflightError):
@@ -65,7 +69,7 @@ class Client(discord.Client):
 
     board: Switchboard
 
-    def __init__(self) -> None:
+    def __init__(self, greet: Greet | None = None, clock: Clock = wall_clock) -> None:
         intents = discord.Intents.none()
         intents.guilds = intents.guild_messages = intents.dm_messages = True
         intents.message_content = True
@@ -80,6 +84,8 @@ class Client(discord.Client):
         self._seen: dict[int, None] = {}
         self._strangers: set[tuple[int, int]] = set()
         self.refused = ""
+        self.greet = greet
+        self._clock = clock
 
     async def refuse(self, why: str) -> None:
         """End, with the reason."""
@@ -103,29 +109,12 @@ class Client(discord.Client):
 
     async def on_ready(self) -> None:
         """A new session: what came while we were away is looked up."""
+        assert self.user is not None
+        greet, self.greet = self.greet, None
+        if greet is not None:
+            greet(self.user.name)
         for memory in self.board.chats:
-            await self._catch_up(memory)
-
-    async def _catch_up(self, memory: Memory) -> None:
-        since = next(iter(memory.heard), memory.since)
-        if not since:
-            return
-        number, after = int(memory.chat), discord.Object(int(since))
-        try:
-            place = self.get_channel(number) or await self.fetch_channel(number)
-            assert isinstance(place, discord.abc.Messageable)
-            async for message in place.history(limit=MISSED_MAX, after=after, oldest_first=True):
-                await self._with_roles(message)
-                await self.on_message(message)
-        except (discord.HTTPException, aiohttp.ClientError) as error:
-            log.warning("Cannot look up what was missed: %s", error, extra={"chat": memory.chat})
-
-    async def _with_roles(self, message: discord.Message) -> None:
-        """What is looked up does not say which roles its author has."""
-        here = message.guild
-        if here is not None and isinstance(message.author, discord.User) and not message.author.bot:
-            with suppress(discord.NotFound):  # who has left is who they are without any role
-                message.author = await here.fetch_member(message.author.id)
+            await catch_up(self, memory)
 
     async def on_message(self, message: discord.Message) -> None:
         """Somebody has written something; it may be for us."""
@@ -274,12 +263,13 @@ class Client(discord.Client):
         key = f"i{interaction.id}"
         way = json.dumps([interaction.application_id, interaction.token])
         await self.board.remember(chat, key, code, who, way=way, fields=fields)
-        in_time = True
+        in_time, late = True, False
         try:
             await interaction.response.defer(ephemeral=True, thinking=True)
         except discord.HTTPException:
             in_time = False  # it is done all the same, and said where everybody sees it
-        done = await self.board.press(chat, code, who, key=key, fields=fields)
+            late = self._clock() - interaction.created_at.timestamp() > LATE_S
+        done = await self.board.press(chat, code, who, key=key, fields=fields, late=late)
         await self._answer(chat, key, way, done, in_time=in_time)
 
     async def _answer(
@@ -289,17 +279,17 @@ class Client(discord.Client):
         application, token = json.loads(way)
         known: Any = {"id": application, "type": 3, "token": token}  # 3: an application's
         hook = discord.Webhook.from_state(data=known, state=self._connection)
-        view = view_of(done)
-        texts, _ = pieces(done)
+        view, (texts, _) = view_of(done), pieces(done)
+        more: dict[str, Any] = {"view": view} if view is not None else {}
         try:
-            if not in_time:
-                raise ChatGone("too late")
-            async with Edge(self.refuse):
-                more: dict[str, Any] = {"view": view} if view is not None else {}
+            if in_time:
                 await hook.send(texts[0], ephemeral=True, **more)
-        except MidflightError:
-            if self.is_closed():
-                return  # the next life answers it
+        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+            in_time = False  # after a quarter of an hour, for one, Discord takes none any more
+            log.info("Answered in the chat: %s", error, extra={"chat": chat})
+        if not in_time and self.is_closed():
+            return  # the next life answers it
+        if not in_time:
             await self.board.say(chat, Post(done.text, f"late:{key}", buttons=done.buttons))
         await self.board.answered(chat, key)
 
@@ -329,9 +319,10 @@ async def serve(
     people: People,
     folder: str | Path,
     workdir: str | Path | None = None,
+    greet: Greet | None = None,
 ) -> None:
     """Be there until cancelled. Raises ``DiscordRefused`` when Discord does not let us in."""
-    client = Client()
+    client = Client(greet)
     try:
         await client.login(token)
         for each in commands_for(client):

@@ -10,13 +10,15 @@ import aiohttp
 import discord
 
 from midflight.channels.base import ChatGone, NotNow, PostGone
-from midflight.channels.discord_shapes import nonce, pieces, view_of
+from midflight.channels.discord_shapes import TEXT_MAX, nonce, pieces, view_of
 from midflight.channels.shapes import Post
 
 log: Final = logging.getLogger("midflight.channels")
 
 NAME: Final = "discord"
 UNKNOWN_MESSAGE: Final = 10008
+TOO_LARGE: Final = 413
+NOTE_MAX: Final = 300
 REVOKED: Final = (
     "Discord does not accept the token any more. Make a new one in the developer portal, set it, "
     "and start again: runs and messages are kept, and the chats go on where they were."
@@ -52,8 +54,21 @@ class DiscordChannel:
             if post.key:
                 more["nonce"] = nonce(f"{chat} {post.key}", number)
             async with self._edge:
-                message = str((await place.send(text, **more)).id)
+                message = str((await self._send(place, text, more)).id)
         return message
+
+    async def _send(
+        self, place: discord.PartialMessageable, text: str, more: dict[str, Any]
+    ) -> discord.Message:
+        try:
+            return await place.send(text, **more)
+        except discord.HTTPException as error:
+            files = more.pop("files", [])
+            if not files or error.status != TOO_LARGE:
+                raise
+        names = ", ".join(file.filename for file in files)
+        note = f"-# Too much for Discord, and not shown here: {names}"[:NOTE_MAX]
+        return await place.send(f"{text[: TEXT_MAX - NOTE_MAX - 1]}\n{note}", **more)
 
     async def edit(self, chat: str, message: str, post: Post) -> None:
         """Text and buttons are replaced."""

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from io import BytesIO
-from pathlib import Path
 from typing import Any, Final
 
 import discord
 
+from midflight.channels.attached import attached
 from midflight.channels.shapes import Button, Field, Form, Menu, Post
 from midflight.channels.splitting import split
 
 TEXT_MAX: Final = 2_000
 PIECES_MAX: Final = 5  # a text that is longer than these goes as a file
-FILES_MAX: Final = 9  # ten, and one is kept for a text that is too long
+FILES_MAX: Final = 10
 OPTIONS_MAX: Final = 25
 MENUS_MAX: Final = 4
+WHOLE: Final = "\n…\n-# The whole of it is in message.md"
 TITLE_MAX: Final = 45
 HINT_MAX: Final = 100
 VALUE_MAX: Final = 4_000
@@ -30,18 +31,12 @@ STYLES: Final = {
 
 def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
     """The texts of a post, each of which fits, and its files."""
-    made = [discord.File(BytesIO(text.encode()), filename=name) for name, text in post.texts]
-    files = (made + [discord.File(path, filename=Path(path).name) for path in post.files])[
-        :FILES_MAX
-    ]
-    found = split(post.text, TEXT_MAX)
-    if len(found) > PIECES_MAX:
-        whole = discord.File(BytesIO(post.text.encode()), filename="message.md")
-        return [f"{found[0][: TEXT_MAX - 40]}…\n-# The whole of it is in message.md"], [
-            whole,
-            *files,
-        ]
-    return found or [""], files
+    texts, files = split(post.text, TEXT_MAX), attached(post)
+    if len(texts) > PIECES_MAX:
+        begins = split(post.text, TEXT_MAX - len(WHOLE))[0]
+        texts, files = [begins + WHOLE], [("message.md", post.text.encode()), *files]
+    made = [discord.File(BytesIO(data), filename=name) for name, data in files[:FILES_MAX]]
+    return texts or [""], made
 
 
 def nonce(key: str, piece: int) -> str:

@@ -9,15 +9,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from midflight.channels import render
-from midflight.channels.desk import message_id
+from midflight.channels import lines, render
+from midflight.channels.inbox import message_id
 from midflight.channels.ledger import Memory
 from midflight.channels.people import shown
 from midflight.channels.shapes import Post
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
-from midflight.kernel.diff import one_line
 from midflight.kernel.record import Recorded
 from midflight.kernel.status import place
 from midflight.sheets import RunBook, ThreadBook
@@ -26,7 +25,7 @@ from midflight.sheets.words import short
 from midflight.stores.base import LiveWatch, Query
 from midflight.talks import LIVE
 
-FILES_MAX: Final = 10
+FILES_MAX: Final = 9  # beside the partial work itself
 FILE_BYTES_MAX: Final = 8_000_000
 
 
@@ -126,7 +125,8 @@ class Follower:
         about = self._messages.get(line.message or line.position)
         book = self.runs.get(line.run)
         who = getattr(record.event, "who", None)
-        scene = render.Scene(
+        files, others = self._files(line.run) if line.kind == "said: partial" else ((), ())
+        scene = lines.Scene(
             line,
             f"{record.journal}/{record.position}",
             here=about is not None and about.here,
@@ -135,11 +135,11 @@ class Follower:
             parked=todo is not None and todo.kind == "parked",
             place=place(book.state) if book is not None else "the work",
             answers=about.id if about is not None else "",
-            files=self._files(line.run) if line.kind == "said: partial" else (),
+            files=files,
+            not_shown=others,
             cancel=book.sheet().preview["cancel"] if book is not None else None,
-            at=book.state.relevant if book is not None else 0,
         )
-        return render.told(scene)
+        return lines.told(scene)
 
     def _take_step(self, record: Recorded) -> Iterable[Post | None]:
         event, key = record.event, f"{record.journal}/{record.position}"
@@ -160,7 +160,7 @@ class Follower:
             case e.NoticeGiven():
                 yield Post(f"⚠ {event.text}", key)
             case e.RedirectDelivered():
-                yield Post(f"**Changed** {one_line(before, event.brief)}", key)
+                yield Post(lines.redirected(before, event.brief), key)
             case e.RunFinished() | e.Killed() if not book.state.aside_of:
                 yield render.ended(book.sheet(), key)
             case _:
@@ -177,13 +177,15 @@ class Follower:
         if card in self.questions:
             self.questions[card] = (self.questions[card][0], how)
 
-    def _files(self, run: str) -> tuple[str, ...]:
-        """What a run has left in its folder: plain files of a size that chats take."""
+    def _files(self, run: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a run has left in its folder: files that chats take, and names of the others."""
         folder = self._workdir / run if self._workdir is not None and run else None
         if folder is None or not folder.is_dir():
-            return ()
+            return (), ()
         plain = [f for f in sorted(folder.iterdir()) if f.is_file() and not f.is_symlink()]
-        return tuple(str(f) for f in plain if f.stat().st_size <= FILE_BYTES_MAX)[:FILES_MAX]
+        small = [f for f in plain if f.stat().st_size <= FILE_BYTES_MAX][:FILES_MAX]
+        others = tuple(f.name for f in plain if f not in small)
+        return tuple(map(str, small)), others
 
 
 def _words(payload: msgspec.Raw) -> str:

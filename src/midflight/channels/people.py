@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from hashlib import blake2b
 from typing import Final
 
 from msgspec import Struct
@@ -15,6 +16,8 @@ from midflight.kernel.record import Who
 _RULE: Final = re.compile(
     r"(?P<id>[A-Za-z0-9_.@+-]{1,64})=((?P<name>[\w.@+-]{1,64}):)?(?P<role>\w+)"
 )
+_ODD: Final = re.compile(r"[^\w.+-]+")
+NAME_MAX: Final = 64
 RANKS: Final = tuple(Role)
 
 
@@ -63,8 +66,19 @@ class People:
             return None
         role = max(ranks, key=RANKS.index) if ranks else self._others
         assert role is not None
-        called = listed.name if listed and listed.name else f"{name}@{channel}:{user}"
+        called = listed.name if listed and listed.name else f"{_name(name)}@{channel}:{_id(user)}"
         return Who(by=called, role=role, channel=door(channel, chat))
+
+
+def _name(given: str) -> str:
+    """A name as people choose them, without what could be read as something else by a model."""
+    return _ODD.sub("_", given)[:NAME_MAX] or "somebody"
+
+
+def _id(given: str) -> str:
+    """What tells people apart has to go on doing so."""
+    plain = len(given) <= NAME_MAX and not _ODD.search(given)
+    return given if plain else blake2b(given.encode(), digest_size=12).hexdigest()
 
 
 def door(channel: str, chat: str) -> str:

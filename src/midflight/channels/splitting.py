@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-FENCE: Final = re.compile(r"^ {0,3}(`{3,16}|~{3,16})\s*(\S*)")
+FENCE: Final = re.compile(r"`{3,16}|^ {0,3}~{3,16}")  # chats take ticks in the middle of a line too
+LANGUAGE: Final = re.compile(r"[\w+#.-]{1,24}")
 SPARE: Final = 64  # what opening a block again and closing it take, and a little more
-LANGUAGE_MAX: Final = 24
 
 
 def split(text: str, limit: int) -> list[str]:
@@ -43,6 +43,8 @@ def _lines(text: str, longest: int) -> list[str]:
         while len(line) > longest:
             cut = line.rfind(" ", longest // 2, longest)
             cut = cut if cut > 0 else longest
+            while cut > longest // 2 and line[cut - 1 : cut + 1] == "``":
+                cut -= 1  # or half a fence would stand on each side
             found.append(line[:cut])
             line = line[cut:].removeprefix(" ")
         found.append(line)
@@ -51,11 +53,11 @@ def _lines(text: str, longest: int) -> list[str]:
 
 def _fenced(line: str, fence: str, opening: str) -> tuple[str, str]:
     """The block that is open behind this line: how it is closed, and how it was opened."""
-    match = FENCE.match(line)
-    if match is None:
-        return fence, opening
-    ticks, language = match.groups()
-    if not fence:
-        return ticks, f"{ticks}{language[:LANGUAGE_MAX]}"
-    closes = ticks.startswith(fence) and not language
-    return ("", "") if closes else (fence, opening)
+    for found in FENCE.finditer(line):
+        ticks = found[0].strip()
+        if not fence:
+            behind = line[found.end() :].strip()
+            fence, opening = ticks, ticks + (behind if LANGUAGE.fullmatch(behind) else "")
+        elif ticks.startswith(fence):
+            fence, opening = "", ""
+    return fence, opening

@@ -18,7 +18,9 @@ from anyio.abc import TaskGroup
 from midflight.channels.base import Channel
 from midflight.channels.commands import command
 from midflight.channels.desk import Desk
+from midflight.channels.finding import Finder
 from midflight.channels.gathering import Ack
+from midflight.channels.inbox import Inbox
 from midflight.channels.ledger import Ledger, Memory, Pending
 from midflight.channels.people import People, door
 from midflight.channels.relay import Relay
@@ -54,7 +56,9 @@ class Switchboard:
         workdir: str | Path | None = None,
         clock: Clock = wall_clock,
     ) -> None:
-        self.desk = Desk(control, agent)
+        self._find = find = Finder(control)
+        self._inbox = Inbox(control, find, channel.name, agent)
+        self._desk = Desk(control, find)
         self.people = people
         self._control, self._channel, self._clock = control, channel, clock
         self._workdir = Path(workdir) if workdir is not None else None
@@ -100,7 +104,7 @@ class Switchboard:
         known = self.memory(chat)
         if known is not None:
             return known
-        thread = f"{THREAD_PREFIX}{self._channel.name}-{chat}"
+        thread = await self._inbox.own_thread(f"{THREAD_PREFIX}{self._channel.name}-{chat}")
         memory = Memory(chat, thread, mentions_only, since, cursors=await self._heads(thread))
         await self._ledger.keep(memory, lambda _: None)
         await self._relay(memory)
@@ -130,7 +134,7 @@ class Switchboard:
         await self._ledger.keep(memory, joined)
         await self._relay(memory)
         return Post(
-            f"This chat goes on with {row.title or thread}. {await self.desk.find.stands(memory)}"
+            f"This chat goes on with {row.title or thread}. {await self._find.stands(memory)}"
         )
 
     async def _heads(self, thread: str) -> dict[str, int]:
@@ -155,7 +159,7 @@ class Switchboard:
             )
             self._relays[memory.chat] = relay
             self._tasks.start_soon(relay.run)
-        if await self.desk.find.exists(memory):
+        if await self._find.exists(memory):
             relay.follow()
         return relay
 
@@ -164,44 +168,54 @@ class Switchboard:
     async def hear(self, chat: str, heard: Heard, who: Who) -> None:
         """Take a text, in the order of the chat. The same one again is not taken twice."""
         memory = await self.open(chat)
-        place = (chat, heard.id)
-        if heard.id in memory.heard or place in self._taken:
+        if self.has_heard(chat, heard.id):
             return
+        place = (chat, heard.id)
         self._taken[place] = None
         try:
             async with self._locks.setdefault(chat, anyio.Lock()):
-                taken = await self.desk.hear(memory, heard, who)
+                answer = await self._inbox.hear(memory, heard, who)
                 relay = await self._relay(memory)
         except BaseException:
             del self._taken[place]
             raise
-        relay.acknowledge(Ack(heard.id, who.by, taken.text))
+        relay.acknowledge(Ack(heard.id, who.by, answer))
         while len(self._taken) > TAKEN_KEPT:
             del self._taken[next(iter(self._taken))]
+
+    def has_heard(self, chat: str, message: str) -> bool:
+        """Whether a text was taken before, in this life or in an earlier one."""
+        memory = self.memory(chat)
+        return (chat, message) in self._taken or (memory is not None and message in memory.heard)
+
+    async def waiting(self, chat: str) -> set[str]:
+        """The chat's own ids of what was written there and nobody has read yet."""
+        memory = self.memory(chat)
+        return await self._inbox.waiting(memory) if memory is not None else set()
 
     async def say(self, chat: str, post: Post) -> None:
         """Show something of the channel's own, in its turn."""
         memory = await self.open(chat)
         (await self._relay(memory)).note(post)
 
-    async def correct(self, chat: str, message: str, text: str) -> None:
-        """A message was changed in the chat."""
+    async def correct(self, chat: str, message: str, text: str, *, by: str = "") -> None:
+        """A message was changed in the chat; name who did it unless the chat sees to that."""
         memory = self.memory(chat)
-        words = await self.desk.correct(memory, message, text) if memory is not None else ""
+        words = await self._inbox.correct(memory, message, text, by) if memory is not None else ""
         if memory is not None and words:
             (await self._relay(memory)).note(Post(words, f"edit:{message}"))
 
-    async def withdraw(self, chat: str, message: str) -> None:
-        """A message was removed from the chat."""
+    async def withdraw(self, chat: str, message: str, *, by: str = "") -> None:
+        """A message was removed from the chat; name who did it unless the chat sees to that."""
         memory = self.memory(chat)
-        words = await self.desk.withdraw(memory, message) if memory is not None else ""
+        words = await self._inbox.withdraw(memory, message, by) if memory is not None else ""
         if memory is not None and words:
             (await self._relay(memory)).note(Post(words, f"gone:{message}"))
 
     async def form(self, chat: str, action: Action, who: Who) -> Form | Post:
         """The form that a press opens."""
         memory = self.memory(chat)
-        return await self.desk.form(memory, action, who) if memory is not None else UNKNOWN
+        return await self._desk.form(memory, action, who) if memory is not None else UNKNOWN
 
     async def remember(
         self, chat: str, key: str, code: str, who: Who, *, way: str, fields: Mapping[str, str]
@@ -235,12 +249,12 @@ class Switchboard:
             return UNKNOWN
         if code.startswith("/"):
             name, _, text = code[1:].partition(" ")
-            done = await command(self.desk, memory, name, text, who, key)
+            done = await command(self._desk, memory, name, text, who, key)
         else:
             action = Action.read(code)
             if action is None:
                 return Post("This button is not known here any more. Nothing was changed.")
-            done = await self.desk.press(memory, action, who, key=key, fields=fields, late=late)
+            done = await self._desk.press(memory, action, who, key=key, fields=fields, late=late)
         await self._relay(memory)
         return done
 

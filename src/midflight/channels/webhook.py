@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, MutableMapping
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import msgspec
 from msgspec import Struct
 
+from midflight.channels.attached import attached
 from midflight.channels.base import ChatGone, NotNow, PostGone
 from midflight.channels.shapes import Action, Form, Heard, Post, mark
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.switchboard import Switchboard
+from midflight.errors import InvalidRequest
 from midflight.inputs import Ids, new_id
 from midflight.tools.base import ToolRefused
 
@@ -129,13 +130,15 @@ class Webhook:
             return 403, {"error": STRANGER}
         if given.press or given.command:
             return 200, await self._press(delivery, given, who)
-        if given.edit or given.remove:
+        try:
             if given.edit:
-                await self.board.correct(given.chat, given.edit, given.text)
+                await self.board.correct(given.chat, given.edit, given.text, by=who.by)
+            elif given.remove:
+                await self.board.withdraw(given.chat, given.remove, by=who.by)
             else:
-                await self.board.withdraw(given.chat, given.remove)
-        else:
-            await self.board.hear(given.chat, Heard(delivery, given.text), who)
+                await self.board.hear(given.chat, Heard(delivery, given.text), who)
+        except InvalidRequest as error:
+            return 403, {"error": str(error)}
         return 202, {}
 
     async def _press(self, delivery: str, given: Delivered, who: Any) -> dict[str, Any]:
@@ -160,9 +163,9 @@ def _shown(post: Post) -> dict[str, Any]:
         assert post.menu is not None
         action = msgspec.structs.replace(post.menu.action, choice=value)
         buttons.append({"label": label, "press": action.code, "style": "plain", "enabled": True})
-    files = [(name, text.encode()) for name, text in post.texts]
-    files += [(Path(path).name, Path(path).read_bytes()) for path in post.files]
-    packed = [{"name": name, "base64": base64.b64encode(data).decode()} for name, data in files]
+    packed = [
+        {"name": name, "base64": base64.b64encode(data).decode()} for name, data in attached(post)
+    ]
     return {"text": post.text, "answers": post.answers, "buttons": buttons, "files": packed}
 
 

@@ -9,6 +9,7 @@ import importlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Final
@@ -19,14 +20,15 @@ from msgspec import Struct
 
 from midflight.channels.people import People
 from midflight.cli.agents import found_at
-from midflight.cli.desk import StoreOption, store_of
+from midflight.cli.desk import JsonOption, StoreOption, check_store, store_of
 from midflight.cli.logs import log_to_stderr
+from midflight.cli.printing import print_json
 from midflight.control import Control, local
 from midflight.engines.leaving import leaving_on
 from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
-from midflight.stores.opening import open_store
+from midflight.stores.opening import open_store, shown
 
 app = typer.Typer()
 TOKEN: Final = "DISCORD_TOKEN"
@@ -40,6 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     workdir: str
     chats: str
     attach: bool
+    as_json: bool
 
 
 @app.command()
@@ -62,6 +65,7 @@ def discord(
     attach: Annotated[
         bool, typer.Option("--attach", help="Do not drive: a server on this store does.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """Talk to an agent on Discord, with the bot's token in DISCORD_TOKEN, until Ctrl-C."""
     importlib.import_module("midflight.channels.discord")  # or say which extra it needs
@@ -76,7 +80,9 @@ def discord(
             "started."
         )
     log_to_stderr()
-    settings = Settings(store=store_of(store), workdir=workdir, chats=chats, attach=attach)
+    settings = Settings(
+        store=store_of(store), workdir=workdir, chats=chats, attach=attach, as_json=as_json
+    )
     anyio.run(serving, settings, agents, people, token)
     return 0
 
@@ -90,7 +96,6 @@ async def serving(settings: Settings, agents: list[Agent], people: People, token
         leaving_on((SIGTERM, SIGINT), DRAIN_S + CLOSE_S) as until_told,
         _controlling(settings, agents) as control,
     ):
-        print(f"Midflight is on Discord with {agents[0].name}, on {settings.store}", flush=True)
         with until_told:
             try:
                 await serve(
@@ -100,6 +105,7 @@ async def serving(settings: Settings, agents: list[Agent], people: People, token
                     people=people,
                     folder=settings.chats,
                     workdir=settings.workdir,
+                    greet=partial(_greet, settings, agents[0].name),
                 )
             except DiscordRefused as error:
                 refused = error  # said when runs have come to rest
@@ -107,9 +113,18 @@ async def serving(settings: Settings, agents: list[Agent], people: People, token
         raise refused
 
 
+def _greet(settings: Settings, agent: str, name: str) -> None:
+    store = shown(settings.store)
+    if settings.as_json:
+        print_json({"name": name, "agent": agent, "store": store, "drives": not settings.attach})
+        return
+    print(f"Midflight is on Discord as {name}, with {agent}, on {store}", flush=True)
+
+
 @asynccontextmanager
 async def _controlling(settings: Settings, agents: list[Agent]) -> AsyncIterator[Control]:
     if settings.attach:
+        check_store(settings.store)
         async with open_store(settings.store) as store:
             yield Control(store)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,6 +11,8 @@ import anyio
 import typer
 from msgspec.structs import replace
 
+from midflight.cli.desk import JsonOption
+from midflight.cli.printing import print_json
 from midflight.errors import InvalidRequest
 
 RESULTS: Final = "kit.json"
@@ -46,6 +49,7 @@ def run(
     n: Annotated[int, typer.Option("--n", min=0, help="Trials of each scenario.")] = 0,
     profile: Annotated[Size, typer.Option(help="All side by side, or one by one.")] = Size.QUICK,
     results: Kept = RESULTS,
+    as_json: JsonOption = False,
 ) -> int:
     """Play scenarios on runtimes, and keep the figures."""
     from midflight.kit import playing, runtimes
@@ -59,10 +63,13 @@ def run(
     player = playing.Player(
         size,
         results=playing.read(path) if path.exists() else None,
-        say=lambda line: print(line, flush=True),
+        say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True),
         keep=lambda found: playing.write(path, found),
     )
     anyio.run(player.play, names, scenarios)
+    if as_json:
+        print_json(playing.read(path))
+        return 0
     print(f"The figures are in {path}; midflight kit report --results {path} shows them.")
     return 0
 
@@ -71,6 +78,7 @@ def run(
 def report(
     results: Kept = RESULTS,
     format: Annotated[Format, typer.Option(help="What it is shown as.")] = Format.MARKDOWN,  # noqa: A002 - the option's name
+    as_json: JsonOption = False,
 ) -> int:
     """Show what was measured."""
     from midflight.kit import playing
@@ -79,9 +87,12 @@ def report(
     path = Path(results)
     if not path.exists():
         raise InvalidRequest(f"{path} is not there; midflight kit run makes it.")
-    if format is Format.JSON:
+    if format is Format.JSON and not as_json:
         print(path.read_text(encoding="utf-8"), end="")
         return 0
     found = playing.read(path)
+    if as_json:
+        print_json(found)
+        return 0
     print(pages.plot(found) if format is Format.SVG else pages.plain(found), end="")
     return 0

@@ -18,13 +18,13 @@ from msgspec import Raw
 
 from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.executor import doubt, values
-from midflight.executor.approval import approved
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
 from midflight.executor.caps import within_caps
 from midflight.executor.heard import Answered
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
+from midflight.executor.permission import permitted
 from midflight.executor.speech import NOTHING, Speech
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
@@ -46,9 +46,9 @@ class Step:
     """A step that is being done."""
 
     __slots__ = (
-        "_asking", "_idle", "_intact", "_questions", "_refreshing", "_resting", "_since",
+        "_asking", "_idle", "_questions", "_refreshing", "_resting", "_since",
         "_unwanted", "args", "asked", "attempt", "call", "course", "driver", "future", "given",
-        "identity", "kwargs", "name", "speech", "tool", "wait_at_least",
+        "identity", "intact", "kwargs", "name", "speech", "tool", "wait_at_least",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +79,7 @@ class Step:
         self.speech = Speech(self)
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self._unwanted = False
-        self._intact: dict[str, str] = {}
+        self.intact: dict[str, str] = {}  # how guards looked just before it began
         self._resting = True
         self._asking = False
         self._idle = False
@@ -200,10 +200,10 @@ class Step:
         while not self._unwanted:
             await wait_out(self)
             await self.may_start()
-            if (self.tool.approval or self.tool.relies_on) and not await self._permitted():
+            if (self.tool.approval or self.tool.relies_on) and not await permitted(self):
                 continue
             await self._end_wait()
-            if not self._starts():
+            if not self.starts():
                 continue
             ending = await self._run_tool()
             if (spent := self.speech.usage).tokens:
@@ -274,7 +274,7 @@ class Step:
             await self._settle(position, outcome, result, error, again, left=left, rests=not done)
             if done:
                 # Before the run is said to be paused: what others change from then on is theirs.
-                await self.driver.guards.refresh(self._intact)
+                await self.driver.guards.refresh(self.intact)
                 self.resting = True
                 return await self._recorded(result)
             if over:
@@ -284,7 +284,7 @@ class Step:
         """Get the start on record. None if a stop came in between: then look again from the top."""
         driver = self.driver
         await self.may_start()
-        if not await self._permitted():
+        if not await permitted(self):
             return None
         written = await driver.log.decide(self._start_events)
         if not written:
@@ -294,29 +294,6 @@ class Step:
             await self._settle(position, Outcome.NOT_STARTED, NULL, "")
             return None
         return position
-
-    async def _permitted(self) -> bool:
-        """Whether the world is as it was and a person agrees, also after waiting for that."""
-        if not await self._can_rely():
-            return False
-        if self.tool.approval:
-            await approved(self)
-        if self.tool.hold:
-            await self._held_back()
-        waited = self.tool.approval or self.tool.hold
-        return not waited or await self._can_rely()
-
-    async def _can_rely(self) -> bool:
-        """Whether what it relies on is as it was noted; otherwise the run is held, and asks."""
-        guards, relies_on = self.driver.guards, self.tool.relies_on
-        unset = [name for name in relies_on if name not in self.driver.log.state.guards]
-        if unset:
-            never = f"relies on {', '.join(unset)}, never guarded: call run.guard before this step"
-            await self.record(NULL, never)
-        if not guards.any:
-            return True
-        self._intact = await guards.intact()
-        return await guards.hold_unless(relies_on, self._intact)
 
     def _start_events(self, state: RunState) -> list[Event]:
         if not self.driver.may_start(self.course):
@@ -443,29 +420,9 @@ class Step:
             self.asking = False
             self._questions = None
 
-    async def _held_back(self) -> None:
-        """The window in which a cancel still wins; starts again in full after a pause."""
-        driver = self.driver
-        while True:
-            until = driver.clock() + self.tool.hold
-            opened = e.WindowOpened(
-                epoch=driver.epoch, step=self.identity, noun=self.noun, until=until
-            )
-            await driver.log.decide(partial(self._if_it_starts, opened))
-            with anyio.move_on_after(max(0.0, until - driver.clock())):
-                await driver.log.until(self._stops)
-            if self._starts():
-                return
-            await self.may_start()
-
-    def _if_it_starts(self, event: Event, state: RunState) -> list[Event]:
-        return [*self.driver.wait_over(state), event] if self._starts() else []
-
-    def _starts(self) -> bool:
+    def starts(self) -> bool:
+        """Whether it may begin right now, without waiting."""
         return self.driver.may_start(self.course, replaying=self._refreshing)
-
-    def _stops(self) -> bool:
-        return not self._starts()
 
     async def _run_tool(self) -> Ending:
         kwargs = dict(self.kwargs)

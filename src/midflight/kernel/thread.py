@@ -48,7 +48,10 @@ class MessageWithdrawn(Request, frozen=True, kw_only=True, tag="message.withdraw
 
 
 class MessageTriaged(Event, frozen=True, kw_only=True, tag="message.triaged"):
-    """What ``run`` does about it: incorporate, switch or defer. No choice: it is open again."""
+    """What ``run`` does about it: incorporate, switch or defer. No choice: it is open again.
+
+    ``pause`` and ``redirect`` are not chosen by anybody: plain words have acted at once.
+    """
 
     message: int
     choice: str

@@ -27,6 +27,7 @@ OUTCOMES: Final = {
     "switch": "Switched to this now",
     "defer": "Deferred",
     "pause": "Paused",
+    "redirect": "Redirected",
 }
 
 

@@ -1,0 +1,163 @@
+"""What people write in a chat, stored in its thread; each message is answered in a line.
+
+A message's own id is its key, so that one which is delivered twice is stored once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from midflight.channels.finding import Finder
+from midflight.channels.ledger import Memory
+from midflight.channels.people import door, shown
+from midflight.channels.shapes import Heard
+from midflight.control import Accepted, Control
+from midflight.errors import InvalidRequest, MidflightError, Refused
+from midflight.kernel.record import Who
+from midflight.kernel.thread import ThreadState
+from midflight.run import Agent
+from midflight.sheets.words import short
+from midflight.talks import REDIRECTED
+
+TEXT_MAX: Final = 64 * 1024
+
+
+class Inbox:
+    """Of the chats of one channel. ``agent`` is who answers where nobody does yet."""
+
+    def __init__(self, control: Control, find: Finder, channel: str, agent: Agent) -> None:
+        self._control, self._find = control, find
+        self._channel, self._agent = channel, agent
+
+    async def hear(self, memory: Memory, heard: Heard, who: Who) -> str:
+        """Store what somebody has written; when this returns it is on record, or says why not.
+
+        Gives the answer to it, which is empty where the thread says it all by itself.
+        """
+        why_not = unstorable(heard.text) or _empty(heard.text)
+        if why_not:
+            return "\n".join([f"{why_not} Nothing was stored.", *heard.notes])
+        try:
+            return await self._store(memory, heard, who)
+        except MidflightError as error:
+            return str(error)
+
+    async def _store(self, memory: Memory, heard: Heard, who: Who) -> str:
+        talk = await self._find.talk(memory.thread)
+        key, notes = message_key(heard.id), "\n".join(heard.notes)
+        if talk is None or (talk.host is None and not talk.front):
+            said = [(key, heard.text)]
+            await self._control.converse(self._agent, memory.thread, said, key=key, who=who)
+            return notes
+        accepted = await self._control.send(memory.thread, heard.text, who=who, key=key)
+        loud = accepted.did == "started" or "Cancel?" in accepted.status or _is_turning(accepted)
+        stands = await self._find.named(memory, accepted.status)
+        return _acknowledged(stands, who, heard, loud)
+
+    async def own_thread(self, thread: str) -> str:
+        """The thread of a new chat. Where another agent answers already, ours has one beside it."""
+        talk = await self._find.talk(thread)
+        others = talk is not None and talk.host is not None and talk.host.agent != self._agent.name
+        return f"{thread}-{self._agent.name}" if others else thread
+
+    async def correct(self, memory: Memory, message: str, text: str, by: str = "") -> str:
+        """Somebody has changed a message in the chat: the same here, if nobody has read it yet."""
+        found = await self._message(memory, message)
+        if found is None or found[2] == text:
+            return ""
+        position, who, _, unread = found
+        _check_author(who, by)
+        if not unread:
+            return f"“{short(text, 60)}”: the earlier words were read already. Write it anew."
+        why_not = unstorable(text)
+        if why_not:
+            return f"{why_not} The earlier words stand."
+        try:
+            await self._control.edit_message(memory.thread, position, text, who=who)
+        except Refused as error:
+            return str(error)
+        return ""
+
+    async def withdraw(self, memory: Memory, message: str, by: str = "") -> str:
+        """Somebody has removed a message from the chat: it is taken back if it was not read."""
+        found = await self._message(memory, message)
+        if found is None:
+            return ""
+        position, who, text, unread = found
+        _check_author(who, by)
+        if not unread:
+            return f"“{short(text, 60)}” was read before it was removed; it still counts."
+        try:
+            await self._control.withdraw_message(memory.thread, position, who=who)
+        except Refused as error:
+            return str(error)
+        return f"**Withdrawn**, nobody had read it: a message of {shown(who.by)}"
+
+    async def waiting(self, memory: Memory) -> set[str]:
+        """The chat's own ids of its messages that nobody has read yet."""
+        talk = await self._find.talk(memory.thread)
+        unread = talk.unread if talk is not None else {}
+        return {message for message, at in self._written(memory, talk).items() if at in unread}
+
+    async def _message(self, memory: Memory, message: str) -> tuple[int, Who, str, bool] | None:
+        talk = await self._find.talk(memory.thread)
+        position = self._written(memory, talk).get(message)
+        if talk is None or position is None:
+            return None
+        found = talk.unread.get(position) or talk.read[position]
+        return position, found.who, found.text, position in talk.unread
+
+    def _written(self, memory: Memory, talk: ThreadState | None) -> dict[str, int]:
+        """Where the messages of this very chat are, by its own ids: other chats have the same."""
+        if talk is None:
+            return {}
+        here = door(self._channel, memory.chat)
+        known = {**talk.read, **talk.unread}
+        return {
+            message_id(key): position
+            for (_, key), (position, _) in talk.keys.items()
+            if position in known and known[position].who.channel == here
+        }
+
+
+def message_key(message: str) -> str:
+    """The key under which a chat's message is stored."""
+    return f"m{message}"
+
+
+def message_id(key: str) -> str:
+    """And back: the chat's own id, if it was stored under such a key."""
+    return key.removeprefix("m") if key.startswith("m") else ""
+
+
+def unstorable(text: str) -> str:
+    """Why a text cannot be stored, if it cannot."""
+    if len(text) > TEXT_MAX:
+        return f"That is {len(text):,} characters, and a message takes {TEXT_MAX:,}."
+    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        return "That holds characters that cannot be stored."
+    return ""
+
+
+def _empty(text: str) -> str:
+    return "" if text.strip() else "There is nothing in it that I can read."
+
+
+def _check_author(who: Who, by: str) -> None:
+    """Where the chat does not vouch for it, nobody changes what somebody else has written."""
+    if by and by != who.by:
+        raise InvalidRequest(f"that message is {shown(who.by)}'s, not yours. Nothing was changed.")
+
+
+def _is_turning(accepted: Accepted) -> bool:
+    """Whether it is redirected at this moment: nothing has to finish first, and nobody holds it."""
+    held = accepted.status.startswith(("paus", "held"))
+    return accepted.did == REDIRECTED and not accepted.in_flight and not held
+
+
+def _acknowledged(stands: str, who: Who, heard: Heard, loud: bool) -> str:
+    """The answer to a message in one line; nothing if the thread is about to say it."""
+    parts = [] if loud else [stands or "Stored."]
+    if not who.role.steers:
+        parts.append("You may look here and not direct: the agent reads this as information.")
+    return "\n".join([*parts, *heard.notes])

@@ -1,0 +1,59 @@
+"""What else must be so before a step begins: the world as it was noted, consent, time to say no."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from midflight.executor.approval import approved
+from midflight.kernel import events as e
+from midflight.kernel.record import NULL, Event
+from midflight.kernel.state import RunState
+
+if TYPE_CHECKING:
+    from midflight.executor.steps import Step
+
+
+async def permitted(step: Step) -> bool:
+    """Whether the world is as it was and a person agrees, also after waiting for that."""
+    if not await _can_rely(step):
+        return False
+    if step.tool.approval:
+        await approved(step)
+    if step.tool.hold:
+        await _held_back(step)
+    waited = step.tool.approval or step.tool.hold
+    return not waited or await _can_rely(step)
+
+
+async def _can_rely(step: Step) -> bool:
+    """Whether what it relies on is as it was noted; otherwise the run is held, and asks."""
+    guards, relies_on = step.driver.guards, step.tool.relies_on
+    unset = [name for name in relies_on if name not in step.driver.log.state.guards]
+    if unset:
+        never = f"relies on {', '.join(unset)}, never guarded: call run.guard before this step"
+        await step.record(NULL, never)
+    if not guards.any:
+        return True
+    step.intact = await guards.intact()
+    return await guards.hold_unless(relies_on, step.intact)
+
+
+async def _held_back(step: Step) -> None:
+    """The window in which a cancel still wins; starts again in full after a pause."""
+    driver = step.driver
+    while True:
+        until = driver.clock() + step.tool.hold
+        opened = e.WindowOpened(epoch=driver.epoch, step=step.identity, noun=step.noun, until=until)
+        await driver.log.decide(partial(_if_it_starts, step, opened))
+        with anyio.move_on_after(max(0.0, until - driver.clock())):
+            await driver.log.until(lambda: not step.starts())
+        if step.starts():
+            return
+        await step.may_start()
+
+
+def _if_it_starts(step: Step, event: Event, state: RunState) -> list[Event]:
+    return [*step.driver.wait_over(state), event] if step.starts() else []
