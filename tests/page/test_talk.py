@@ -124,6 +124,36 @@ def test_a_message_is_sent_once_however_often_one_presses(theatre: Theatre, look
     assert [line["text"] for line in lines if line["kind"] == "message"] == ["once only"]
 
 
+DRAWN_LATE = """() => {
+    const Channel = MessageChannel;
+    window.MessageChannel = function () {
+        const made = new Channel(), post = made.port2.postMessage.bind(made.port2);
+        made.port2.postMessage = (...told) => setTimeout(() => post(...told), 400);
+        return made;
+    };
+}"""
+
+
+def test_a_message_is_sent_once_also_while_its_going_is_not_drawn_yet(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.page.add_init_script(f"({DRAWN_LATE})()")
+    tab.page.reload()
+    tab.says("Running")
+    tab.page.get_by_label("Message the agent").fill("once only")
+    with tab.page.expect_response("**/messages") as answered:
+        tab.page.keyboard.press("Enter")
+    assert answered.value.ok
+    for _ in range(3):
+        tab.page.keyboard.press("Enter")
+
+    expect(tab.page.get_by_label("Message the agent")).to_have_value("", timeout=WAIT_MS)
+    lines = theatre.get(f"/v1/threads/{stage.thread}/transcript")["lines"]
+    assert [line["text"] for line in lines if line["kind"] == "message"] == ["once only"]
+
+
 def test_runs_are_begun_found_and_looked_at_from_the_rail(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin(brief="Churn of the lighthouse keepers")
     tab = look(stage)
