@@ -31,6 +31,16 @@ ENGINE_MUTANTS = (
         (CONTRACT + "asking_for_what_needs_no_driver_does_nothing",),
     ),
     Mutant(
+        "engines: what a lost worker tells late is not waited for",
+        "src/midflight/executor/heard.py",
+        "            self.unclaimed.discard(step)  # told late:",
+        "            pass  # told late:",
+        (
+            "tests/scenarios/test_lost_worker.py::"
+            "test_what_it_tells_late_is_not_waited_for_by_a_function_on_its_way_there",
+        ),
+    ),
+    Mutant(
         "Postgres workers: one that is not sure of its lease closes its door",
         ENGINES + "restate_door.py",
         "            self.unsure.set()\n",
