@@ -20,7 +20,11 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
-NODE = (ROOT / "tests/server/agui", ROOT / "web")  # where a package.json names what is needed
+NODE = (
+    ROOT / "tests/server/agui",
+    ROOT / "tests/engines",
+    ROOT / "web",
+)  # where a package.json names what is needed
 
 RECORDING = "/usr/share/pocketsphinx/test/data/cards/001.wav"
 PARTS = {

@@ -47,6 +47,7 @@ EXTRAS: Final = {
     "openai": "openai",
     "otel": "opentelemetry",
     "postgres": "asyncpg",
+    "restate": "restate",
     "server": "fastapi",
     "tui": "textual",
     "voice": "onnxruntime",

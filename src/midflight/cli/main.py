@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "demo": Place("demo", "An agent at work on data of its own: try to interrupt it.", "Begin"),
     "run": Place("run", "Run an agent here, or on a server, and watch it.", "Begin"),
     "serve": Place("serve", "Drive agents and serve them over HTTP.", "Begin"),
+    "worker": Place("worker", "Drive agents for servers elsewhere.", "Begin"),
     "discord": Place("discord", "Talk to an agent on Discord.", "Begin"),
     "voice": Place("voice", "Talk to an agent, with sound from a file.", "Begin"),
     "tui": Place("tui", "Watch and steer runs in the terminal.", "Begin"),

@@ -24,11 +24,21 @@ from msgspec import Struct
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
+from midflight.cli.placing import (
+    INGRESS,
+    SERVICE,
+    EngineOption,
+    IngressOption,
+    Placing,
+    ServiceOption,
+    controlling,
+    placing,
+)
 from midflight.cli.printing import print_json
 from midflight.cli.token import KEYS, KeysOption
-from midflight.control import Control, local
+from midflight.control import Control
+from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
-from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.run import Agent
@@ -57,6 +67,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     workdir: str
     keys: str
     drain: float = DRAIN_S
+    placed: Placing = Placing()
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     voice: bool = False
@@ -81,6 +92,9 @@ def serve(
     drain: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="What steps have to end at the end.")
     ] = DRAIN_S,
+    engine: EngineOption = "local",
+    ingress: IngressOption = INGRESS,
+    service: ServiceOption = SERVICE,
     voice: VoiceOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -95,8 +109,10 @@ def serve(
             "and put something in front of it that speaks TLS. Nothing was started."
         )
     _check_origins(allow_origin)
+    address = store_of(store)
     options = ServeOptions(
-        store=store_of(store),
+        store=address,
+        placed=placing(engine, address, ingress, service=service),
         workdir=workdir,
         keys=keys,
         drain=drain,
@@ -153,7 +169,13 @@ async def serving(
     patience_s = chosen.drain + REQUESTS_S
     async with (
         leaving_on((SIGTERM, SIGINT), patience_s) as until_told,
-        local(chosen.store, *agents, workdir=Path(chosen.workdir), drain_s=chosen.drain) as control,
+        controlling(
+            chosen.placed,
+            chosen.store,
+            agents,
+            workdir=Path(chosen.workdir),
+            drain_s=chosen.drain,
+        ) as control,
     ):
         doors = [_voice(control, agents)] if chosen.voice else []
         app = create_app(control, agents=agents, access=access, doors=doors)

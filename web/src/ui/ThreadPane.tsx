@@ -18,14 +18,14 @@ const TAIL = 3000; // characters of what is being said; the whole is shown when 
 export function ThreadPane({ phone }: { phone: boolean }) {
   const run = useRun();
   return (
-    <section className="thread-pane" id="thread" aria-label="Thread" tabIndex={-1}>
+    <>
       <header>
         <h2>Thread</h2>
       </header>
       <Lines run={run} />
       {run && <Voice thread={run.thread} />}
       {!phone && run && <Composer run={run} />}
-    </section>
+    </>
   );
 }
 
