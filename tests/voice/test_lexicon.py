@@ -60,6 +60,7 @@ def test_these_are_not(text: str) -> None:
         (Heard("Amend them.", 0.7, lean=3.0), 500, Verdict.BACKCHANNEL),
         (Heard("Ten of clubs.", 0.83, lean=4.3), 832, Verdict.WORDS),
         (Heard("The heat that", 0.34, lean=2.9), 800, Verdict.UNCLEAR),
+        (Heard("Repeat that", 0.58, lean=3.1), 736, Verdict.UNCLEAR),
         (Heard("Dog!", 0.5, lean=-5.0), 500, Verdict.UNCLEAR),
         (Heard("Great.", 0.7, lean=-1.0), 400, Verdict.UNCLEAR),
         (Heard("", 0.0), 130, Verdict.NOISE),

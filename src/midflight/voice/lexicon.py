@@ -135,6 +135,9 @@ def plain(text: str) -> str:
     return " ".join(SIGNS.sub(" ", text.casefold().replace("\u2019", "'")).split())
 
 
+_ORDERED: Final = frozenset(map(plain, ORDERS))
+
+
 def meaning(text: str) -> Meaning:
     """What an utterance wants done at once."""
     text, said = text.strip(), plain(text)
@@ -170,7 +173,8 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         needed = NEAR if rhymes else AGAINST
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
-    near = heard.lean >= NEAR and heard.confidence >= GARBLED
+    ordered = " ".join(words) in _ORDERED  # whatever it leans to
+    near = heard.lean >= NEAR and heard.confidence >= GARBLED and not ordered
     if whole and held and short and few and near:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath
