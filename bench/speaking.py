@@ -1,7 +1,7 @@
 """How soon we fall silent, whom we ignore, what stays of our words: by voice, with real sound.
 
 ``make bench-voice`` writes ``bench/results/voice.json`` and its page in ``docs``. The lists are
-``bench/voice/*.tsv``; of them only the voices that no threshold was chosen with are measured.
+``bench/voice/*.tsv``; of them only the voices that are held out are measured.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ PAGE = """# How well one can interrupt by voice
 
 Made by `make bench-voice`; the figures are in `bench/results/voice.json`. Sound is real: speech by
 espeak-ng, SVOX Pico and flite, recordings of humans, and noises made by recipe, mixed as
-`bench/voice/*.tsv` says; only voices are measured that no threshold was chosen with. Loudspeaker
-and microphone of the first figures keep the world's time, in threads of their own; the lists are
-played in a room whose time is the sound's.
+`bench/voice/*.tsv` says. The voices that are measured are others than those with which thresholds
+were chosen first; how far they were looked at since is in decision 40. Loudspeaker and microphone
+of the first figures keep the world's time, in threads of their own; the lists are played in a room
+whose time is the sound's. Garbled is speech under white noise as loud as itself.
 
 | what | figure | wanted |
 |---|---|---|

@@ -119,4 +119,6 @@ def test_a_microphone_that_is_not_allowed_is_said_in_plain_words(url: str, tmp_p
         voice = page.get_by_role("region", name="Voice")
         voice.get_by_role("button", name="Talk").click()
 
-        expect(voice.get_by_role("alert")).to_contain_text("The microphone was not allowed")
+        expect(voice.get_by_role("alert")).to_contain_text(
+            "The microphone was not allowed", timeout=LONG_MS
+        )
