@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 DEMO_READY := .venv/.demo-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page kit mutants web web-types pictures docs clean
+.PHONY: help demo test check fix constraints diagram bench-journal bench-interrupt bench-assistant bench-server bench-page bench-scale bench-voice kit mutants web web-types pictures docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -67,6 +67,15 @@ bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a 
 
 bench-page: $(INSTALLED)  ## measure the page in a real browser: load, long runs, presses
 	@PYTHONPATH=tests $(BIN)/python bench/browser.py
+
+bench-voice: $(INSTALLED)  ## measure how well one can interrupt by voice, beside Pipecat
+	@PYTHONPATH=tests $(BIN)/python bench/speaking.py $(VOICE)
+
+bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, 2,000 runs (15 min)
+	@PYTHONPATH=tests $(BIN)/python bench/scale.py $(PARTS)
+
+tests/engines/node_modules/.package-lock.json: tests/engines/package-lock.json
+	@npm install --no-save --silent --no-audit --no-fund --prefix tests/engines
 
 kit: $(INSTALLED)  ## the interruptibility kit on all runtimes it knows, and its page
 	@$(BIN)/python bench/interruptibility.py $(KIT)

@@ -8,6 +8,7 @@ one runtime anew with the other figures kept: ``make kit KIT="--n 50 --runtime p
 from __future__ import annotations
 
 import argparse
+import subprocess
 
 import anyio
 from figures import RESULTS, ROOT
@@ -57,6 +58,11 @@ its receipt, and in the stale resume that it asks a person.
   95 % confidence (one side; rule of three where nothing was seen, else Wilson). Times are p50 / p99
   in ms. {not_offered} means that the runtime has no such verb. {lanes} runs at a time, except where
   200 are stopped at once.
+* Trials in which nothing was left to interrupt when the stop, pause or kill came do not count. Of
+  the crashes ten share a kill, and the 200 that are stopped at once are one wave: these are not
+  independent, and their bounds say less than others.
+* After a stop Midflight goes on with what its receipt says was done, as words, and not with the
+  calls themselves; that a model is still told what was done is counted apart.
 * An effect in the crash scenario must not happen twice and its provider knows no keys. Midflight's
   tool has a `check`, which asks the world; the others have no place for one, and an author would
   have to write it into each tool.
@@ -142,6 +148,11 @@ def write_pages(results: Results) -> None:
 
 
 def keep(results: Results) -> None:
+    command = ("git", "rev-parse", "--short", "HEAD")
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    for name, version in results.versions.items():
+        if name.startswith("midflight") and " at " not in version:
+            results.versions[name] = f"{version} at {commit.strip() or 'no commit'}"
     write(KEPT, results)
 
 

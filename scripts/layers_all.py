@@ -5,6 +5,7 @@ from __future__ import annotations
 from layers import MUTANTS as JOURNAL
 from layers import Mutant
 from layers_channels import CHANNEL_MUTANTS
+from layers_engines import ENGINE_MUTANTS
 from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
 from layers_server import SERVER_MUTANTS
@@ -14,6 +15,7 @@ from layers_tools import TOOL_MUTANTS
 MUTANTS: tuple[Mutant, ...] = (
     *JOURNAL,
     *CHANNEL_MUTANTS,
+    *ENGINE_MUTANTS,
     *EXECUTOR_MUTANTS,
     *MODEL_MUTANTS,
     *SERVER_MUTANTS,

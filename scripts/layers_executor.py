@@ -101,14 +101,14 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "engine: a driver that fails harms no other",
-        "src/midflight/engines/local.py",
+        "src/midflight/engines/crew.py",
         "        except Exception as error:  # one",
-        "        except StoreError as error:  # one",
+        "        except Refused as error:  # one",
         ("tests/scenarios/test_trouble.py",),
     ),
     Mutant(
         "engine: a driver that fails gives its run back",
-        "src/midflight/engines/local.py",
+        "src/midflight/engines/crew.py",
         "            self._stumbled.add(run)\n",
         "",
         ("tests/scenarios/test_trouble.py",),
@@ -199,7 +199,7 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "crash: a driver counts as living until its process tools are dead",
-        "src/midflight/engines/local.py",
+        "src/midflight/engines/crew.py",
         "                    with block, outlived(lease.lock):",
         "                    with block:",
         ("tests/scenarios/test_lost_worker.py",),

@@ -113,7 +113,7 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: the sweep looks after threads",
-        "src/midflight/engines/local.py",
+        "src/midflight/engines/sweep.py",
         '        await self._look_after_threads([row for row in due if row.kind == "thread"])\n',
         "",
         (HARD + "who_dies_after_storing_a_message_leaves_it_to_the_sweep",),

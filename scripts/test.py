@@ -20,21 +20,32 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
-NODE = (ROOT / "tests/server/agui", ROOT / "web")  # where a package.json names what is needed
+NODE = (
+    ROOT / "tests/server/agui",
+    ROOT / "tests/engines",
+    ROOT / "web",
+)  # where a package.json names what is needed
 
+RECORDING = "/usr/share/pocketsphinx/test/data/cards/001.wav"
 PARTS = {
     "strace": (("strace", "-o", "/dev/null", "true"), "strace"),
     "namespaces": (("unshare", "-rm", "true"), "util-linux"),
     "node": (("npm", "--version"), "npm"),
     "curl": (("curl", "--version"), "curl"),
     "tmux": (("tmux", "-V"), "tmux"),
+    "espeak": (
+        ("python3", "-c", "import ctypes; ctypes.CDLL('libespeak-ng.so.1')"),
+        "libespeak-ng1",
+    ),
+    "flite": (("flite", "-lv"), "flite"),
+    "recordings": (("test", "-f", RECORDING), "pocketsphinx-testdata"),
     "chromium": (("chromium", "--version"), "chromium"),
 }
 """pytest marker -> a command that works where the part is there, and the Debian package for it."""
 
 DOORS = (
     "assistant", "channels", "cli", "demo", "kit", "models", "page", "remote", "server",
-    "telemetry", "tools", "tui", "web",
+    "telemetry", "tools", "tui", "voice", "web",
 )  # fmt: skip
 """Folders of tests that the fast loop leaves out: they start servers and processes."""
 

@@ -36,11 +36,12 @@ def test_the_state_diagram_is_drawn_from_the_table() -> None:
     assert redrawn(page) == page, "run `make diagram`"
 
 
-@pytest.mark.parametrize("name", ["journal", "interrupt", "server", "page"])
+@pytest.mark.parametrize("name", ["journal", "interrupt", "server", "page", "scale"])
 def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None:
     bench = benchmark({"server": "http_server", "page": "browser"}.get(name, name))
     results = benchmark("figures").load(name)
-    page = (ROOT / f"docs/benchmarks-{name}.md").read_text(encoding="utf-8")
+    told = "scale" if name == "scale" else f"benchmarks-{name}"
+    page = (ROOT / f"docs/{told}.md").read_text(encoding="utf-8")
 
     assert bench.report(results) == page, f"run `make bench-{name}`"
     for told in bench.TOLD_ON if name == "interrupt" else ():

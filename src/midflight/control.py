@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw
 
 from midflight.engines.base import Engine, NoEngine
-from midflight.engines.local import DRAIN_S, LocalEngine
+from midflight.engines.crew import DRAIN_S
+from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.front import look_after
 from midflight.inputs import Ids, new_id

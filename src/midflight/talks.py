@@ -159,6 +159,16 @@ class Talks:
 
         return await self._tell(thread, "overrule", request, then)
 
+    async def heard(self, thread: str, text: str, *, run: str, of: int = 0, **by: Any) -> Accepted:
+        """Note how much a listener has heard of what ``run`` has said, who cut it short.
+
+        ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here
+        on the conversation holds what was heard, for people and for models.
+        """
+        return await self._tell(
+            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, **by)
+        )
+
     # ── todos ────────────────────────────────────────────────────────────────────────────────
 
     async def todos(self, thread: str) -> list[t.Todo]:

@@ -17,6 +17,7 @@ class Line(Struct, frozen=True):
     """One line. ``kind`` says what it is; a message's ``status`` is its delivery receipt.
 
     That is ``stored``, then ``read``, ``put off`` or ``withdrawn``, with ``settled`` as the place.
+    Words that were spoken and ``cut short`` are those that were heard.
     """
 
     position: int
@@ -33,6 +34,9 @@ class Line(Struct, frozen=True):
     status: str = ""
     settled: int = 0
 
+
+CUT: Final = "cut short"
+"""Of words that were spoken: the text is what was heard of them."""
 
 ABOUT_TODOS: Final = {
     t.TodoTaken: "todo taken",
@@ -76,6 +80,8 @@ def _settle(found: dict[int, Line], record: Recorded) -> None:
                     found[message] = replace(line, status="read", run=event.run, settled=at)
         case t.TodoAdded() if event.message in found:
             found[event.message] = replace(found[event.message], status="put off", settled=at)
+        case t.SpeechHeard() if event.of in found:
+            found[event.of] = replace(found[event.of], text=event.text, status=CUT, settled=at)
         case _:
             pass
 
@@ -91,6 +97,8 @@ def _line(record: Recorded) -> Line | None:
             return Line(*place, "question aside", event.text, by, role, run=event.run)
         case t.Said():
             return Line(*place, f"said: {event.kind}", event.text, run=event.run)
+        case t.SpeechHeard() if not event.of:
+            return Line(*place, "said: text", event.text, run=event.run, status=CUT)
         case t.MessageTriaged():
             chose = Line(*place, "choice", run=event.run, message=event.message)
             return replace(chose, choice=event.choice, why=event.why)

@@ -340,6 +340,11 @@ def test_with_the_core_alone_help_works_and_what_is_missing_is_named(scene: Scen
         ("fastapi", ["serve", "cli.staff"], "server"),
         ("fastapi", ["token", "ann"], "server"),
         ("asyncpg", ["runs", "--store", "postgresql://x/y"], "postgres"),
+        (
+            "restate",
+            ["worker", "cli.staff", "--engine", "restate", "--store", "postgresql://x/y"],
+            "restate",
+        ),
         ("anthropic", ["demo", "--model", "anthropic:some"], "anthropic"),
         ("openai", ["demo", "--model", "openai:some"], "openai"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from midflight.cli.main import main
 from midflight.kit import runtimes
-from midflight.kit.playing import Results, write
+from midflight.kit.playing import Results, read, write
 from midflight.kit.score import Row
 from midflight.kit.subject import Kind
 
@@ -23,6 +23,17 @@ def test_a_runtime_or_scenario_that_is_not_there_is_named_with_those_that_are(
     )
     assert main(["kit", "run", "--scenario", "earthquake"]) == 1
     assert "Nothing was run." in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_scenario_is_played_as_often_as_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kit.json"
+    chosen = ["--runtime", "midflight-immediate", "--scenario", "first", "--n", "2"]
+    assert main(["kit", "run", *chosen, "--results", str(path)]) == 0
+    assert "stop before the first step: 2 in" in capsys.readouterr().out
+    assert {row.trials for row in read(path).rows if row.metric == "unlisted"} == {2}
 
 
 def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(

@@ -415,6 +415,18 @@ async def conversation(store: Store) -> None:
     )
 
 
+async def spoken(store: Store) -> None:
+    """A listener cuts words short: those that were whole on record, and those that never ended."""
+    await open_thread(store, "t-talk", title="On the phone")
+    await running(store, "r-first", thread="t-talk", brief="Sum it up")
+    await _thread(store, t.Said(run="r-first", text="Here is the summary you asked for."))
+    said = (await thread_state(store, "t-talk")).head
+    heard = t.SpeechHeard(who=ANN, run="r-first", text="Here is the", of=said)
+    await ask(store, heard, "t-talk")
+    await say(store, "Only the EU", "t-talk")
+    await ask(store, t.SpeechHeard(who=ANN, run="r-first", text="In the EU there"), "t-talk")
+
+
 STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "done": done,
     "undone": undone,
@@ -430,6 +442,7 @@ STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {
     "capped": capped,
     "thread": thread,
     "conversation": conversation,
+    "spoken": spoken,
 }
 
 

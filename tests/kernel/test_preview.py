@@ -103,6 +103,9 @@ def test_resume_says_whose_hold_it_does_not_lift() -> None:
 def test_redirect_says_when_it_is_used() -> None:
     assert says(running(), "redirect") == ("Redirect", "Rewrites the next step")
     assert says(paused(), "redirect") == ("Redirect", "Used when you resume")
+    capped = paused()
+    capped.append(e.HoldPlaced(cause=Cause.CAP))
+    assert says(capped, "redirect") == ("Redirect", "Used when it goes on")
     assert says(waiting(), "redirect") == ("Redirect", "Skips this, rewrites the step")
 
 

@@ -15,6 +15,7 @@ from page.theatre import Stage, Theatre
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
 Look = Callable[..., Glass]
 BROKEN: list[str] = []
 """What the scripts of the pages have raised, for the report of a failure."""
@@ -91,9 +92,7 @@ def contexts(
     """Browsers of people who have come in; each is one of its own."""
 
     def make(**options: Any) -> BrowserContext:
-        options.setdefault("viewport", {"width": 1280, "height": 800})
-        options.setdefault("reduced_motion", "reduce")
-        opened.append(context := browser.new_context(storage_state=known, **options))
+        opened.append(context := browser.new_context(storage_state=known, **DESK | options))
         context.set_default_timeout(WAIT_MS)
         return context
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
+
+if TYPE_CHECKING:
+    from page.theatre import Stage
 
 PICTURES = Path(__file__).resolve().parent.parent.parent / "docs/pictures"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -26,16 +30,23 @@ class Glass:
         expect(self.bar).to_be_visible(timeout=WAIT_MS)
         return self
 
-    def go_on_to(self, run: str) -> Glass:
-        """To another run without loading the page anew, as by a link in the rail."""
+    def go_on_to(self, journal: str) -> Glass:
+        """To another run or thread without loading the page anew, as by a link in the rail."""
         self.page.evaluate(
             """(path) => {
                 history.pushState(null, "", path);
                 dispatchEvent(new PopStateEvent("popstate"));
             }""",
-            f"runs/{run}",
+            f"{'threads' if journal.startswith('t-') else 'runs'}/{journal}",
         )
         expect(self.bar).to_be_visible(timeout=WAIT_MS)
+        return self
+
+    def turn_to(self, stage: Stage) -> Glass:
+        """To another run, and wait until it is this one that is shown."""
+        self.go_on_to(stage.run)
+        shown = self.page.locator(f'main[data-run="{stage.run}"]')
+        expect(shown).to_be_visible(timeout=WAIT_MS)
         return self
 
     @property
@@ -49,6 +60,11 @@ class Glass:
         """Each slot begins with this label."""
         for number, label in enumerate(labels, 1):
             expect(self.slot(number).locator(".label")).to_contain_text(label, timeout=WAIT_MS)
+
+    def slots_are(self, *labels: str) -> None:
+        """These and no others, in this order."""
+        shown = self.page.locator("#controls [data-slot] .label")
+        expect(shown).to_have_text([re.compile(f"^{label}") for label in labels], timeout=WAIT_MS)
 
     def says(self, word: str, detail: str = "") -> None:
         """The status line."""
@@ -70,6 +86,11 @@ class Glass:
     def rewrite(self) -> Locator:
         """The field of a redirect."""
         return self.page.get_by_role("textbox", name="Rewrite the brief")
+
+    @property
+    def note(self) -> Locator:
+        """The field of a hand-back."""
+        return self.page.get_by_role("textbox", name="What should it know?")
 
     def step(self, name: str) -> Locator:
         return self.page.locator("li.step", has=self.page.locator(".step-name", has_text=name))
@@ -120,6 +141,37 @@ class Glass:
                 }"""
             )
         )
+
+    def small_print(self) -> list[str]:
+        """What is written in letters of less than 12 pixels."""
+        found: list[str] = self.page.evaluate(
+            """() => {
+                const small = [], seen = document.createTreeWalker(document.body, 4);
+                for (let text = seen.nextNode(); text; text = seen.nextNode())
+                    if (text.data.trim() && text.parentElement.checkVisibility()
+                        && parseFloat(getComputedStyle(text.parentElement).fontSize) < 12)
+                        small.push(text.data.trim());
+                return small;
+            }"""
+        )
+        return found
+
+    def filled(self) -> list[str]:
+        """The buttons that stand out."""
+        found: list[str] = self.page.evaluate(
+            """() => {
+                const sample = document.body.appendChild(document.createElement("i"));
+                sample.style.color = "var(--fill)";
+                const fill = getComputedStyle(sample).color;
+                sample.remove();
+                const paint = (one, part) => getComputedStyle(one, part).backgroundColor;
+                return [...document.querySelectorAll(".slot, .button")]
+                    .filter((one) => one.checkVisibility())
+                    .filter((one) => [null, "::after"].some((part) => paint(one, part) === fill))
+                    .map((one) => one.innerText);
+            }"""
+        )
+        return found
 
     def overflows(self) -> bool:
         """Whether the page scrolls sideways."""

@@ -11,105 +11,20 @@ from playwright.sync_api import expect
 
 from page.conftest import Look
 from page.glass import WAIT_MS, Glass
+from page.scenes import SCENES
+from page.sizes import WIDTHS, assert_slots_can_be_read, enlarge_text, size
 from page.theatre import Stage, Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(180)]
-WIDTHS = {1280: 800, 820: 1100, 390: 844, 320: 640}
 FIRST_LOAD_MAX = 200_000
-
-
-def running(theatre: Theatre) -> Stage:
-    stage = theatre.begin()
-    stage.give("fetch", "join")
-    stage.until_step("Score churn risk")
-    return stage
-
-
-def paused(theatre: Theatre) -> Stage:
-    stage = running(theatre)
-    stage.press("pause")
-    stage.until("paused")
-    return stage
-
-
-def waiting(theatre: Theatre) -> Stage:
-    stage = theatre.begin()
-    stage.give("fetch", "join", "score", "tasks", "memo", "send")
-    stage.until("waiting")
-    return stage
-
-
-def cancelling(theatre: Theatre) -> Stage:
-    stage = waiting(theatre)
-    stage.press("cancel")
-    stage.until("cancelling")
-    return stage
-
-
-def cancelled(theatre: Theatre) -> Stage:
-    stage = waiting(theatre)
-    stage.give("undo")
-    stage.press("cancel")
-    stage.until("cancelled")
-    return stage
-
-
-def capped(theatre: Theatre) -> Stage:
-    stage = theatre.begin(limits={"usd": 0.4})
-    stage.give("fetch", "join", "score")
-    stage.until("paused")
-    return stage
-
-
-def failed(theatre: Theatre) -> Stage:
-    stage = theatre.begin("failing")
-    stage.give("fetch", "again")
-    stage.until("failed")
-    return stage
-
-
-def done(theatre: Theatre) -> Stage:
-    stage = theatre.begin("looker", "Look around {stage}")
-    stage.give("around")
-    stage.until("done")
-    return stage
-
-
-STATES = {
-    "running": running,
-    "paused": paused,
-    "waiting": waiting,
-    "cancelling": cancelling,
-    "cancelled": cancelled,
-    "cap": capped,
-    "failed": failed,
-    "done": done,
-}
-
-
-WORD = {
-    "running": "Running",
-    "paused": "Paused",
-    "waiting": "Waiting for you",
-    "cancelling": "Cancelling",
-    "cancelled": "Cancelled",
-    "cap": "Paused at the cap",
-    "failed": "Failed at step 2",
-    "done": "Done",
-}
 
 
 @pytest.fixture(scope="module")
 def held(theatre: Theatre) -> dict[str, Stage]:
     """A run in each state, held still; they are looked at by every test here."""
-    stages = {name: begin(theatre) for name, begin in STATES.items()}
+    stages = {name: scene.begin(theatre) for name, scene in SCENES.items()}
     theatre.stages.clear()  # they stay as they are when a test ends
     return stages
-
-
-def size(width: int) -> dict[str, Any]:
-    more = {"is_mobile": True, "has_touch": True} if width < 700 else {}
-    return {"viewport": {"width": width, "height": WIDTHS[width]}, **more}
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -118,8 +33,8 @@ def test_the_bar_is_whole_at_every_width_and_in_every_state(
 ) -> None:
     tab: Glass | None = None
     for name, stage in held.items():
-        tab = look(stage, **size(width)) if tab is None else tab.go_on_to(stage.run)
-        tab.says(WORD[name])
+        tab = look(stage, **size(width)) if tab is None else tab.turn_to(stage)
+        tab.says(SCENES[name].word)
         if (name, width) in {("running", 390), ("waiting", 390), ("running", 820)}:
             tab.picture(f"{name}-{width}")
         bar, (wide, high) = tab.box(tab.bar), (width, WIDTHS[width])
@@ -144,13 +59,37 @@ def test_axe_finds_nothing_in_any_state(
     tab: Glass | None = None
     wrong: dict[str, list[str]] = {}
     for name, stage in held.items():
-        tab = look(stage, **scheme) if tab is None else tab.go_on_to(stage.run)
-        tab.says(WORD[name])
+        tab = look(stage, **scheme) if tab is None else tab.turn_to(stage)
+        tab.says(SCENES[name].word)
         wrong[name] = tab.violations()
         if name == "waiting" and scheme.get("color_scheme") == "dark":
             tab.picture("waiting-dark")
 
     assert {name: found for name, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_one_button_stands_out_and_nothing_is_written_small(
+    held: dict[str, Stage], look: Look, width: int
+) -> None:
+    tab = look(held["running"], **size(width))
+    for name, stage in held.items():
+        tab.turn_to(stage).says(SCENES[name].word)
+        assert len(tab.filled()) <= 1, (name, tab.filled())
+        assert tab.small_print() == [], name
+    tab.turn_to(held["paused"]).says("Paused")
+    tab.press(2)
+    expect(tab.rewrite).to_be_focused()
+    tab.rewrite.fill("Something else")
+    assert tab.filled() == ["Redirect and resume"]
+    tab.page.get_by_role("button", name="Keep as is").click()
+    tab.page.get_by_role("button", name="Timeline").click()
+    expect(tab.page.locator(".timeline svg text").first).to_be_visible(timeout=WAIT_MS)
+    assert tab.small_print() == []
+    if width > 700:
+        tab.page.get_by_role("button", name="Settings").click()
+        expect(tab.page.get_by_role("dialog", name="Settings")).to_be_visible(timeout=WAIT_MS)
+        assert tab.small_print() == []
 
 
 def test_axe_finds_nothing_on_a_phone_with_every_layer_open(
@@ -166,20 +105,6 @@ def test_axe_finds_nothing_on_a_phone_with_every_layer_open(
     tab.page.get_by_role("button", name="Runs").click()
     expect(tab.page.get_by_role("navigation", name="Runs")).to_be_visible()
     assert tab.violations() == []
-
-
-def assert_slots_can_be_read(tab: Glass, about: object) -> None:
-    """Each has its label and, however short, what a press would do, and nothing lies over it."""
-    assert not tab.overflows(), about
-    for slot in tab.page.locator("#controls [data-slot]").all():
-        label, cost = slot.locator(".label"), slot.locator(".cost")
-        assert not tab.covered(slot), about
-        assert not label.evaluate("(e) => e.scrollWidth > e.clientWidth"), about
-        outer, inner = tab.box(slot), tab.box(cost)
-        assert inner["height"] > 8, (about, inner)
-        assert inner["width"] > 40, (about, inner)
-        assert tab.box(label)["y"] >= outer["y"], (about, outer)
-        assert inner["y"] + inner["height"] <= outer["y"] + outer["height"], (about, outer, inner)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -200,11 +125,9 @@ def test_with_text_twice_as_large_nothing_is_cut_off(
     held: dict[str, Stage], look: Look, width: int
 ) -> None:
     tab = look(held["running"], **size(width))
-    devtools = tab.page.context.new_cdp_session(tab.page)
-    devtools.send("Page.enable")
-    devtools.send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
+    enlarge_text(tab)
     for name in ("running", "waiting", "cancelled"):
-        tab.go_on_to(held[name].run).says(WORD[name])
+        tab.turn_to(held[name]).says(SCENES[name].word)
         tab.page.wait_for_timeout(200)
         assert_slots_can_be_read(tab, (name, width))
 
@@ -215,38 +138,8 @@ def test_with_little_height_a_press_still_says_what_it_would_do(
 ) -> None:
     tab = look(held["running"], viewport={"width": width, "height": height})
     for name in ("running", "waiting", "cancelled"):
-        tab.go_on_to(held[name].run).says(WORD[name])
+        tab.turn_to(held[name]).says(SCENES[name].word)
         assert_slots_can_be_read(tab, (name, width, height))
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_bar_never_jumps_through_a_whole_run(theatre: Theatre, look: Look, width: int) -> None:
-    stage = theatre.begin()
-    tab = look(stage, **size(width))
-    boxes: list[tuple[float, float]] = []
-
-    def measure(word: str, detail: str = "") -> None:
-        tab.says(word, detail)
-        tab.page.wait_for_timeout(60)
-        boxes.append((tab.box(tab.slot(1))["y"], tab.box(tab.slot(3))["x"]))
-        assert not tab.covered(tab.slot(1))
-
-    measure("Running", "Fetch customers")
-    stage.give("fetch", "join")
-    measure("Running", "Score churn risk")
-    tab.press(1)
-    measure("Paused")
-    tab.press(1)
-    measure("Running")
-    stage.give("score", "tasks", "memo", "send")
-    measure("Waiting for you")
-    tab.press(3)
-    measure("Cancelling")
-    assert len({round(y) for y, _ in boxes}) == 1, boxes
-    assert len({round(x) for _, x in boxes}) == 1, boxes
-    stage.give("undo")
-    tab.says("Cancelled")
-    assert abs(tab.box(tab.slot(1))["y"] - boxes[0][0]) <= 1
 
 
 def test_what_has_the_focus_is_never_under_the_bar(held: dict[str, Stage], look: Look) -> None:

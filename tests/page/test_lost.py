@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from page.conftest import come_in
 from page.glass import WAIT_MS, Glass
-from page.theatre import Theatre
+from page.theatre import Stage, Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -84,6 +84,41 @@ def test_a_pause_can_be_taken_back_before_it_was_sent(frail: Theatre, tab: Glass
 
     tab.says("Running")
     assert stage.view["phase"] == "running"
+
+
+def redirected_offline(frail: Theatre, tab: Glass) -> Stage:
+    stage = frail.begin()
+    tab.look_at(stage.run).says("Running")
+    frail.kill()
+    tab.says("Reconnecting")
+    tab.press(2)
+    tab.rewrite.fill("Churn of May")
+    tab.page.locator(".layer").get_by_role("button", name="Redirect").click()
+    expect(tab.page.locator(".status .what")).to_contain_text("Redirect will be sent")
+    return stage
+
+
+def test_a_fresh_redirect_is_sent_when_the_server_is_back(frail: Theatre, tab: Glass) -> None:
+    stage = redirected_offline(frail, tab)
+    frail.open()
+
+    expect(tab.changed.locator("ins")).to_contain_text("May", timeout=WAIT_MS)
+    tab.says("Running")
+    assert stage.view["brief"] == "Churn of May"
+
+
+def test_an_old_redirect_asks_once_more_and_its_words_are_kept(frail: Theatre, tab: Glass) -> None:
+    stage = redirected_offline(frail, tab)
+    tab.page.evaluate("(now => { Date.now = () => now() + 31000 })(Date.now.bind(Date))")
+    frail.open()
+
+    asks = tab.page.get_by_role("group", name="Redirect was pressed")
+    expect(asks).to_be_visible(timeout=WAIT_MS)
+    asks.get_by_role("button", name="Keep going").click()
+    tab.says("Running")
+    assert stage.view["brief"] == "Churn of June"
+    tab.press(2)
+    expect(tab.rewrite).to_have_value("Churn of May")
 
 
 def test_an_old_cancel_asks_once_more_before_it_is_sent(frail: Theatre, tab: Glass) -> None:

@@ -14,6 +14,7 @@ import anyio
 
 from midflight import Limits, Run, agent, tool
 from midflight.conversation import Choice, TriageView
+from midflight.guards import FileContent
 from midflight.tools.base import Performed
 from midflight.tools.progress import emit, spend
 
@@ -132,6 +133,28 @@ async def clerk(run: Run) -> str:
         heard += [message.text for message in await run.inbox()]
     await run.say(f"I have looked. {' '.join(heard)}".strip())
     return "looked"
+
+
+@agent("errand", converses=True, triage=chosen, triage_after=0.03)
+async def errand(run: Run) -> str:
+    """Asks before it sends, then leaves something behind; its brief ends with the stage."""
+    stage = run.brief.split()[-1]
+    await run.plan("Look", "Send note", "Write memo", "Look again")
+    await run.step("Look", look, stage, "look")
+    await run.inbox()
+    await run.step("Send note", send, stage, "ana@example.com")
+    await run.step("Write memo", write_memo, stage)
+    await run.step("Look again", look, stage, "look again")
+    return "errand done"
+
+
+@agent("trader")
+async def trader(run: Run) -> str:
+    """Relies on a file; the last word of its brief names its cues."""
+    stage = run.brief.split()[-1]
+    await run.plan("Look")
+    await run.guard(FileContent(CUES / stage / "prices", "prices"))
+    return str(await run.step("Look", look, stage, "look"))
 
 
 @tool(effect="read", name="page.flaky", retry=2, backoff=0.05)

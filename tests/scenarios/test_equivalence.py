@@ -176,7 +176,7 @@ class Life:
                 self._begun.set()
                 await self._over.wait()
                 if self._drain_s:
-                    await engine._drain(self._drain_s)
+                    await engine._crew._drain(self._drain_s)
 
     async def begun(self) -> Life:
         await self._begun.wait()

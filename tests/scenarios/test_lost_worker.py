@@ -17,11 +17,16 @@ from typing_extensions import override
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.kernel.phases import Phase
+from midflight.kernel import events as e
+from midflight.kernel.decide import record
+from midflight.kernel.phases import Outcome, Phase
+from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
+from midflight.stores.base import Draft, Submit, View
 from midflight.stores.memory import MemoryLease, MemoryStore
 from midflight.stores.sqlite_lease import Leases
 from scenarios import keeper
+from scenarios.conftest import failed_drivers
 from scenarios.cord import doomed
 from scenarios.stage import Stage
 
@@ -119,6 +124,47 @@ async def test_a_wait_for_a_lost_worker_can_be_paused(tmp_path: Path) -> None:
         await control.until(run, lambda state: state.phase is Phase.PAUSED)
         await control.resume(run)
         assert await control.result(run) == "made a"
+
+
+async def test_what_it_tells_late_is_not_waited_for_by_a_function_on_its_way_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says that nothing happened, while its successor's function has still to come so far."""
+    stage, store = Stage("lost-late"), Guessing()
+    make, on_its_way = stage.writer(timeout=TIMEOUT_S), anyio.Event()
+    on_its_way.set()
+
+    @agent("lost-late-clerk")
+    async def clerk(run: Run) -> object:
+        await on_its_way.wait()
+        return await run.step("Make a", make, "a")
+
+    gate = stage.gate("a")
+    async with doomed(store, clerk, workdir=tmp_path) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("a")
+        (attempt,) = (await control.state(run)).open
+    gate.set()
+    on_its_way = anyio.Event()
+    async with LocalEngine.open(store, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        await control.until(run, lambda state: state.epoch == 2 and not state.open)
+        await anyio.sleep(0.1)
+        late = e.AttemptSettled(epoch=1, attempt=attempt, outcome=Outcome.NOT_DONE)
+
+        def told(view: View) -> Draft:
+            state = view.states[run]
+            assert isinstance(state, RunState)
+            return Draft({run: record(state, late)})
+
+        await store.submit(Submit("late", (run,), told))
+        on_its_way.set()
+        with anyio.fail_after(20):
+            assert await control.result(run) == "made a"
+        assert (await control.state(run)).epoch == 2
+
+    assert stage.begun == ["a", "a"]
+    assert failed_drivers(caplog) == []
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ async def test_a_driver_that_is_not_sure_of_its_lease_starts_nothing_until_it_is
     async with driven(store, clerk, tmp_path) as (control, engine):
         run = await control.start(clerk, "work")
         await control.until(run, lambda state: state.entered)
-        lease: Any = engine._lease
+        lease: Any = engine._crew._lease
         lease.held = False  # as when a server could not be told in time that we live
         ready.set()
         await anyio.sleep(0.3)

@@ -20,6 +20,7 @@ import anyio
 import msgspec
 import pytest
 
+from engines.bad import BadEngine
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.tools.orphans import MARK
@@ -34,6 +35,7 @@ CANCELS = 1000
 FROM_OUTSIDE = 300  # by a second process on the same file
 IN_A_CROWD = 300  # of all, some at once; the others have little company and are aimed at
 CROWD, COMPANY = 40, 2
+BADLY_PLACED = 125
 PARENTS = 0.4
 CLOSE_S = 0.001
 CLOSE_MIN = 100
@@ -162,7 +164,9 @@ async def driving(folder: Path) -> AsyncIterator[Control]:
         yield Control(store, engine)
 
 
-async def torture(control: Control, ledger: Ledger, outside: Outside) -> list[str]:
+async def torture(
+    control: Control, ledger: Ledger, outside: Outside, seeds: Sequence[int] = range(CANCELS)
+) -> list[str]:
     """Start all the runs, some at once, each with somebody who cancels it in his moment."""
     runs: list[str] = []
 
@@ -174,8 +178,8 @@ async def torture(control: Control, ledger: Ledger, outside: Outside) -> list[st
             who = outside.carry_out if seed % (CANCELS // FROM_OUTSIDE) == 0 else carry_out
             await who(control, ledger, msgspec.structs.replace(plan, run=run))
 
-    seeds = range(CANCELS)
-    for size, shift in ((CROWD, seeds[:IN_A_CROWD]), (COMPANY, seeds[IN_A_CROWD:])):
+    crowd = [seed for seed in seeds if seed < IN_A_CROWD]
+    for size, shift in ((CROWD, crowd), (COMPANY, [seed for seed in seeds if seed >= IN_A_CROWD])):
         places = anyio.CapacityLimiter(size)
         async with anyio.create_task_group() as tasks:
             for seed in shift:
@@ -238,6 +242,27 @@ def processes_left() -> list[int]:
     return found
 
 
+async def tortured(
+    control: Control, ledger: Ledger, outside: Outside, seeds: Sequence[int]
+) -> list[list[Case]]:
+    """All of it: every tree, as it tells of itself and as the witness does."""
+    story = Story(list)
+    runs = await torture(control, ledger, outside, seeds)
+    assert outside.end() == 0
+    for told in ledger.read():
+        story[told.about.split(":")[0]].append(told)
+    return [await tree(control, run, story) for run in runs]
+
+
+def assert_every_promise_kept(cases: Sequence[Case]) -> None:
+    assert [late for case in cases for late in case.begun_after_the_answer()] == []
+    assert [late for case in cases for late in case.reads_after_the_answer("library")] == []
+    assert [late for case in cases for late in case.acted_after_the_end()] == []
+    assert [(case.receipt.run, lie) for case in cases for lie in case.untrue()] == []
+    assert [(case.receipt.run, why) for case in cases for why in case.left_out()] == []
+    assert processes_left() == []
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.timeout(300)
@@ -245,15 +270,11 @@ async def test_a_thousand_cancels_keep_every_promise(
     tmp_path: Path, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
     began = time.monotonic()
-    outside, story = Outside(str(tmp_path / "journals.db")), Story(list)
+    outside = Outside(str(tmp_path / "journals.db"))
     try:
         async with driving(tmp_path) as control:
-            runs = await torture(control, ledger, outside)
-            assert outside.end() == 0
+            trees = await tortured(control, ledger, outside, range(CANCELS))
             took = time.monotonic() - began
-            for told in ledger.read():
-                story[told.about.split(":")[0]].append(told)
-            trees = [await tree(control, run, story) for run in runs]
     finally:
         outside.process.kill()
         outside.process.wait(10)
@@ -266,10 +287,29 @@ async def test_a_thousand_cancels_keep_every_promise(
     )
     assert len(trees) == CANCELS
     assert close >= CLOSE_MIN
-    assert [late for case in cases for late in case.begun_after_the_answer()] == []
-    assert [late for case in cases for late in case.reads_after_the_answer("library")] == []
-    assert [late for case in cases for late in case.acted_after_the_end()] == []
-    assert [(case.receipt.run, lie) for case in cases for lie in case.untrue()] == []
-    assert [(case.receipt.run, why) for case in cases for why in case.left_out()] == []
-    assert processes_left() == []
+    assert_every_promise_kept(cases)
+    assert failed_drivers(caplog) == []
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.timeout(120)
+async def test_two_drivers_for_every_run_break_no_promise(
+    tmp_path: Path, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Placed by an engine that starts two for each, on two workers, and forgets every third."""
+    outside = Outside(str(tmp_path / "journals.db"))
+    try:
+        async with (
+            Matchmaker.open(tmp_path / "journals.db") as store,
+            BadEngine.open(store, [clerk], workdir=tmp_path / "work") as engine,
+        ):
+            every = range(0, CANCELS, CANCELS // BADLY_PLACED)
+            trees = await tortured(Control(store, engine), ledger, outside, every)
+    finally:
+        outside.process.kill()
+        outside.process.wait(10)
+
+    assert len(trees) == BADLY_PLACED
+    assert_every_promise_kept([case for one in trees for case in one])
     assert failed_drivers(caplog) == []

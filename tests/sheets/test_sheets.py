@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kernel.histories import histories
 from kernel.journals import Run
-from midflight.kernel.phases import ENDS
+from midflight.kernel import events as e
+from midflight.kernel.phases import ENDS, Effect, Outcome
 from midflight.sheets import WORDS, RunBook, RunSheet, patch
 from sheets.patching import patched
 
@@ -63,6 +64,44 @@ def test_every_step_stands_in_one_of_the_known_states(run: Run) -> None:
         assert len({step.id for step in sheet.steps}) == len(sheet.steps)
         moving = {"running", "retrying", "waiting", "paused", "queued"}
         assert not (sheet.phase in ENDS and moving & {step.status for step in sheet.steps})
+
+
+def stands(run: Run) -> list[tuple[str, str]]:
+    return [(step.name, step.word) for step in from_scratch(run, len(run.records)).steps]
+
+
+def planned() -> tuple[Run, int]:
+    """A run in the first of two steps, and the position of its attempt."""
+    run = Run()
+    run.claim()
+    run.enter()
+    run.append(e.PlanSet(epoch=1, steps=("Score", "Write memo")))
+    return run, run.start("Score", effect=Effect.MODEL)
+
+
+def test_of_a_run_that_is_paused_in_a_step_the_next_one_has_not_begun() -> None:
+    run, attempt = planned()
+    run.pause()
+    run.settle(attempt, Outcome.ABORTED)
+    run.hold()
+
+    assert stands(run) == [("Score", "Paused"), ("Write memo", "Queued")]
+
+
+def test_while_a_step_waits_for_its_next_try_the_one_behind_it_waits_too() -> None:
+    run, attempt = planned()
+    run.settle(attempt, Outcome.FAILED)
+    run.append(e.TimerSet(epoch=1, name="retry:Score", until=99.0, tries=3))
+
+    assert stands(run) == [("Score", "Retry 2 of 3"), ("Write memo", "Queued")]
+
+
+def test_a_retry_of_an_older_journal_does_not_say_of_how_many() -> None:
+    run, attempt = planned()
+    run.settle(attempt, Outcome.FAILED)
+    run.append(e.TimerSet(epoch=1, name="retry:Score", until=99.0))
+
+    assert stands(run)[0] == ("Score", "Retry 2")
 
 
 def test_a_list_that_grows_in_front_costs_one_operation() -> None:

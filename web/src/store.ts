@@ -41,7 +41,8 @@ let app: App = {
 };
 
 const listeners = new Set<() => void>();
-let drawn = true;
+let shown = app; // as of the last telling
+let told = true;
 
 export const state = (): App => app;
 
@@ -52,14 +53,15 @@ export function set(change: Partial<App>): void {
 
 /** News may come hundreds of times a second; the page is drawn once a frame. */
 function tellSoon(): void {
-  if (!drawn) return;
-  drawn = false;
+  if (!told) return;
+  told = false;
   if (document.hidden) queueMicrotask(tell);
   else requestAnimationFrame(tell);
 }
 
 function tell(): void {
-  drawn = true;
+  told = true;
+  shown = app;
   for (const listener of listeners) listener();
 }
 
@@ -70,9 +72,14 @@ function subscribe(listener: () => void): () => void {
 
 export const onChange = subscribe;
 
-/** The part of the state that a component shows; it must be the same object as long as it is the same. */
+/**
+ * The part of the state that a component shows; it must be the same object as long as it is the same.
+ *
+ * Of the state as it was told last, not as it is: a component that is drawn in between for a reason of its own, such as
+ * the clock, would know of a change before those around it, and find what it shows gone.
+ */
 export function useApp<T>(part: (app: App) => T): T {
-  return useSyncExternalStore(subscribe, () => part(app));
+  return useSyncExternalStore(subscribe, () => part(shown));
 }
 
 /** Folds the news in; false if it does not fit what is known, and the whole must be told again. */

@@ -6,21 +6,24 @@ import { run, thread } from "./given";
 /** A server that streams what it is told to, and remembers what was asked of it. */
 class Server {
   asked: string[][] = [];
+  slow = false; // answers when it is told to speak
+  speak: () => void = () => {};
   private pipes: ReadableStreamDefaultController<Uint8Array>[] = [];
 
-  answer = (address: string | URL): Promise<Response> => {
+  answer = async (address: string | URL): Promise<Response> => {
     this.asked.push(new URL(address).searchParams.getAll("watch"));
+    if (this.slow) await new Promise<void>((go) => (this.speak = go));
     const body = new ReadableStream<Uint8Array>({ start: (pipe) => void this.pipes.push(pipe) });
     this.say("retry: 1000\n\n");
-    return Promise.resolve(new Response(body, { status: 200 }));
+    return new Response(body, { status: 200 });
   };
 
-  say(text: string): void {
-    this.pipes.at(-1)?.enqueue(new TextEncoder().encode(text));
+  say(text: string, which = -1): void {
+    this.pipes.at(which)?.enqueue(new TextEncoder().encode(text));
   }
 
-  tell(event: string, data: unknown): void {
-    this.say(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  tell(event: string, data: unknown, which = -1): void {
+    this.say(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`, which);
   }
 
   hangUp(): void {
@@ -125,5 +128,62 @@ describe("the hub", () => {
     await soon();
 
     expect(server.current.asked).toEqual([["r-1"], ["r-1"]]);
+  });
+
+  it("is told by the old stream until the new one speaks, and by the new one alone from then on", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const one = new Tab();
+    hub.join(one);
+    one.watch("r-1");
+    await soon();
+    server.current.tell("view", view);
+    await soon();
+    server.current.slow = true;
+    one.watch("r-1", "r-2");
+    await soon();
+
+    server.current.tell("patch", { journal: "r-1", at: 201, head: 11, patch: [{ op: "replace", path: "/phase", value: "paused" }] });
+    await soon();
+    expect(one.kinds().at(-1)).toBe("patch r-1");
+
+    server.current.speak();
+    await soon();
+    server.current.tell("view", { ...view, view: run({ head: 12 }) });
+    server.current.tell("patch", { journal: "r-1", at: 202, head: 12, patch: [] }, 0);
+    await soon();
+    expect(one.kinds().at(-1)).toBe("view r-1");
+    expect(server.current.asked).toHaveLength(2);
+  });
+
+  it("asks once for the whole, however much the old stream still tells that does not fit", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const one = new Tab();
+    hub.join(one);
+    one.watch("r-1");
+    await soon();
+    server.current.tell("view", view);
+    await soon();
+    server.current.slow = true;
+    for (let n = 0; n < 3; n++) server.current.tell("patch", { journal: "r-1", at: 2, head: 11, patch: [{ op: "remove", path: "/steps/99" }] });
+    await soon();
+
+    expect(server.current.asked).toHaveLength(2);
+  });
+
+  it("asks for nothing when the old stream tells of what is not watched any more", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const one = new Tab();
+    hub.join(one);
+    one.watch("r-1");
+    await soon();
+    server.current.tell("view", view);
+    await soon();
+    server.current.slow = true;
+    one.watch("r-2");
+    await soon();
+    server.current.tell("patch", { journal: "r-1", at: 2, head: 11, patch: [{ op: "replace", path: "/phase", value: "paused" }] });
+    await soon();
+
+    expect(server.current.asked).toEqual([["r-1"], ["r-2"]]);
   });
 });

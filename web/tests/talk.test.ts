@@ -25,6 +25,7 @@ describe("under a message", () => {
     expect(outcome(message({ choice: "switch" }), { todos: [{ ...todo, kind: "parked", text: "Dinner" }] })).toEqual(["Switched to this now, Dinner parked", "Go back"]);
     expect(outcome(message({ choice: "defer" }), { todos: [todo] })).toEqual(["Deferred to after this", "Do it now"]);
     expect(outcome(message({ choice: "defer" }))).toEqual(["Deferred and taken up since", ""]);
+    expect(outcome(message({ choice: "redirect", status: "read" }))).toEqual(["Redirected to this", ""]);
   });
 
   it("is taken out by withdrawing it, as long as nobody has read it", () => {

@@ -25,7 +25,7 @@ from msgspec import Struct
 from midflight.cli.desk import JsonOption
 from midflight.cli.logs import Lines
 from midflight.cli.printing import print_json
-from midflight.cli.serve import PORT, ServeOptions, listening, serving
+from midflight.cli.serve import PORT, ServeOptions, VoiceOption, listening, serving
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
 
@@ -66,6 +66,7 @@ class DemoOptions(Struct, frozen=True):
     pace: float = 1.0
     hold: float | None = None
     model: str = ""
+    voice: bool = False
     as_json: bool = False
 
 
@@ -86,6 +87,7 @@ def demo(
             help="anthropic:MODEL, openai:MODEL[@URL], or demo; by default as there are keys.",
         ),
     ] = "",
+    voice: VoiceOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """An agent at work on data of its own, to be interrupted. Run it again and it goes on."""
@@ -98,6 +100,7 @@ def demo(
             pace=pace,
             hold=hold,
             model=model,
+            voice=voice,
             as_json=as_json,
         )
     )
@@ -106,6 +109,8 @@ def demo(
 def run_demo(options: DemoOptions) -> int:
     """Set up, serve and work until told to leave."""
     importlib.import_module("midflight.server")  # or say which extra it needs
+    if options.voice:
+        importlib.import_module("midflight.voice")
     from midflight.demo.cast import cast_at
     from midflight.demo.place import RUNS, taken
 
@@ -119,6 +124,7 @@ def run_demo(options: DemoOptions) -> int:
             workdir=str(folder / "work"),
             keys=str(folder / "keys.json"),
             drain=DRAIN_S,
+            voice=options.voice,
         )
         with _listener(options.port) as listener:
             greet = partial(_greet, options, cast, chosen.store)

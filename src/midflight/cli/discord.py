@@ -24,8 +24,8 @@ from midflight.cli.desk import JsonOption, StoreOption, check_store, store_of
 from midflight.cli.logs import log_to_stderr
 from midflight.cli.printing import print_json
 from midflight.control import Control, local
+from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
-from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
 from midflight.stores.opening import open_store, shown

@@ -47,8 +47,10 @@ EXTRAS: Final = {
     "openai": "openai",
     "otel": "opentelemetry",
     "postgres": "asyncpg",
+    "restate": "restate",
     "server": "fastapi",
     "tui": "textual",
+    "voice": "onnxruntime",
 }
 LITTLE_SPACE: Final = 200 * 1024 * 1024
 LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)

@@ -56,7 +56,7 @@ def run(
 
     size = playing.PROFILES[profile]
     if n:
-        size = replace(size, stops=n, others=n, ours=0)
+        size = replace(size, stops=n, others=n, promised=None)
     scenarios = playing.chosen_scenarios(scenario or [])
     names = runtime or list(runtimes.ALL if profile is Size.FULL else runtimes.OWN)
     path = Path(results)

@@ -29,8 +29,9 @@ from midflight.cli.printing import print_json
 from midflight.cli.steer import begun
 from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow
 from midflight.control import Control
+from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
-from midflight.engines.local import DRAIN_S, LocalEngine
+from midflight.engines.local import LocalEngine
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Who

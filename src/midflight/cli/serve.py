@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Annotated, Final
@@ -23,11 +24,21 @@ from msgspec import Struct
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
+from midflight.cli.placing import (
+    INGRESS,
+    SERVICE,
+    EngineOption,
+    IngressOption,
+    Placing,
+    ServiceOption,
+    controlling,
+    placing,
+)
 from midflight.cli.printing import print_json
 from midflight.cli.token import KEYS, KeysOption
-from midflight.control import Control, local
+from midflight.control import Control
+from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
-from midflight.engines.local import DRAIN_S
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.run import Agent
@@ -35,13 +46,16 @@ from midflight.stores.opening import shown
 
 if TYPE_CHECKING:
     import uvicorn
-    from fastapi import FastAPI
+    from fastapi import APIRouter, FastAPI
 
 app = typer.Typer()
 PORT: Final = 8321
 REQUESTS_S: Final = 5  # what requests in flight have to end
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
+MESSAGE_MAX: Final = 1024 * 1024  # bytes of a WebSocket's; what is larger ends the connection
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+VoiceOption = Annotated[bool, typer.Option("--voice", help="Let people talk to it by voice.")]
 
 Greet = Callable[[Control, str], Awaitable[None]]
 
@@ -53,8 +67,10 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     workdir: str
     keys: str
     drain: float = DRAIN_S
+    placed: Placing = Placing()
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
+    voice: bool = False
 
 
 @app.command()
@@ -76,10 +92,16 @@ def serve(
     drain: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="What steps have to end at the end.")
     ] = DRAIN_S,
+    engine: EngineOption = "local",
+    ingress: IngressOption = INGRESS,
+    service: ServiceOption = SERVICE,
+    voice: VoiceOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Drive agents and serve them over HTTP, until Ctrl-C or SIGTERM."""
     importlib.import_module("midflight.server")  # or say which extra it needs
+    if voice:
+        importlib.import_module("midflight.voice")
     found = all_at(agents)
     if host not in LOOPBACK and not allow_host:
         raise InvalidRequest(
@@ -87,13 +109,16 @@ def serve(
             "and put something in front of it that speaks TLS. Nothing was started."
         )
     _check_origins(allow_origin)
+    address = store_of(store)
     options = ServeOptions(
-        store=store_of(store),
+        store=address,
+        placed=placing(engine, address, ingress, service=service),
         workdir=workdir,
         keys=keys,
         drain=drain,
         allow_host=tuple(allow_host),
         allow_origin=tuple(allow_origin),
+        voice=voice,
     )
     log_to_stderr()
     with listening(host, port) as listener:
@@ -144,9 +169,16 @@ async def serving(
     patience_s = chosen.drain + REQUESTS_S
     async with (
         leaving_on((SIGTERM, SIGINT), patience_s) as until_told,
-        local(chosen.store, *agents, workdir=Path(chosen.workdir), drain_s=chosen.drain) as control,
+        controlling(
+            chosen.placed,
+            chosen.store,
+            agents,
+            workdir=Path(chosen.workdir),
+            drain_s=chosen.drain,
+        ) as control,
     ):
-        app = create_app(control, agents=agents, access=access)
+        doors = [_voice(control, agents)] if chosen.voice else []
+        app = create_app(control, agents=agents, access=access, doors=doors)
         server = _server(app)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
@@ -156,6 +188,13 @@ async def serving(
                 await anyio.sleep_forever()
             app.state.streams.close()
             server.should_exit = True
+
+
+def _voice(control: Control, agents: list[Agent]) -> APIRouter:
+    from midflight.voice.endpoint import router
+    from midflight.voice.offline import offline_engines
+
+    return router(control, agents, offline_engines)
 
 
 def _server(app: FastAPI) -> uvicorn.Server:
@@ -175,7 +214,8 @@ def _server(app: FastAPI) -> uvicorn.Server:
             access_log=False,  # it would hold queries, and with them what people wrongly put there
             server_header=False,
             lifespan="off",
-            ws="none",
+            ws="websockets-sansio" if find_spec("websockets") else "none",
+            ws_max_size=MESSAGE_MAX,
             timeout_graceful_shutdown=REQUESTS_S,
         )
     )

@@ -39,7 +39,8 @@ def back_off(step: Step, state: RunState) -> list[Event]:
         return []
     wait = max(step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0), step.wait_at_least)
     until = driver.clock() + wait
-    return [e.TimerSet(epoch=driver.epoch, name=timer, until=until)]
+    tries = 1 + step.tool.retry
+    return [e.TimerSet(epoch=driver.epoch, name=timer, until=until, tries=tries)]
 
 
 async def wait_out(step: Step) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from midflight.conversation import Spoken
 from midflight.errors import JournalNotFound
-from midflight.executor.talk import EARLIER
+from midflight.executor.talk import EARLIER, cut_short
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.record import Recorded, Who
@@ -104,6 +104,9 @@ class Tale:
                 self.lines.pop(event.message, None)
             case t.Said():
                 self.lines[place] = Spoken("agent", "agent", event.text, event.kind, event.run, at)
+            case t.SpeechHeard():
+                cut = cut_short(event, at)
+                self.lines[event.of if event.of in self.lines else place] = cut
             case t.FrontChanged() if event.run:
                 self._front = event.run
                 self.fronted.setdefault(event.run, place)

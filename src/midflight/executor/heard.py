@@ -331,6 +331,8 @@ class Heard:
             self.texts.pop(step, None)
         elif event.outcome is Outcome.UNKNOWN:
             self._doubts[step] = begun.position
+        else:
+            self.unclaimed.discard(step)  # told late: there is nothing any more to be asked for
 
     def inherit(self, run: str) -> None:
         """What was heard so far is another run's: its results are at hand, its doubts its own."""

@@ -17,6 +17,7 @@ from midflight.kernel.thread import (
     MessageTriaged,
     MessageWithdrawn,
     Said,
+    SpeechHeard,
     ThreadState,
 )
 from midflight.stores.base import PAGE, Draft, Store, Submit, View
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 NOTHING: Final = "nothing unread"
+CUT: Final = "[The person has cut you short here and has heard no more.]"
 EARLIER: Final = 200  # lines of a conversation that the next run is told
 
 
@@ -139,6 +141,15 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
                 found[record.position] = Spoken(
                     "agent", "agent", event.text, event.kind, event.run, at
                 )
+            case SpeechHeard():
+                place = event.of if event.of in found else record.position
+                found[place] = cut_short(event, at)
             case _:
                 pass
     return list(found.values())[-limit:]
+
+
+def cut_short(heard: SpeechHeard, at: float) -> Spoken:
+    """What was heard of words, as a model is told of it: the rest was never said to anybody."""
+    text = f"{heard.text.rstrip()} {CUT}".lstrip()
+    return Spoken("agent", "agent", text, "text", heard.run, at)

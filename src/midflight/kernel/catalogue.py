@@ -86,6 +86,7 @@ ThreadEvent: TypeAlias = (
     | t.ChoiceOverruled
     | t.AsideAsked
     | t.Said
+    | t.SpeechHeard
     | t.TodoAdded
     | t.TodoTaken
     | t.TodoRemoved

@@ -189,11 +189,15 @@ class WindowOpened(Decision, frozen=True, kw_only=True, tag="window.opened"):
 
 
 class TimerSet(Decision, frozen=True, kw_only=True, tag="timer.set"):
-    """Wake me at ``until``, evicted or not: back-off, snooze."""
+    """Wake me at ``until``, evicted or not: back-off, snooze.
+
+    ``tries`` is how often the step that backs off is tried in all; 0 where that is not known.
+    """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     name: str
     until: float
+    tries: int = 0
 
 
 class TimerCleared(Decision, frozen=True, kw_only=True, tag="timer.cleared"):

@@ -102,7 +102,9 @@ def _pause(state: RunState) -> str:
 def _redirect(state: RunState) -> str:
     if state.waiting and state.questions:
         return "Skips this, rewrites the step"
-    return "Used when you resume" if state.phase is Phase.PAUSED else "Rewrites the next step"
+    if state.phase is not Phase.PAUSED:
+        return "Rewrites the next step"
+    return "Used when you resume" if state.holds == {Cause.USER} else "Used when it goes on"
 
 
 def _cancel(state: RunState) -> Offer:

@@ -83,6 +83,18 @@ class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
     to: str = ""
 
 
+class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
+    """All that a listener has heard of what ``run`` said before they cut it short.
+
+    ``of`` is the place where it was said; 0 where it was being said and never ended.
+    """
+
+    MUST_UNDERSTAND: ClassVar[bool] = False
+    text: str
+    run: str
+    of: int = 0
+
+
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):
     """A parked run or a deferred message; its position is its id. ``until``: parked for that."""
 
@@ -256,6 +268,10 @@ def _known(s: ThreadState, event: Any) -> str | None:
     return None if known else f"message {event.message} is not known any more"
 
 
+def _said(s: ThreadState, event: Any) -> str | None:
+    return None if event.of <= s.head else f"nothing was said at {event.of}"
+
+
 _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageSent: _free,
     Said: _free,
@@ -268,6 +284,7 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessagesTaken: _taken,
     ChoiceOverruled: _known,
     AsideAsked: _free,
+    SpeechHeard: _said,
     TodoTaken: _todo,
     TodoRemoved: _todo,
     TodoWanted: _todo,

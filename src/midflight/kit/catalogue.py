@@ -18,7 +18,9 @@ from midflight.kit.scenarios import (
     switching,
 )
 
-STOP: Final = ("unlisted", "listed", "after_stopped", "untrue", "hung", "stop_ms", "ack_ms")
+STOP: Final = (
+    "unlisted", "listed", "after_stopped", "untrue", "unknown", "hung", "stop_ms", "ack_ms",
+)  # fmt: skip
 LATE: Final = ("after_stopped", *(metric for metric in STOP if metric != "after_stopped"))
 TALK: Final = tuple(Answer((Call("act", f"a{n}", ms=40),)) for n in range(3))
 LONG: Final = 3_000  # ms: at half of it a tool acts, long after any stop on a busy machine
@@ -34,7 +36,7 @@ SCENARIOS: Final = (
         "stream",
         "stop during a model stream",
         stopping,
-        ("tokens", *STOP),
+        ("streamed_on", "tokens", *STOP),
         answers=(Answer(words=200),),
         moment=happened("word", 3),
     ),
@@ -90,7 +92,7 @@ SCENARIOS: Final = (
         ("after_stopped", "unlisted", "listed", "hung", "stop_ms", "ack_ms"),
         answers=(act("a1", ms=8_000),),
         moment=happened("begin"),
-        late_s=4.5,
+        late_s=6.0,
     ),
     Scenario(
         "undo",
@@ -106,7 +108,7 @@ SCENARIOS: Final = (
         "transcript",
         "the conversation goes on after a stop",
         continuing,
-        ("invalid", "hung"),
+        ("invalid", "forgot", "hung"),
         needs=("stop", "again"),
         answers=(act("a1"), act("a2", "a3", ms=60), act("a4")),
         moment=happened("begin", 2),
@@ -168,7 +170,7 @@ SCENARIOS: Final = (
         switching,
         ("not_back", "duplicates"),
         needs=("send", "switch"),
-        answers=(act("a1", ms=60), act("a2"), act("a3")),
+        answers=tuple(act(f"a{n}", ms=200) for n in range(1, 7)),  # longer than the urgent one
         moment=happened("begin"),
     ),
 )

@@ -26,8 +26,8 @@ from midflight.kit.subject import Kind, Subject, SubjectFailed, subject
 PROMISED: Final = "midflight-immediate"
 STOPS: Final = ("stream", "tool", "blocking", "process", "batch", "first")
 POOLED: Final = "stops"
-POOLED_METRICS: Final = ("unlisted", "listed", "after_stopped", "untrue", "hung")
-NEEDED: Final = {"untrue": "receipt"}
+POOLED_METRICS: Final = ("unlisted", "listed", "after_stopped", "untrue", "unknown", "hung")
+NEEDED: Final = {"untrue": "receipt", "unknown": "receipt"}
 """Metrics that some runtimes offer nothing for, though they offer the scenario."""
 
 
@@ -73,6 +73,7 @@ class Results(Struct):
         """Put figures in the place of earlier ones."""
         self.rows = [r for r in self.rows if (r.runtime, r.scenario) != (runtime, scenario)]
         self.rows += found
+        self.failures.pop(f"{runtime} {scenario}", None)
 
     def took(self, seconds: float, load_pct: float) -> None:
         """Figures may come from several sittings: their time adds up, their load is averaged."""
@@ -193,7 +194,8 @@ class Player:
             async with place.opened(scenario.name) as tested:
                 offers = tested.offers
                 await one(scenario, tested)
-        if pooled := [trial for name in STOPS for trial in found.get(name, ())]:
+        pooled = [trial for name in STOPS for trial in found.get(name, ())]
+        if found.keys() >= set(STOPS):
             name = place.kind.name
             self.results.replace(
                 name, POOLED, _figures(name, POOLED, POOLED_METRICS, pooled, offers)

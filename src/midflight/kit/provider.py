@@ -57,6 +57,8 @@ class Provider:
         """By run: the messages that have reached its model."""
         self.complaints: defaultdict[str, list[str]] = defaultdict(list)
         """By run: why its provider would have refused a request."""
+        self.shown: dict[str, str] = {}
+        """By run: all that its model was given to read, at the last request."""
 
     @property
     def url(self) -> str:
@@ -85,6 +87,7 @@ class Provider:
             await writer.drain()
             return
         run, turn = _place(body["messages"])
+        self.shown[run] = "\n".join(map(_text, body["messages"]))
         self._ledger.note("asked", run)
         self.notes[run.partition(".")[0]].update(_notes(body["messages"]))
         if complaint := broken_pairing(body["messages"]):

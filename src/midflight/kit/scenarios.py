@@ -177,6 +177,7 @@ async def continuing(scenario: Scenario, subject: Subject, n: int) -> list[Trial
         trial.refused = "; ".join(subject.provider.complaints[again]) or trial.refused
         if not await subject.ledger.until(again, happened("asked"), SEEN_S):
             trial.refused = trial.refused or "the model was never asked"
+        trial.forgot = f"{run}/a1" not in subject.provider.shown[again]
         return trial
 
     return await in_lanes(scenario, subject, n, one)
@@ -203,6 +204,8 @@ async def crashing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
     for wave in range(0, n, CRASHED_AT_ONCE):
         these = await begin_all(scenario, subject, range(wave, min(wave + CRASHED_AT_ONCE, n)))
         await anyio.sleep(spread(scenario, these[0].run))
+        for trial in these:
+            subject.ledger.note("killed", trial.run)
         await subject.kill()
         await subject.restart()
 
@@ -260,8 +263,7 @@ async def switching(scenario: Scenario, subject: Subject, n: int) -> list[Trial]
         await subject.ask("send", run, f"{brief} This is urgent, drop the rest for now.")
         await subject.ledger.until(other, happened("acted"), BACK_S)
         await subject.ledger.until(run, happened("acted", len(trial.wanted)), BACK_S)
-        done_first = happened("acted")(subject.ledger.of(other))
-        trial.wanted = trial.wanted if done_first else (*trial.wanted, "x1")
+        trial.between = [one.number for one in subject.ledger.of(other) if one.what == "acted"]
         return trial
 
     return await in_lanes(scenario, subject, n, one)

@@ -14,7 +14,8 @@ from midflight.kit.ledger import Told
 Z95: Final = 1.6448536269514722  # one side: with 95 % confidence it is no more than this
 ACTS: Final = ("begin", "acted", "spawned")
 LIFE: Final = ("begin", "acted", "left", "spawned", "undone", "word", "closed")
-NOTHING_LEFT: Final = {"not started", "aborted", "undone"}
+NEVER: Final = 1 << 60
+SLACK_WORDS: Final = 3  # may be under way when “stopped” is said
 
 
 class Trial(Struct):
@@ -27,14 +28,16 @@ class Trial(Struct):
     lost: int = 0
     turned_away: int = 0
     refused: str = ""
+    forgot: bool = False
     asked: bool = True
+    between: list[int] | None = None  # when the urgent task was done, if one was asked for
     receipt: dict[str, str] | None = None
     failed: str = ""  # the runtime did not come to its end at all
 
     def number(self, what: str, nth: int = 0) -> int:
         """When in the order something was told; beyond everything if it never was."""
         found = [one.number for one in self.told if one.what == what]
-        return found[nth] if nth < len(found) else 1 << 60
+        return found[nth] if nth < len(found) else NEVER
 
     def at(self, what: str) -> float | None:
         """The moment something was told."""
@@ -81,6 +84,30 @@ def tokens_after_stop(trial: Trial) -> int:
     return sum(one.what == "word" and one.number > after for one in trial.told)
 
 
+def streamed_on(trial: Trial) -> int:
+    """Whether the model went on sending after the runtime had said that the run is over."""
+    end = trial.number("stopped")
+    return int(sum(one.what == "word" and one.number > end for one in trial.told) > SLACK_WORDS)
+
+
+def not_back(trial: Trial) -> int:
+    """Whether the urgent task was not done in between, or the first did not come back after it."""
+    last = max((one.number for one in trial.told if one.what == "acted"), default=0)
+    came_between = bool(trial.between) and min(trial.between or ()) < last
+    return int(not came_between or undone_things(trial) > 0)
+
+
+def interrupted(trial: Trial) -> bool:
+    """Whether anything was left to do when the stop, pause or kill came, if one was to come."""
+    at = min(trial.number("pressed"), trial.number("killed"))
+    if at == NEVER:
+        return True
+    done = {one.about for one in trial.told if one.what == "acted" and one.number < at}
+    if not trial.wanted:
+        return trial.number("answered") > at
+    return any(f"{trial.run}/{name}" not in done for name in trial.wanted)
+
+
 def duplicates(trial: Trial) -> int:
     """Effects that were done more than once."""
     done = Counter(one.about for one in trial.told if one.what == "acted")
@@ -120,17 +147,22 @@ def untrue_lines(trial: Trial) -> int:
     """Effects that the receipt leaves out, or of which it says what was not so."""
     if trial.receipt is None:
         return 1
-    deeds: dict[str, list[str]] = {}
+    deeds: dict[str, list[str]] = {key: [] for key in trial.receipt}
     for one in trial.told:
         if one.what in {"begin", "acted", "undone"}:
             deeds.setdefault(one.about, []).append(one.what)
     return sum(not _is_true(trial.receipt.get(key, ""), seen) for key, seen in deeds.items())
 
 
+def unknown_lines(trial: Trial) -> int:
+    """Effects of which the receipt says that nobody knows: true, and no comfort."""
+    return sum(word == "unknown" for word in (trial.receipt or {}).values())
+
+
 def _is_true(word: str, seen: Sequence[str]) -> bool:
     last = next((what for what in reversed(seen) if what != "begin"), "")
     truths = {
-        "not started": last == "",
+        "not started": not seen,
         "aborted": last == "",
         "undone": last == "undone",
         "kept": last == "acted",
@@ -167,6 +199,8 @@ METRICS: Final[dict[str, tuple[str, Count]]] = {
     "orphans": ("processes left", lambda trial: trial.orphans),
     "tokens": ("model tokens after the stop", tokens_after_stop),
     "untrue": ("effects the receipt leaves out or tells wrongly", untrue_lines),
+    "unknown": ("effects of which the receipt says “unknown”", unknown_lines),
+    "streamed_on": ("streams that went on after “stopped”", streamed_on),
     "while_paused": ("effects begun while paused", while_paused),
     "duplicates": ("effects done twice", duplicates),
     "undone_things": ("effects lost", undone_things),
@@ -175,10 +209,8 @@ METRICS: Final[dict[str, tuple[str, Count]]] = {
     "invalid": ("transcripts a provider refuses", lambda trial: int(bool(trial.refused))),
     "not_taken_back": ("effects not undone", not_taken_back),
     "in_spite": ("stale resumes not noticed", lambda t: int(done_in_spite_of_change(t) > 0)),
-    "not_back": (
-        "switched-away tasks that did not come back",
-        lambda t: int(bool(undone_things(t))),
-    ),
+    "not_back": ("urgent tasks not done in between, or not come back from", not_back),
+    "forgot": ("conversations that forget what was done", lambda trial: int(trial.forgot)),
     "hung": ("runs that never ended", lambda trial: int(bool(trial.failed))),
 }
 TIMES: Final[dict[str, tuple[str, Callable[[Trial], float | None]]]] = {
@@ -227,6 +259,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def rows(runtime: str, scenario: str, metrics: Iterable[str], trials: Sequence[Trial]) -> list[Row]:
     """The figures of a scenario."""
     found = []
+    trials = [trial for trial in trials if interrupted(trial)]
     for name in metrics:
         row = Row(runtime, scenario, name, trials=len(trials))
         if name in TIMES:

@@ -54,6 +54,10 @@ class RemoteTalks:
         """Want something else done about a message than was chosen."""
         return await self._tell(thread, "overrule", {"message": message, "choice": choice}, **by)
 
+    async def heard(self, thread: str, text: str, *, run: str, of: int = 0, **by: Any) -> Accepted:
+        """Note how much a listener has heard of what ``run`` has said, who cut it short."""
+        return await self._tell(thread, "heard", {"text": text, "run": run, "of": of}, **by)
+
     async def todos(self, thread: str) -> list[Todo]:
         """What is still to be done in a thread, in the order in which it will be."""
         return (await self._link.get(_of_thread(thread), _Thread)).todos

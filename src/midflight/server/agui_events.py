@@ -90,6 +90,7 @@ SILENT: Final = (
     e.ChildSpawned,
     e.ChildSettled,
     t.ThreadCreated,
+    t.SpeechHeard,
     t.MessageTriaged,
     t.TodoAdded,
     t.TodoTaken,

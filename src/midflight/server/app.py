@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from midflight.control import Control
@@ -43,6 +43,9 @@ is its delivery receipt. Send an `Idempotency-Key` and repeat what was not answe
 twice. Every error says what happened, what to do now, and whether anything was changed."""
 
 
+VOICE = "/v1/threads/{thread}/voice"
+
+
 def create_app(
     control: Control,
     *,
@@ -50,12 +53,15 @@ def create_app(
     access: Access | None = None,
     quotas: Quotas | None = None,
     pace: sse.Pace | None = None,
+    doors: Iterable[APIRouter] = (),
     clock: Clock = wall_clock,
 ) -> FastAPI:
     """Give an ASGI app over ``control``. Without ``access`` nobody has a key yet: issue some.
 
-    ``agents`` are those that can be started from outside, under their names.
+    ``agents`` are those that can be started from outside, under their names. ``doors`` are routes
+    of other ways in, such as voice, behind the same access.
     """
+    doors = list(doors)
     app = FastAPI(
         title="Midflight",
         summary="Interruptible agents",
@@ -79,6 +85,10 @@ def create_app(
         app.include_router(routes.router)
     spoken = agui.router(control, state.agents.values(), who=caller, streams=state.streams)
     app.include_router(spoken, responses=PROBLEMS)
+    for door in doors:
+        app.include_router(door)
+    paths = {getattr(route, "path", "") for door in doors for route in door.routes}
+    state.voice = VOICE in paths  # the page offers to talk
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.add_middleware(
         Door, access=state.access, meter=state.meter, metrics=state.metrics, clock=clock

@@ -219,6 +219,14 @@ class Overrule(Asked):
     model_config = ConfigDict(json_schema_extra={"examples": [{"message": 7, "choice": "switch"}]})
 
 
+class HeardOf(Asked):
+    """What was heard of spoken words before they were cut short; ``of`` is their position."""
+
+    text: Text
+    run: JournalId
+    of: Position = 0
+
+
 class OneTodo(Asked):
     """Which todo, by its position."""
 

@@ -22,6 +22,7 @@ from midflight.server.metrics import Metrics
 from midflight.server.problems import Problem
 from midflight.server.quotas import Meter, swallow
 
+POLICY: Final = 1008  # the code for a WebSocket that is not wanted
 audit: Final = logging.getLogger("midflight.audit")
 HARDENED: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -51,8 +52,22 @@ class Door:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
-        else:  # no route here speaks anything else
-            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._websocket(scope, receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The same rules; who is not let in is told no more than that."""
+        try:
+            who = self._access.admit({**scope, "method": "GET"}, local_path(scope))
+            self._meter.count_request(who.by if who else f"guest {_client(scope)}")
+            if who is None:
+                raise Problem(401, "not_known", "who are you?")
+        except Problem as problem:
+            await send({"type": "websocket.close", "code": POLICY, "reason": problem.body["error"]})
+            return
+        state = scope.setdefault("state", {})
+        state["who"], state["still_known"] = who, partial(self._access.still_knows, scope)
+        await self._app(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, status = self._clock(), 500

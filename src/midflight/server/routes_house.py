@@ -56,7 +56,9 @@ async def me(request: Request, control: Controlled, who: Caller) -> Response:
     """Who you are here, and what there is to be started."""
     agents = [views.agent_view(agent) for agent in request.app.state.agents.values()]
     kind = type(control.store).__name__.removesuffix("Store").lower()
-    server = views.ServerView(version=request.app.version, store=kind)
+    server = views.ServerView(
+        version=request.app.version, store=kind, voice=request.app.state.voice
+    )
     return as_json(views.Me(who.by, who.role, agents, server))
 
 

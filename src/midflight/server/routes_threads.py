@@ -92,6 +92,7 @@ VERBS: Final[dict[str, tuple[str, type[b.Asked]]]] = {
     "edit_message": ("edit_message", b.EditMessage),
     "withdraw_message": ("withdraw_message", b.WithdrawMessage),
     "overrule": ("overrule", b.Overrule),
+    "heard": ("heard", b.HeardOf),
     "do_now": ("do_now", b.OneTodo),
     "reorder": ("reorder", b.Reorder),
     "remove_todo": ("remove_todo", b.OneTodo),

@@ -111,6 +111,7 @@ class ServerView(Struct, frozen=True):
 
     version: str
     store: str
+    voice: bool = False  # whether one can talk to it
 
 
 class Me(Struct, frozen=True):

@@ -20,6 +20,7 @@ from midflight.sheets.shapes import WORDS, StepSheet
 from midflight.sheets.words import short, summary
 
 HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
+RESTING: Final = frozenset({"paused", "retrying"})  # begun, and goes on before what is planned
 Stand = tuple[str, str]
 """The state of a step, and its word."""
 
@@ -41,6 +42,7 @@ class Entry:
     tokens: int = 0
     attempt: int = 0  # position of the last try that had to be recorded before it began
     retries: int = 0
+    tries: int = 0  # in all; 0 where it is not on record
     outcome: Outcome | None = None
     left: bool = False
     summary: str = ""
@@ -85,7 +87,8 @@ class Steps:
             case e.StepLeft() if event.step in self._entries:
                 self._touch(self._entries[event.step]).left = True
             case e.TimerSet() if event.name.removeprefix(RETRY) in self._entries:
-                self._touch(self._entries[event.name.removeprefix(RETRY)]).retries += 1
+                entry = self._touch(self._entries[event.name.removeprefix(RETRY)])
+                entry.retries, entry.tries = entry.retries + 1, event.tries
             case e.QuestionOpened():
                 self._ask(event, record, state)
             case e.WindowOpened():
@@ -177,12 +180,14 @@ class Steps:
             if now.status == "done":
                 del self._loose[step]
         begun = [entry.sheet for entry in self._entries.values() if entry.sheet is not None]
-        return begun + self._planned(state, asking)
+        return begun + self._planned(state, asking, begun)
 
-    def _planned(self, state: RunState, asking: dict[str, int]) -> list[StepSheet]:
+    def _planned(
+        self, state: RunState, asking: dict[str, int], begun: list[StepSheet]
+    ) -> list[StepSheet]:
         """What is left of the plan. The first of it is under way while nothing else is."""
         left = list(enumerate(state.plan))[self._begun(state) :]
-        busy = bool(state.open or asking) or not left
+        busy = bool(state.open or asking) or not left or any(x.status in RESTING for x in begun)
         loose = [] if busy else [q for q in state.questions if q not in self._asking]
         sheets = []
         for number, name in left:
@@ -233,6 +238,7 @@ def _sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
         usd=entry.usd,
         tokens=entry.tokens,
         attempt=entry.retries + 1,
+        tries=entry.tries,
         summary=entry.summary,
         error=short(entry.error),
         question=question,
@@ -305,7 +311,8 @@ def _planned(state: RunState, first: bool, asks: bool) -> Stand:
 
 
 def _retry(entry: Entry) -> Stand:
-    return "retrying", f"{WORDS['retrying']} {entry.retries + 1}"
+    of = f" of {entry.tries}" if entry.tries else ""
+    return "retrying", f"{WORDS['retrying']} {entry.retries + 1}{of}"
 
 
 def _worded(status: str) -> Stand:

@@ -239,10 +239,11 @@ class Delta(Struct, frozen=True, gc=False):
 
 
 class LiveWatch(Protocol):
-    """Events as by ``Watch``, and between them what steps driven in this process say.
+    """Events as by ``Watch``, and between them what steps say.
 
     Who comes late, or comes back, first gets what open steps have said so far. What steps of other
-    processes say comes with the journal, every two seconds.
+    processes say is heard at once on Postgres; elsewhere it comes with the journal, every two
+    seconds.
     """
 
     def __aiter__(self) -> AsyncIterator[Recorded | Delta]:

@@ -3,7 +3,7 @@
 The store publishes what it has committed before it acknowledges it, so whoever acts on a cancel
 has been told of it by the time the canceller is. A watcher that cannot keep up, or hears only that
 another process has moved a journal on, reads the gap from the store. A live watcher also hears what
-steps of this process say, between the records and in their order.
+steps say, between the records and in their order.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Coroutine,
     Mapping,
     Sequence,
 )
 from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -275,18 +276,47 @@ class LiveSubscription(Subscription):
             del self._told[place]
 
 
+class Overheard(Protocol):
+    """Who passes on to other processes what steps say here."""
+
+    def spoke(self, voice: Voice) -> None:
+        """A step has said something."""
+
+    def ended(self, voice: Voice) -> None:
+        """It says nothing more."""
+
+    def listened(self, journal: str) -> None:
+        """Somebody listens to a run to which nobody did."""
+
+    def unlistened(self, journal: str) -> None:
+        """Nobody does any more."""
+
+
 class Hub:
     """All watchers of one store in this process."""
+
+    overheard: Overheard | None = None
 
     def __init__(self) -> None:
         self._watchers: defaultdict[str, set[Subscription]] = defaultdict(set)
         self._listeners: dict[str, set[LiveSubscription]] = {}  # those of them who hear steps
-        self.voices = Voices(self._spoke)
+        self.voices = Voices(self._spoke, self._fell_silent)
         self.movements: set[Movements] = set()
 
     def _spoke(self, voice: Voice) -> None:
         for listener in self._listeners.get(voice.journal, ()):
             listener.hear(voice)
+        if self.overheard is not None:
+            self.overheard.spoke(voice)
+
+    def _fell_silent(self, voice: Voice) -> None:
+        if self.overheard is not None:
+            self.overheard.ended(voice)
+
+    @property
+    def listened(self) -> Collection[str]:
+        """Journals that somebody here watches with what is said."""
+        return self._listeners.keys()
 
     @property
     def watched(self) -> list[str]:
@@ -327,6 +357,8 @@ class Hub:
         """Tell it of this journal too."""
         self._watchers[journal].add(watcher)
         if isinstance(watcher, LiveSubscription):
+            if journal not in self._listeners and self.overheard is not None:
+                self.overheard.listened(journal)
             self._listeners.setdefault(journal, set()).add(watcher)
 
     def leave(self, journal: str, watcher: Subscription) -> None:
@@ -338,3 +370,5 @@ class Hub:
             self._listeners[journal].discard(watcher)
             if not self._listeners[journal]:
                 del self._listeners[journal]
+                if self.overheard is not None:
+                    self.overheard.unlistened(journal)

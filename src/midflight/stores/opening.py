@@ -13,10 +13,11 @@ from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 
 
-def open_store(address: str) -> AbstractAsyncContextManager[Store]:
+def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncContextManager[Store]:
     """Open the store at an address for as long as the block runs.
 
-    What a store needs is imported only when it is asked for.
+    What a store needs is imported only when it is asked for. ``lease_s`` is how long a driver of
+    this process counts as living when nothing is heard of it, where death is guessed by time.
     """
     address = "memory:" if address == ":memory:" else address  # as SQLite calls it
     scheme = urlsplit(address).scheme if ":" in address else ""
@@ -25,9 +26,10 @@ def open_store(address: str) -> AbstractAsyncContextManager[Store]:
             return nullcontext(MemoryStore())
         case "postgres" | "postgresql":
             from midflight.stores.postgres import PostgresStore
+            from midflight.stores.postgres_lease import TTL_S
 
             dsn, schema = _schema(address)
-            return PostgresStore.open(dsn, schema=schema)
+            return PostgresStore.open(dsn, schema=schema, lease_s=lease_s or TTL_S)
         case "" | "sqlite" | "file":
             from midflight.stores.sqlite import SqliteStore
 

@@ -96,7 +96,7 @@ class PostgresStore:
         self._pool = Pool(server, connections)
         self._states = States()
         self._hub = Hub()
-        self._news = News(server, self._hub)
+        self._news = News(server, self._hub, ids)
         self._writer = Writer(
             server, self._states, self._clock, landed=self._written, unsure=self._unsure
         )

@@ -15,7 +15,9 @@ from typing import Final
 import anyio
 import msgspec
 
+from midflight.inputs import Ids
 from midflight.stores.hub import Hub
+from midflight.stores.postgres_echo import Echo
 from midflight.stores.postgres_server import ERRORS, SQL, Connection, Server
 
 POLL_S: Final = 1.0
@@ -33,9 +35,11 @@ _decoder: Final = msgspec.json.Decoder(dict[str, int])
 class News:
     """One connection of its own, on which this process listens, tells and polls."""
 
-    def __init__(self, server: Server, hub: Hub) -> None:
+    def __init__(self, server: Server, hub: Hub, ids: Ids) -> None:
         self._server = server
         self._hub = hub
+        self._echo = Echo(hub, ids, self._stir)
+        self._said = False  # something on other channels than ours waits to be told
         self._outbox: dict[str, int] = {}
         self._anything = anyio.Event()
         self._urgent = anyio.Event()
@@ -54,6 +58,10 @@ class News:
         self._anything.set()
         if at_once:
             self._urgent.set()
+
+    def _stir(self) -> None:
+        self._said = True
+        self._anything.set()
 
     async def close(self) -> None:
         """Tell what is left, then end."""
@@ -87,6 +95,7 @@ class News:
     async def _listen(self, connection: Connection) -> None:
         self._pid = connection.get_server_pid()
         await connection.add_listener(self._server.channel, self._heard)
+        await connection.add_listener(self._server.echo_channel, self._heard_saying)
         connection.add_termination_listener(lambda _: self._anything.set())
         await connection.execute(SQL["be_present"], self._server.channel)
         await self._send(connection, {})  # whoever thought to be alone hears that we are here
@@ -105,7 +114,7 @@ class News:
     async def _wait(self, until: float) -> None:
         with anyio.move_on_after(until - anyio.current_time()):
             await self._anything.wait()
-        if self._outbox:
+        if self._outbox or self._said:
             with anyio.move_on_after(SPACING_S):
                 await self._urgent.wait()
         self._anything, self._urgent = anyio.Event(), anyio.Event()
@@ -117,6 +126,9 @@ class News:
         for journal, head in told.items():
             if self._outbox.get(journal) == head:
                 del self._outbox[journal]
+        self._said = False
+        if letters := self._echo.letters():
+            await connection.execute(SQL["notify"], self._server.echo_channel, letters)
 
     async def _send(self, connection: Connection, heads: Mapping[str, int]) -> None:
         await connection.execute(SQL["notify"], self._server.channel, _letters(heads))
@@ -130,6 +142,10 @@ class News:
         except msgspec.DecodeError:
             return  # somebody else's words on our channel
         self._hub.moved(heads)
+
+    def _heard_saying(self, _connection: object, pid: int, _channel: str, payload: object) -> None:
+        if pid != self._pid:
+            self._echo.heard(str(payload))
 
     async def _poll(self, connection: Connection) -> None:
         self._alone = await connection.fetchval(SQL["alone"], self._server.channel)

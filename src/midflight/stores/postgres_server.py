@@ -85,6 +85,7 @@ class Server:
         self._schema = schema
         self._user, self._database, self._host = _address(dsn)
         self.channel = f"midflight_{schema}"
+        self.echo_channel = f"{self.channel}_says"
         self.where = f"database {self._database} on {self._host}"
 
     async def connect(self, *, minded: bool = False) -> Connection:

@@ -2,8 +2,8 @@
 
 A voice is the text of one attempt while it goes on. Nothing of it is queued for anybody: each
 watcher knows how far it has read and takes the rest when it comes to it, so a slow one gets the
-same text in fewer pieces and holds nobody up. Drivers in other processes are not heard here; what
-their steps say comes with the journal, every two seconds.
+same text in fewer pieces and holds nobody up. Drivers in other processes are heard only where the
+store passes on what they say; elsewhere it comes with the journal, every two seconds.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class Voice:
 class Voices:
     """Every attempt of this process that has said something and goes on."""
 
-    def __init__(self, tell: Callable[[Voice], None]) -> None:
+    def __init__(self, tell: Callable[[Voice], None], over: Callable[[Voice], None]) -> None:
         self._tell = tell
+        self._over = over
         self._speaking: dict[str, dict[str, Voice]] = {}
 
     def begin(self, journal: str, step: str, attempt: int) -> Voice:
@@ -53,6 +54,7 @@ class Voices:
 
     def end(self, voice: Voice) -> None:
         """The attempt is over. Who has not heard all of it still can; who comes now does not."""
+        self._over(voice)
         steps = self._speaking.get(voice.journal, {})
         if steps.get(voice.step) is voice:
             del steps[voice.step]

@@ -83,6 +83,8 @@ export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undef
     }
     case "pause":
       return plain("Paused", "at once");
+    case "redirect":
+      return plain("Redirected", "to this");
   }
   if (line.status === "read") return plain("Read");
   if (line.status === "put off") return plain("Deferred");

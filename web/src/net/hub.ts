@@ -36,6 +36,7 @@ export class Hub {
   private readonly ports = new Map<Port, string[]>();
   private readonly stream: Stream;
   private watched = "";
+  private readonly awaited = new Set<string>(); // of which the whole is asked for
   private gathering: ReturnType<typeof setTimeout> | undefined;
 
   constructor(base: string, private readonly now: () => number) {
@@ -73,8 +74,12 @@ export class Hub {
     this.gathering = setTimeout(() => this.open(), GATHER_MS);
   }
 
+  private wanted(): string[] {
+    return [...new Set([...this.ports.values()].flat())].slice(-WATCHED_MAX).sort();
+  }
+
   private open(): void {
-    const wanted = [...new Set([...this.ports.values()].flat())].slice(-WATCHED_MAX).sort();
+    const wanted = this.wanted();
     const named = JSON.stringify(wanted);
     const known = JSON.parse(this.watched || "[]") as string[];
     // What nobody looks at any more costs little; a new stream for its sake would tell the rest again.
@@ -86,16 +91,23 @@ export class Hub {
   }
 
   private heard(news: News, raw?: string): void {
+    const journal = "journal" in news ? news.journal : "";
     try {
       this.world = hear(this.world, news, this.now());
     } catch (error) {
       if (!(error instanceof Misfit)) throw error;
-      this.stream.retry(); // views come whole with a new stream
-      return;
+      return this.again(journal);
     }
-    const journal = "journal" in news ? news.journal : "";
+    if (news.kind === "view") this.awaited.delete(journal);
     const posted: Posted = raw === undefined ? news : { kind: "whole", text: raw };
     for (const [port, journals] of this.ports) if (!journal || journals.includes(journal)) port.postMessage(posted);
+  }
+
+  /** Views come whole with a new stream. The old one tells until then, also of what nobody watches any more. */
+  private again(journal: string): void {
+    if (this.awaited.has(journal) || !this.wanted().includes(journal)) return;
+    this.awaited.add(journal);
+    this.stream.retry();
   }
 
   private tellAll(port: Port, journal: string): void {

@@ -74,7 +74,7 @@ export class Stream {
     try {
       for (alive(); ; alive()) {
         const { done, value } = await reader.read();
-        if (done || this.opened !== mine) return;
+        if (done || mine.signal.aborted) return; // a newer one speaks: what this one still says is in its views
         before?.abort();
         this.tries = 0;
         this.is("live");

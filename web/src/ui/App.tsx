@@ -9,8 +9,10 @@ import { Banners } from "./Banners";
 import { ControlBar } from "./ControlBar";
 import { useKeys } from "./keys";
 import { NARROW, PHONE, useMedia } from "./media";
+import { Loading } from "./Loading";
 import { PhoneHead } from "./PhoneHead";
 import { Rail } from "./Rail";
+import { Sound } from "./Sound";
 import { StartRun } from "./StartRun";
 import { StepsPane } from "./StepsPane";
 import { ThreadPane } from "./ThreadPane";
@@ -23,6 +25,7 @@ export function App() {
   if (entry === "in") return <House />;
   return (
     <main className="gate">
+      {entry === "coming in" && <Loading what="Coming in" />}
       {entry === "shut out" && <ShutOut />}
       {entry === "unreachable" && <Unreachable />}
     </main>
@@ -68,18 +71,18 @@ function House() {
     <div className="shell">
       {shown && <SkipLink />}
       <Banners />
-      {!narrow && <Rail />}
+      {!narrow && (
+        <Sound part="The list of runs">
+          <Rail />
+        </Sound>
+      )}
       <Work phone={phone} openRail={() => setDrawer(true)} />
-      {narrow && drawer && (
+      <Sound part="This dialog">
         <Suspense>
-          <RailDrawer close={() => setDrawer(false)} />
+          {narrow && drawer && <RailDrawer close={() => setDrawer(false)} />}
+          {result && <ResultView run={result} />}
         </Suspense>
-      )}
-      {result && (
-        <Suspense>
-          <ResultView run={result} />
-        </Suspense>
-      )}
+      </Sound>
       <Announcer />
     </div>
   );
@@ -109,11 +112,23 @@ function Work({ phone, openRail }: { phone: boolean; openRail: () => void }) {
   if (route.page === "home") return <StartRun openRail={openRail} />;
   if (route.page === "lost" || missing) return <Missing why={missing} openRail={openRail} />;
   return (
-    <main className="work" key={shown} data-tab={tab}>
+    <main className="work" key={shown} data-run={run?.run} data-tab={tab}>
       {phone && <PhoneHead openRail={openRail} />}
-      {(!phone || tab === "steps") && <StepsPane phone={phone} openRail={openRail} />}
-      {(!phone || tab === "thread") && <ThreadPane phone={phone} />}
-      {run && <ControlBar phone={phone} />}
+      {(!phone || tab === "steps") && (
+        <section className="steps-pane" id="steps" aria-label="Steps" tabIndex={-1}>
+          <Sound part="The steps">
+            <StepsPane phone={phone} openRail={openRail} />
+          </Sound>
+        </section>
+      )}
+      {(!phone || tab === "thread") && (
+        <section className="thread-pane" id="thread" aria-label="Thread" tabIndex={-1}>
+          <Sound part="The thread">
+            <ThreadPane phone={phone} />
+          </Sound>
+        </section>
+      )}
+      {run && <ControlBar run={run} phone={phone} />}
     </main>
   );
 }

@@ -89,7 +89,7 @@ function Redirect({ run }: { run: RunSheet }) {
   const [text, write] = useKept(place, was);
   const held = run.phase === "paused" && run.holds.includes("user");
   const finishing = run.in_flight.find((each) => each.effect === "write" || each.effect === "once");
-  const hint = held ? "Used when you resume" : run.phase === "paused" ? "Used when it goes on" : finishing ? `Applies now; ${finishing.noun || finishing.name} finishes first` : "Applies at the next step";
+  const hint = run.phase === "paused" ? (run.preview["redirect"]?.consequence ?? "") : finishing ? `Applies now; ${finishing.noun || finishing.name} finishes first` : "Applies at the next step";
   const same = text.trim() === "" || text.trim() === was.trim();
   const submit = () => {
     if (same) return;

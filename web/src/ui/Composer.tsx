@@ -19,6 +19,7 @@ export function Composer({ run }: { run: RunSheet }) {
   const place = `thread:${run.thread}`;
   const [text, setText] = useState(() => draft(place));
   const [hint, setHint] = useState({ words: "", wrong: false });
+  const typed = useRef(text); // as it is now: an Enter may come before what was sent is drawn as gone
   const sending = useRef(""); // Enter pressed twice sends once
   useEffect(() => {
     if (!hint.words || hint.wrong) return;
@@ -26,26 +27,33 @@ export function Composer({ run }: { run: RunSheet }) {
     return () => clearTimeout(timer);
   }, [hint]);
   const write = (words: string) => {
+    typed.current = words;
     setText(words);
     keepDraft(place, words);
   };
+  const gone = (words: string) => {
+    if ((draft(place) || typed.current).trim() === words) write("");
+  };
   const send = async (now: boolean) => {
-    const words = text.trim();
+    const words = typed.current.trim();
     if (!words || sending.current === words) return;
     sending.current = words;
     setHint({ words: "Sending…", wrong: false });
     const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
     sending.current = "";
     if (!sent) return;
-    if (draft(place).trim() === words) write("");
+    gone(words);
     setHint({ words: sent.status ? capital(sent.status) : "", wrong: false });
     if (now) await switchTo(sent.position);
     else if (sent.did === "started" && sent.target) go(pathOf(sent.target));
   };
   const askAside = async () => {
-    const words = text.trim();
+    const words = typed.current.trim();
+    if (!words || sending.current === words) return;
+    sending.current = words;
     const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
-    if (asked && draft(place).trim() === words) write("");
+    sending.current = "";
+    if (asked) gone(words);
   };
   const switchTo = async (message: number) => {
     followFront(front);

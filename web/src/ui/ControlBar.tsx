@@ -7,7 +7,7 @@ import { barOf, type Act, type Bar, type Slot } from "../model/bar";
 import { waiting } from "../model/presses";
 import type { RunSheet } from "../model/types";
 import { barClock, meter, place, worked } from "../model/words";
-import { connection, go, set, state, useApp, useRun, useThread } from "../store";
+import { connection, go, set, state, useApp, useThread } from "../store";
 import { BarLayer } from "./BarLayer";
 import { Composer } from "./Composer";
 import { Icon } from "./Icon";
@@ -15,8 +15,7 @@ import { Icon } from "./Icon";
 const AGAIN_MS = 400; // the second tap of a double tap must not undo the first
 const TURNED_MS = 250; // who aimed at Pause when somebody else paused must not resume it
 
-export function ControlBar({ phone }: { phone: boolean }) {
-  const run = useRun()!;
+export function ControlBar({ run, phone }: { run: RunSheet; phone: boolean }) {
   const thread = useThread();
   const line = useApp(connection);
   const operator = useApp((app) => app.me?.role === "operator");
@@ -34,7 +33,7 @@ export function ControlBar({ phone }: { phone: boolean }) {
         <Status bar={bar} run={run} />
         <Toolbar.Root className="slots" aria-label="Run controls" id="controls" tabIndex={-1} style={{ "--slots": bar.slots.length } as React.CSSProperties}>
           {bar.slots.map((slot, at) => (
-            <SlotButton key={at} slot={slot} at={at} run={run} />
+            <SlotButton key={at} slot={layer === "none" ? slot : { ...slot, filled: false }} at={at} run={run} />
           ))}
         </Toolbar.Root>
       </div>

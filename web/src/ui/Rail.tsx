@@ -48,11 +48,16 @@ function Brand() {
 }
 
 function Find() {
-  const words = useApp((app) => app.search.words);
+  const sought = useApp((app) => app.search.words);
+  const [words, setWords] = useState(sought); // its own: the store tells once a frame, and a field must not wait for it
+  const write = (text: string) => {
+    setWords(text);
+    search(text);
+  };
   return (
     <div className="find" role="search">
       <Icon name="search" />
-      <input type="search" aria-label="Search runs" placeholder="Search" value={words} onChange={(event) => search(event.target.value)} />
+      <input type="search" aria-label="Search runs" placeholder="Search" value={words} onChange={(event) => write(event.target.value)} />
     </div>
   );
 }

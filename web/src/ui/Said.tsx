@@ -36,6 +36,7 @@ export function Said({ line }: { line: Line }) {
     <li>
       {title && <span className="who">{title}</span>}
       {body}
+      {line.status === "cut short" && <span className="who">Cut short: no more of it was heard</span>}
       {line.kind === "said: cancel?" && <CancelAsked run={line.run} />}
     </li>
   );

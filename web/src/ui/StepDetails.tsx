@@ -33,7 +33,7 @@ function Facts({ step }: { step: StepSheet }) {
     ["Started", step.started_at === null ? "" : hour(step.started_at)],
     ["Took", step.seconds === null ? "" : step.seconds < 1 ? "under a second" : clock(step.seconds)],
     ["Spent", [step.usd ? money(step.usd) : "", step.tokens ? count(step.tokens, "token") : ""].filter(Boolean).join(", ")],
-    ["Try", step.attempt > 1 ? String(step.attempt) : ""],
+    ["Try", step.attempt > 1 ? `${step.attempt}${step.tries ? ` of ${step.tries}` : ""}` : ""],
     ["Effect", step.irreversible ? "cannot be undone" : step.effect === "write" || step.effect === "once" ? "changes something" : ""],
   ];
   const known = facts.filter(([, value]) => value);
@@ -85,11 +85,12 @@ function shown(event: unknown): string {
 
 function StopIt({ run, step }: { run: RunSheet; step: StepSheet }) {
   const offer = run.preview["stop effect"];
+  if (!offer?.enabled) return <p className="quiet">It can be stopped alone once the run is pausing for it.</p>;
   return (
     <div className="buttons">
       <Steer className="button danger" onClick={() => void press(run, "stop_effect", { attempt: step.position, ...expecting(run) }, "Stop it")}>
         Stop it
-        <small>{offer?.enabled ? offer.consequence : "It may have partly happened"}</small>
+        <small>{offer.consequence}</small>
       </Steer>
     </div>
   );

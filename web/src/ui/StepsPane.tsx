@@ -7,6 +7,7 @@ import { go, set, useApp, useRun, useThread } from "../store";
 import { BackgroundRuns } from "./BackgroundRuns";
 import { ChangeLine } from "./ChangeLine";
 import { Icon } from "./Icon";
+import { Loading } from "./Loading";
 import { LooseQuestions } from "./QuestionCard";
 import { ReceiptCard } from "./ReceiptCard";
 import { Steps } from "./Steps";
@@ -16,36 +17,32 @@ const Timeline = lazy(() => import("./Timeline"));
 export function StepsPane({ phone, openRail }: { phone: boolean; openRail: () => void }) {
   const run = useRun();
   const view = useApp((app) => app.view);
+  if (!run) return <Loading what="Loading the run" />;
   return (
-    <section className="steps-pane" id="steps" aria-label="Steps" tabIndex={-1}>
-      {!run && <Skeleton />}
-      {run && (
-        <>
-          {!phone && (
-            <div className="pane-head">
-              <button type="button" className="menu-button" aria-label="Runs" onClick={openRail}>
-                <Icon name="menu" size={22} />
-              </button>
-              <Heading run={run} />
-              <ViewSwitch />
-            </div>
-          )}
-          <div className="pane-body">
-            <Notes run={run} />
-            {view === "steps" ? (
-              <Steps run={run} phone={phone} />
-            ) : (
-              <Suspense fallback={<Skeleton />}>
-                <Timeline run={run} />
-              </Suspense>
-            )}
-            <LooseQuestions run={run} />
-            <BackgroundRuns run={run} />
-            {(ENDED.has(run.phase) || run.phase === "cancelling") && <ReceiptCard run={run} />}
-          </div>
-        </>
+    <>
+      {!phone && (
+        <div className="pane-head">
+          <button type="button" className="menu-button" aria-label="Runs" onClick={openRail}>
+            <Icon name="menu" size={22} />
+          </button>
+          <Heading run={run} />
+          <ViewSwitch />
+        </div>
       )}
-    </section>
+      <div className="pane-body">
+        <Notes run={run} />
+        {view === "steps" ? (
+          <Steps run={run} phone={phone} />
+        ) : (
+          <Suspense fallback={<Loading what="Loading the timeline" />}>
+            <Timeline run={run} />
+          </Suspense>
+        )}
+        <LooseQuestions run={run} />
+        <BackgroundRuns run={run} />
+        {(ENDED.has(run.phase) || run.phase === "cancelling") && <ReceiptCard run={run} />}
+      </div>
+    </>
   );
 }
 
@@ -109,16 +106,5 @@ function Link({ words, to, name }: { words: string; to: string; name: string }) 
         {name}
       </a>
     </p>
-  );
-}
-
-function Skeleton() {
-  return (
-    <div className="skeleton" aria-hidden="true">
-      <span className="w1" />
-      <span className="w2" />
-      <span className="w3" />
-      <span className="w2" />
-    </div>
   );
 }

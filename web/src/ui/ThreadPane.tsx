@@ -5,6 +5,7 @@ import { asked } from "../model/bar";
 import { sayingOf } from "../model/world";
 import type { RunSheet } from "../model/types";
 import { set, useApp, useRun, useThread } from "../store";
+import { Voice } from "../voice/Voice";
 import { Composer } from "./Composer";
 import { Message } from "./Message";
 import { Note, Said, ThreadChange } from "./Said";
@@ -17,13 +18,14 @@ const TAIL = 3000; // characters of what is being said; the whole is shown when 
 export function ThreadPane({ phone }: { phone: boolean }) {
   const run = useRun();
   return (
-    <section className="thread-pane" id="thread" aria-label="Thread" tabIndex={-1}>
+    <>
       <header>
         <h2>Thread</h2>
       </header>
       <Lines run={run} />
+      {run && <Voice thread={run.thread} />}
       {!phone && run && <Composer run={run} />}
-    </section>
+    </>
   );
 }
 

@@ -51,6 +51,12 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
     followFront();
     void attempt((key) => api.talk(thread.thread, "do_now", { todo: todo.todo }, key), setWrong);
   };
+  const earlier = thread.todos[thread.todos.indexOf(todo) - 1];
+  const sooner = () => {
+    const others = thread.todos.map((each) => each.todo).filter((each) => each !== todo.todo);
+    const order = others.flatMap((each) => (each === earlier!.todo ? [todo.todo, each] : [each]));
+    void attempt((key) => api.talk(thread.thread, "reorder", { order }, key), setWrong);
+  };
   const remove = () => void attempt((key) => api.talk(thread.thread, "remove_todo", { todo: todo.todo }, key), setWrong);
   return (
     <li className={fresh ? "new" : ""}>
@@ -66,6 +72,11 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
         <Steer className="link" title={todo.now} onClick={doNow}>
           Do it now<span className="hidden-words">, {todo.text}: {todo.now}</span>
         </Steer>
+        {earlier && (
+          <Steer className="link" title={`Before ${parkedName(earlier.text)}`} onClick={sooner}>
+            Sooner<span className="hidden-words">, {todo.text}: before {parkedName(earlier.text)}</span>
+          </Steer>
+        )}
         <Steer className="link" title={todo.remove} onClick={remove}>
           Remove<span className="hidden-words">, {todo.text}: {todo.remove}</span>
         </Steer>

@@ -1,0 +1,328 @@
+"""Many machines, on one: workers as processes, a real Restate, a real Postgres that syncs its disk.
+
+Run by ``make bench-scale``. Moments are CLOCK_MONOTONIC, which the processes of one host share;
+a takeover counts from the kill to the claim of the next driver, on the store's clock.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import asyncpg
+import psutil
+from figures import RESULTS, ROOT, Load, machine, percentile, save, show, table
+from figures import load as figures_load
+
+from engines import fleet_world
+from engines.faults import audit, losing_workers
+from engines.fleet import Fleet, fleet
+from engines.hosts import RestateServer, restate_server
+from midflight.control import Control
+from midflight.engines.restate import RestateEngine
+from midflight.stores.base import Query
+from midflight.stores.postgres import PostgresStore
+from stores.backends import postgres_server
+
+WORKERS = 4
+KILLS, KILLED_RUNS = 20, 40
+FREEZES, FROZEN_RUNS = 100, 24
+CANCELS = 300
+COUNTERS, STEPS, RAW = 50, 200, 2000
+SIZES = (500, 1000, 2000)
+LOADED_CANCELS = 100
+SETTINGS = "max_connections = 200\n"
+
+
+def engine_settings(keep_alive: str) -> dict[str, str]:
+    """As in deploy/, where the keep-alive is 5 s."""
+    return {
+        "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": keep_alive,
+        "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": keep_alive,
+        "RESTATE_WORKER__INVOKER__HTTP2_STREAMS_PER_CONNECTION_LIMIT": "8",
+    }
+
+
+class Yard:
+    """Where all of it runs."""
+
+    def __init__(self, server: RestateServer, address: str) -> None:
+        self.server = server
+        self.address = address
+
+    @asynccontextmanager
+    async def at_work(self, size: int = WORKERS) -> AsyncIterator[tuple[Control, Fleet]]:
+        """A fleet with a store, a folder and a service of its own."""
+        name, folder = uuid4().hex, Path(tempfile.mkdtemp(prefix="mf-scale-"))
+        store = f"{self.address}&schema=bench_{name}"
+        try:
+            async with (
+                PostgresStore.open(self.address, schema=f"bench_{name}") as opened,
+                fleet(self.server, f"Run{name}", folder, *[store] * size) as workers,
+                RestateEngine.open(opened, fleet_world.AGENTS, workers.restate) as engine,
+            ):
+                yield Control(opened, engine), workers
+        finally:
+            shutil.rmtree(folder)
+
+
+async def killed(yard: Yard) -> dict[str, float]:
+    """Workers killed in the middle of steps."""
+    async with yard.at_work() as (control, workers):
+        told = await losing_workers(control, workers, runs=KILLED_RUNS, times=KILLS)
+        wrong = await audit(control, workers, told)
+    if wrong:
+        print(wrong)
+    return {
+        "takeover_p50_s": percentile(told.takeovers, 50),
+        "takeover_p99_s": percentile(told.takeovers, 99),
+        "takeovers": len(told.takeovers),
+        "kills": KILLS,
+        "kill_questions": told.asked,
+        "lost": len(wrong.pop("not done", [])),
+        "duplicates": sum(map(len, wrong.values())),
+    }
+
+
+async def frozen(yard: Yard) -> dict[str, float]:
+    """Workers frozen at random, and woken when others have their runs."""
+    async with yard.at_work() as (control, workers):
+        told = await losing_workers(
+            control, workers, runs=FROZEN_RUNS, times=FREEZES, how="freeze", seed=2
+        )
+        wrong = await audit(control, workers, told)
+    if wrong:
+        print(wrong)
+    return {
+        "freezes": FREEZES,
+        "freeze_takeover_p50_s": percentile(told.takeovers, 50),
+        "freeze_takeover_p99_s": percentile(told.takeovers, 99),
+        "freeze_takeovers": len(told.takeovers),
+        "freeze_questions": told.asked,
+        "freeze_wrong": sum(map(len, wrong.values())),
+    }
+
+
+async def aborts(yard: Yard) -> dict[str, float]:
+    """A cancel here ends a step there."""
+    async with yard.at_work(2) as (control, workers):
+        took, acknowledged = await _cancelled(control, workers, CANCELS)
+    return {
+        "cross_machine_abort_p50_ms": percentile(took, 50),
+        "cross_machine_abort_p99_ms": percentile(took, 99),
+        "cancel_acknowledged_p50_ms": percentile(acknowledged, 50),
+        "cancels": len(took),
+    }
+
+
+async def _cancelled(
+    control: Control, workers: Fleet, count: int
+) -> tuple[list[float], list[float]]:
+    """For each of so many cancels: until its step ended, and until it was acknowledged, in ms."""
+    briefs = [f"stop {uuid4().hex}" for _ in range(count)]
+    runs = [await control.start(fleet_world.lingerer, brief) for brief in briefs]
+    await _begun(workers, set(briefs))
+    sent, acknowledged = {}, []
+    for run, brief in zip(runs, briefs, strict=True):
+        sent[brief] = time.monotonic()
+        await control.cancel(run)
+        acknowledged.append(1000 * (time.monotonic() - sent[brief]))
+        await anyio.sleep(0.005)
+    for run in runs:
+        await control.ended(run)
+    ended = {n.key: n.at for n in fleet_world.noted(workers.folder) if n.what == "ended"}
+    return [1000 * (ended[brief] - at) for brief, at in sent.items()], acknowledged
+
+
+async def _begun(workers: Fleet, briefs: set[str]) -> float:
+    """Wait until they are all inside their step; when the last one was."""
+    with anyio.fail_after(600):
+        while True:
+            seen = {n.key: n.at for n in fleet_world.noted(workers.folder) if n.what == "begin"}
+            if briefs <= seen.keys():
+                return max(seen[brief] for brief in briefs)
+            await anyio.sleep(0.2)
+
+
+async def steps(yard: Yard) -> dict[str, float]:
+    """Steps of fifty runs on two workers, and what raw inserts of the same bytes come to."""
+    ratios, rates, raws = [], [], []
+    async with yard.at_work(2) as (control, _):
+        for _round in range(3):
+            before = await _raw(yard.address)
+            began = time.monotonic()
+            runs = [await control.start(fleet_world.counter, str(STEPS)) for _ in range(COUNTERS)]
+            for run in runs:
+                await control.ended(run)
+            rates.append(COUNTERS * STEPS / (time.monotonic() - began))
+            raws.append((before + await _raw(yard.address)) / 2)
+            ratios.append(rates[-1] / raws[-1])
+    return {
+        "steps_ratio": statistics.median(ratios),
+        "steps_per_s": statistics.median(rates),
+        "raw_per_s": statistics.median(raws),
+    }
+
+
+async def _raw(address: str) -> float:
+    """One connection, one INSERT a commit."""
+    connection: Any = await asyncpg.connect(address)
+    try:
+        await connection.execute("CREATE TABLE raw (n bigint PRIMARY KEY, body text)")
+        began = time.monotonic()
+        for number in range(RAW):
+            await connection.execute("INSERT INTO raw VALUES ($1, $2)", number, "x" * 400)
+        took = time.monotonic() - began
+        await connection.execute("DROP TABLE raw")
+    finally:
+        await connection.close()
+    return RAW / took
+
+
+async def crowds(yard: Yard) -> dict[str, float]:
+    """Runs that live and mostly wait: what each costs, and how soon one of them is stopped."""
+    found: dict[str, float] = {}
+    for size in SIZES:
+        async with yard.at_work() as (control, workers):
+            empty = _memory(yard, workers)
+            began = time.monotonic()
+            briefs = [f"wait {n}" for n in range(size)]
+            limiter = anyio.CapacityLimiter(20)
+
+            async def start(brief: str, limiter: Any = limiter, control: Any = control) -> None:
+                async with limiter:
+                    await control.start(fleet_world.lingerer, brief)
+
+            async with anyio.create_task_group() as many:
+                for brief in briefs:
+                    many.start_soon(start, brief)
+            found[f"started_per_s_{size}"] = size / (await _begun(workers, set(briefs)) - began)
+            full = _memory(yard, workers)
+            for who, bytes_then in full.items():
+                found[f"{who}_kb_per_run_{size}"] = (bytes_then - empty[who]) / size / 1024
+            found |= {f"{who}_mb_{size}": amount / 2**20 for who, amount in full.items()}
+            rows = await control.store.rows(Query(limit=2 * size))
+            spread = [sum(r.driver == h.driver for r in rows) for h in workers.hands]
+            found[f"fullest_worker_{size}"] = max(spread)
+            found |= {
+                f"{who}_cpu_pct_{size}": of for who, of in (await _busy(yard, workers)).items()
+            }
+            took, _ = await _cancelled(control, workers, LOADED_CANCELS)
+            found[f"loaded_abort_p50_ms_{size}"] = percentile(took, 50)
+            found[f"loaded_abort_p99_ms_{size}"] = percentile(took, 99)
+        show(found)
+    return found
+
+
+def _processes(yard: Yard, workers: Fleet) -> dict[str, list[psutil.Process]]:
+    data = Path(yard.address.partition("host=")[2].partition("&")[0])
+    postmaster = psutil.Process(int((data / "postmaster.pid").read_text().splitlines()[0]))
+    return {
+        "workers": [psutil.Process(hand.process.pid) for hand in workers.hands],
+        "restate": [psutil.Process(yard.server.process.pid)],
+        "postgres": [postmaster, *postmaster.children()],
+    }
+
+
+def _memory(yard: Yard, workers: Fleet) -> dict[str, float]:
+    """What each kind of process has for itself."""
+    return {
+        who: sum(process.memory_full_info().uss for process in processes)
+        for who, processes in _processes(yard, workers).items()
+    }
+
+
+async def _busy(yard: Yard, workers: Fleet) -> dict[str, float]:
+    """Per cent of a core that each kind of process uses while nothing happens."""
+    kinds = _processes(yard, workers)
+
+    def used() -> dict[str, float]:
+        return {
+            who: sum(sum(process.cpu_times()[:2]) for process in processes)
+            for who, processes in kinds.items()
+        }
+
+    before, wait_s = used(), 5.0
+    await anyio.sleep(wait_s)
+    return {who: 100 * (after - before[who]) / wait_s for who, after in used().items()}
+
+
+PARTS = {"aborts": aborts, "steps": steps, "killed": killed, "crowds": crowds, "frozen": frozen}
+
+ROWS = {
+    "takeover_p50_s": ("a killed worker's run is claimed by another, p50 s", "≤ 2"),
+    "takeover_p99_s": ("the same, p99 s", ""),
+    "lost": (f"runs not done after {KILLS} kills, of {KILLED_RUNS}", "0"),
+    "duplicates": ("keys applied twice, repeats unasked, late decisions", "0"),
+    "freeze_takeover_p50_s": ("a frozen worker's run is claimed by another, p50 s", "< 20"),
+    "freeze_takeover_p99_s": ("the same, p99 s", "< 20"),
+    "freeze_wrong": (f"anything wrong after {FREEZES} freezes", "0"),
+    "cross_machine_abort_p50_ms": ("cancel here, step ended there, p50 ms", "≤ 10"),
+    "cross_machine_abort_p99_ms": ("the same, p99 ms", "≤ 60"),
+    "steps_ratio": ("steps a second on two workers against raw asyncpg", "≥ 0.6"),
+}
+
+
+def report(results: dict[str, Any]) -> str:
+    """The page in the docs, around what was measured."""
+    text = (ROOT / "bench/scale.template.md").read_text(encoding="utf-8")
+    figures = {name: f"{value:.3g}" for name, value in results.items() if isinstance(value, float)}
+    lines = []
+    for size in SIZES:
+        cells = [
+            f"{results[f'workers_kb_per_run_{size}']:.0f}",
+            f"{results[f'restate_kb_per_run_{size}']:.0f}",
+            f"{results[f'postgres_kb_per_run_{size}']:.0f}",
+            f"{results[f'workers_cpu_pct_{size}']:.0f}",
+            f"{results[f'restate_cpu_pct_{size}']:.0f}",
+            f"{results[f'postgres_cpu_pct_{size}']:.0f}",
+            f"{results[f'started_per_s_{size}']:.0f}",
+            f"{results[f'fullest_worker_{size}']:.0f}",
+            f"{results[f'loaded_abort_p50_ms_{size}']:.1f} / "
+            f"{results[f'loaded_abort_p99_ms_{size}']:.1f}",
+        ]
+        lines.append(f"| {size:,} | {' | '.join(cells)} |")
+    text = text.replace("{{table}}", table(results, ROWS)).replace("{{crowds}}", "\n".join(lines))
+    for name, figure in {**figures, "machine": str(results["machine"])}.items():
+        text = text.replace(f"{{{{{name}}}}}", figure)
+    return text
+
+
+async def measure(name: str) -> dict[str, Any]:
+    """One part, on servers of its own, and how much of the machine was used by others."""
+    load, began = Load(), time.monotonic()
+    settings = engine_settings("1s" if name == "frozen" else "5s")
+    with postgres_server(SETTINGS) as address, restate_server(**settings) as server:
+        results: dict[str, Any] = await PARTS[name](Yard(server, address))
+    results[f"{name}_load_of_others_pct"] = load.of_others_pct()
+    results[f"{name}_seconds"] = time.monotonic() - began
+    return results
+
+
+def main() -> None:
+    """Measure all parts, or those that are named; what the others came to is kept."""
+    os.environ.pop(fleet_world.FOLDER, None)
+    kept = RESULTS / "scale.json"
+    for name in sys.argv[1:] or PARTS:
+        found = anyio.run(measure, name)
+        show(found)
+        results = figures_load("scale") if kept.exists() else {}
+        results |= {what: round(float(value), 4) for what, value in found.items()}
+        save("scale", dict(sorted(results.items())) | {"machine": machine()})
+    results = figures_load("scale")
+    if all(f"{name}_seconds" in results for name in PARTS):
+        (ROOT / "docs/scale.md").write_text(report(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

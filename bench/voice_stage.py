@@ -1,0 +1,110 @@
+"""Loudspeakers and a microphone that keep the world's time, each in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from midflight.voice.seams import FRAME, RATE, WIDTH
+from midflight.voice.sounds import samples
+
+TICK = RATE // 50  # samples that a loudspeaker takes at once: 20 ms
+LOUD = 300
+
+
+class ClockedSink:
+    """Plays by the clock, a tick at a time, and notes when it did and when it had nothing."""
+
+    def __init__(self) -> None:
+        self.played = 0
+        self.last_s = 0.0  # when the last sample that was played had ended
+        self.held_last_s = 0.0  # the same, at the first hold
+        self.gaps = 0  # ticks without sound between two with it, while nobody held it
+        self._waiting = bytearray()
+        self._held = False
+        self._lock = threading.Lock()
+        self._hungry = False
+
+    async def play(self, pcm: bytes) -> None:
+        with self._lock:
+            self._waiting += pcm
+
+    async def hold(self) -> None:
+        with self._lock:
+            self._held = True
+            self.held_last_s = self.held_last_s or self.last_s
+
+    async def go_on(self) -> None:
+        with self._lock:
+            self._held, self._hungry = False, False
+
+    async def cut(self) -> int:
+        with self._lock:
+            self._waiting.clear()
+            self._hungry = False
+            return self.played
+
+    def tick(self, now: float) -> None:
+        """A tick of the clock has come."""
+        with self._lock:
+            self._tick(now)
+
+    def _tick(self, now: float) -> None:
+        if self._held:
+            return
+        count = min(TICK, len(self._waiting) // WIDTH)
+        if count and self._hungry:
+            self.gaps += 1
+        self._hungry = count < TICK and self.played > 0
+        del self._waiting[: count * WIDTH]
+        self.played += count
+        if count:
+            self.last_s = now + count / RATE
+
+
+class SoundCard:
+    """The clock of all loudspeakers of a machine, for as long as a block runs."""
+
+    def __init__(self, *sinks: ClockedSink) -> None:
+        self._sinks = sinks
+        self.late_ms: list[float] = []  # of ticks
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> SoundCard:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._over.is_set():
+            due += TICK / RATE
+            time.sleep(max(0.0, due - time.monotonic()))
+            now = time.monotonic()
+            self.late_ms.append((now - due) * 1000)
+            for sink in self._sinks:
+                sink.tick(now)
+
+
+class Microphone:
+    """Gives frames when their last sample was heard; tells when speech in them began."""
+
+    def __init__(self, pcm: bytes, take: Callable[[bytes], None]) -> None:
+        self._pcm, self._take = pcm, take
+        self.onset_s = 0.0
+
+    def run(self) -> None:
+        loud = np.flatnonzero(np.abs(samples(self._pcm).astype(np.int32)) > LOUD)
+        began = time.monotonic()
+        self.onset_s = began + (float(loud[0]) / RATE if len(loud) else 0.0)
+        for number in range(len(self._pcm) // (FRAME * WIDTH)):
+            due = began + (number + 1) * FRAME / RATE
+            time.sleep(max(0.0, due - time.monotonic()))
+            self._take(self._pcm[number * FRAME * WIDTH : (number + 1) * FRAME * WIDTH])

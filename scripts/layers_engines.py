@@ -1,0 +1,91 @@
+"""The protecting layers of engines and of many machines; see ``layers.py``."""
+
+from __future__ import annotations
+
+from layers import Mutant
+
+ENGINES, STORES = "src/midflight/engines/", "src/midflight/stores/"
+CONTRACT = "tests/engines/test_contract.py::test_"
+ECHO = "tests/stores/test_postgres_echo.py::test_"
+
+ENGINE_MUTANTS = (
+    Mutant(
+        "engines: what nobody was told of is found by the sweep",
+        ENGINES + "sweep.py",
+        "                await self._ensure(row.journal)\n",
+        "                pass\n",
+        (CONTRACT + "who_dies_between_append_and_ensure_leaves_it_to_the_sweep",),
+    ),
+    Mutant(
+        "engines: a run that is driven is not driven once more",
+        ENGINES + "crew.py",
+        "        if run not in self._driving:\n",
+        "        if True:\n",
+        (CONTRACT + "asked_for_many_times_at_once_it_has_one_driver",),
+    ),
+    Mutant(
+        "engines: what needs no driver is not claimed",
+        ENGINES + "crew.py",
+        "            if not (state.wants_driver or due or Cause.DRAIN in state.holds):\n",
+        "            if not state.alive:\n",
+        (CONTRACT + "asking_for_what_needs_no_driver_does_nothing",),
+    ),
+    Mutant(
+        "engines: what a lost worker tells late is not waited for",
+        "src/midflight/executor/heard.py",
+        "            self.unclaimed.discard(step)  # told late:",
+        "            pass  # told late:",
+        (
+            "tests/scenarios/test_lost_worker.py::"
+            "test_what_it_tells_late_is_not_waited_for_by_a_function_on_its_way_there",
+        ),
+    ),
+    Mutant(
+        "Postgres workers: one that is not sure of its lease closes its door",
+        ENGINES + "restate_door.py",
+        "            self.unsure.set()\n",
+        "            pass\n",
+        (
+            "tests/engines/test_outages.py::"
+            "test_a_worker_cut_off_in_a_step_begins_nothing_and_is_followed_by_another",
+        ),
+    ),
+    Mutant(
+        "Postgres workers: SIGTERM is ours and not the SDK's",
+        ENGINES + "restate_door.py",
+        "    thread.start()\n    thread.join()\n",
+        "    assert thread\n",
+        (
+            "tests/engines/test_lost.py::"
+            "test_a_worker_that_is_told_to_leave_hands_its_runs_over_and_ends",
+        ),
+    ),
+    Mutant(
+        "Postgres echo: words go out only while somebody listens elsewhere",
+        STORES + "postgres_echo.py",
+        "        if voice.journal in self._wanted and not self._is_far(voice):\n",
+        "        if not self._is_far(voice):\n            self._wanted[voice.journal] = 1e18\n",
+        (ECHO + "nothing_is_passed_on_while_nobody_listens_elsewhere",),
+    ),
+    Mutant(
+        "Postgres echo: who stops listening is forgotten",
+        STORES + "postgres_echo.py",
+        "for journal, at in self._wanted.items() if at > now}",
+        "for journal, at in self._wanted.items()}",
+        (ECHO + "nothing_more_is_passed_on_when_nobody_listens_any_more",),
+    ),
+    Mutant(
+        "Postgres echo: a lost piece is asked for again",
+        STORES + "postgres_echo.py",
+        "            self.listened(words.journal)  # a piece was lost: have all of it again\n",
+        "",
+        (ECHO + "a_lost_piece_is_asked_for_again",),
+    ),
+    Mutant(
+        "Postgres echo: a voice that has ended is forgotten elsewhere",
+        STORES + "postgres_echo.py",
+        "            self._post.append(Words(self._name, voice=spoken.name, over=True))\n",
+        "",
+        (ECHO + "a_voice_that_has_ended_is_not_told_to_newcomers",),
+    ),
+)

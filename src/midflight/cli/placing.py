@@ -1,0 +1,87 @@
+"""Which engine has runs driven, and where it is: what ``serve`` and ``worker`` are told alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from msgspec import Struct
+
+from midflight.control import Control, local
+from midflight.errors import InvalidRequest
+from midflight.run import Agent
+from midflight.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from midflight.engines.restate import Restate
+
+ENGINES: Final = ("local", "restate")
+INGRESS: Final = "http://127.0.0.1:8080"
+
+EngineOption = Annotated[
+    str,
+    typer.Option(metavar="local|restate", help="Who has runs driven: this process, or Restate."),
+]
+IngressOption = Annotated[
+    str, typer.Option(metavar="URL", envvar="MIDFLIGHT_RESTATE", help="Where Restate takes calls.")
+]
+ServiceOption = Annotated[
+    str, typer.Option(metavar="NAME", help="Under which Restate knows the runs of this store.")
+]
+SERVICE: Final = "MidflightRun"
+
+
+class Placing(Struct, frozen=True, kw_only=True):
+    """The engine as it was asked for."""
+
+    engine: str = "local"
+    ingress: str = INGRESS
+    admin: str = ""
+    service: str = SERVICE
+
+    def restate(self) -> Restate:
+        """Where Restate is."""
+        from midflight.engines.restate import Restate
+
+        return Restate(ingress=self.ingress, admin=self.admin, service=self.service)
+
+
+def placing(
+    engine: str, store: str, ingress: str, *, admin: str = "", service: str = SERVICE
+) -> Placing:
+    """Check what was asked for: only a store that others can reach has runs driven by others."""
+    if engine not in ENGINES:
+        raise InvalidRequest(f"{engine!r} is no engine: use local or restate. Nothing was started.")
+    if engine == "restate" and not store.startswith(("postgres:", "postgresql:")):
+        raise InvalidRequest(
+            "runs that Restate places are driven on several machines, so their store must be "
+            "Postgres: --store postgresql://USER@HOST/DATABASE. Nothing was started."
+        )
+    for address in filter(None, (ingress, admin)):
+        if not address.startswith(("http://", "https://")):
+            raise InvalidRequest(
+                f"{address!r} is not an address of Restate: write it like {INGRESS}. "
+                "Nothing was started."
+            )
+    return Placing(engine=engine, ingress=ingress, admin=admin, service=service)
+
+
+@asynccontextmanager
+async def controlling(
+    placed: Placing, store: str, agents: list[Agent], *, workdir: Path, drain_s: float
+) -> AsyncIterator[Control]:
+    """Control runs of a store, and have them driven: here, or by workers."""
+    if placed.engine == "local":
+        async with local(store, *agents, workdir=workdir, drain_s=drain_s) as control:
+            yield control
+        return
+    from midflight.engines.restate import RestateEngine
+
+    async with (
+        open_store(store) as opened,
+        RestateEngine.open(opened, agents, placed.restate()) as engine,
+    ):
+        yield Control(opened, engine)

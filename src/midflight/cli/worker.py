@@ -1,0 +1,156 @@
+"""``midflight worker module:agent``: drive runs that are started and steered elsewhere.
+
+On Restate it answers that server's calls; without it, it drives whatever its sweep finds in the
+store. SIGTERM or Ctrl-C ends it in good order: runs come to rest, and other workers go on.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Annotated, Final
+
+import anyio
+import typer
+from msgspec import Struct
+
+from midflight.cli.agents import all_at
+from midflight.cli.desk import JsonOption, StoreOption, store_of
+from midflight.cli.logs import log_to_stderr
+from midflight.cli.placing import (
+    INGRESS,
+    SERVICE,
+    EngineOption,
+    IngressOption,
+    Placing,
+    ServiceOption,
+    placing,
+)
+from midflight.cli.printing import print_json
+from midflight.cli.serve import listening
+from midflight.engines.crew import DRAIN_S
+from midflight.engines.leaving import leaving_on
+from midflight.run import Agent
+from midflight.stores.opening import open_store, shown
+
+app = typer.Typer()
+PORT: Final = 9080
+ADMIN: Final = "http://127.0.0.1:9070"
+LEASE_S: Final = 1.5
+ANSWERS_S: Final = 3.0  # for what is left to be told when runs have come to rest
+
+
+class WorkerOptions(Struct, frozen=True, kw_only=True):
+    """What a worker is told when it starts."""
+
+    store: str
+    placed: Placing
+    uri: str
+    workdir: str
+    drain: float
+    lease: float
+    as_json: bool
+
+
+@app.command()
+def worker(
+    agents: Annotated[
+        list[str], typer.Argument(metavar="MODULE:AGENT…", help="Or a module, for all its agents.")
+    ],
+    store: StoreOption = "",
+    engine: EngineOption = "local",
+    ingress: IngressOption = INGRESS,
+    admin: Annotated[
+        str, typer.Option(metavar="URL", envvar="MIDFLIGHT_RESTATE_ADMIN", help="Its admin side.")
+    ] = ADMIN,
+    service: ServiceOption = SERVICE,
+    uri: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="Where Restate finds workers with this code; else told by you."
+        ),
+    ] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 for a free one.")] = PORT,
+    workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
+    drain: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="What steps have to end at the end.")
+    ] = DRAIN_S,
+    lease: Annotated[
+        float,
+        typer.Option(min=0.5, metavar="SECONDS", help="How soon it counts as lost, on Postgres."),
+    ] = LEASE_S,
+    as_json: JsonOption = False,
+) -> int:
+    """Drive agents for servers elsewhere, until Ctrl-C or SIGTERM."""
+    found, address = all_at(agents), store_of(store)
+    options = WorkerOptions(
+        store=address,
+        placed=placing(engine, address, ingress, admin=admin, service=service),
+        uri=uri,
+        workdir=workdir,
+        drain=drain,
+        lease=lease,
+        as_json=as_json,
+    )
+    log_to_stderr()
+    if engine == "local":
+        anyio.run(_sweeping, options, found)
+    else:
+        with listening(host, port) as probe:  # or say now that it cannot be done
+            bound = probe.getsockname()[1]
+        anyio.run(_answering, options, found, partial(listening, host, bound), f"{host}:{bound}")
+    return 0
+
+
+async def _sweeping(chosen: WorkerOptions, agents: list[Agent]) -> None:
+    from midflight.engines.local import LocalEngine
+
+    async with (
+        open_store(chosen.store, lease_s=chosen.lease) as store,
+        LocalEngine.open(
+            store,
+            agents,
+            workdir=chosen.workdir,
+            drain_s=chosen.drain,
+            signals=(SIGTERM, SIGINT),
+        ) as engine,
+    ):
+        _greet(chosen, engine.name)
+        await anyio.sleep_forever()
+
+
+async def _answering(
+    chosen: WorkerOptions, agents: list[Agent], listen: Callable[[], socket.socket], at: str
+) -> None:
+    from midflight.engines.restate_worker import working
+
+    async with (
+        leaving_on((SIGTERM, SIGINT), chosen.drain + ANSWERS_S) as until_told,
+        open_store(chosen.store, lease_s=chosen.lease) as store,
+        working(
+            store,
+            agents,
+            chosen.placed.restate(),
+            listen,
+            until=until_told,
+            uri=chosen.uri,
+            workdir=Path(chosen.workdir),
+            drain_s=chosen.drain,
+        ) as worker,
+    ):
+        _greet(chosen, worker.crew.name, f"http://{at}")
+        await anyio.sleep_forever()
+
+
+def _greet(chosen: WorkerOptions, driver: str, url: str = "") -> None:
+    """Say that it is there; what follows goes to the log."""
+    store, engine = shown(chosen.store), chosen.placed.engine
+    if chosen.as_json:
+        print_json({"driver": driver, "engine": engine, "store": store, "url": url})
+        return
+    calls = f" for calls of Restate at {url}" if url else ""
+    print(f"{driver} drives runs of {store}{calls}", flush=True)

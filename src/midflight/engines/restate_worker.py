@@ -1,0 +1,205 @@
+"""A worker: drives the runs that Restate gives it.
+
+A driver is a task of the worker and not of the call that asked for it. If Restate dies, loses its
+connection or gives the call up, the run goes on here, and the call that Restate makes again finds
+it at work. A call that comes to another worker waits there until the lease of the one who has the
+run is gone, which is soon if it has died. A worker that cannot renew its lease closes its door, and
+Restate's calls go to others.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import anyio
+import httpx
+
+from midflight.engines.crew import DRAIN_S, Crew, Post, known_agents
+from midflight.engines.restate import Restate, RestateEngine
+from midflight.engines.restate_door import ANSWER_S, LOOK_S, App, Door, first_of, hung_up
+from midflight.engines.sweep import SWEEP_S
+from midflight.errors import JournalNotFound, StoreError
+from midflight.inputs import Clock, Ids, new_id, wall_clock
+from midflight.run import Agent
+from midflight.stores.base import Store
+from midflight.stores.hub import owned_tasks
+
+try:
+    import restate as sdk
+except ImportError as missing:
+    raise ImportError(
+        "a worker for Restate needs restate-sdk, which is not installed: "
+        "pip install 'midflight[restate]'"
+    ) from missing
+
+LEASE_S: Final = 1.5  # a dead worker's runs are free after so long; one that stalls loses its own
+PATIENCE_S: Final = 5.0  # for a lease that may run out; beyond that its holder lives
+RETRY_S: Final = 0.1
+RETRY_MAX_S: Final = 1.0
+RETRIES: Final = 20  # about fifteen seconds; then the next sweep asks anew, of the newest code
+SILENCE: Final = timedelta(days=365)  # a call says nothing while it drives, and is not stuck
+REGISTER_S: Final = 2.0
+log: Final = logging.getLogger(__name__)
+
+
+class LeaseLost(Exception):
+    """Restate is to ask somebody else."""
+
+
+def _said_once(record: logging.LogRecord) -> bool:
+    """The SDK tells of every call that we have refused; we tell of the lease, once."""
+    return not (record.exc_info and isinstance(record.exc_info[1], LeaseLost))
+
+
+class Worker:
+    """Answers Restate's calls with the drivers of this process. Made by ``working``."""
+
+    def __init__(self, store: Store, crew: Crew, engine: RestateEngine, door: Door) -> None:
+        self.crew = crew
+        self.engine = engine
+        self._door = door
+        self._store = store
+        self._looked: dict[str, tuple[float, bool]] = {}  # at the leases of others
+
+    async def drive(self, run: str) -> None:
+        """Drive a run until it rests, here or wherever it is driven."""
+        unheard = hung_up.get()
+        while not unheard.is_set():
+            self.crew.take_up(run)
+            await first_of(lambda: self.crew.left(run), unheard.wait, self._door.unsure.wait)
+            if self._door.unsure.is_set():
+                raise LeaseLost
+            if self.crew.closing:
+                await self.engine.tell(run)  # somebody else's from here on
+                return
+            other = await self._driven_by(run)
+            if not other or not await self._has_gone(other):
+                return
+
+    async def _driven_by(self, run: str) -> str:
+        """Who has it, if not we: we have just left it, or the sweep sees to it."""
+        try:
+            row = await self._store.row(run)
+        except (JournalNotFound, StoreError):
+            return ""
+        return row.driver if row.driver != self.crew.name else ""
+
+    async def _has_gone(self, driver: str) -> bool:
+        """Whether somebody else's lease runs out within our patience."""
+        with anyio.move_on_after(PATIENCE_S):
+            while not self._door.leaving.is_set():
+                if await self._is_gone(driver):
+                    return True
+                await anyio.sleep(LOOK_S)
+        return False
+
+    async def _is_gone(self, driver: str) -> bool:
+        """One look for all who wait for the same one."""
+        at, gone = self._looked.get(driver, (float("-inf"), False))
+        if gone or anyio.current_time() - at < LOOK_S:
+            return gone
+        self._looked[driver] = (anyio.current_time(), False)  # those who come meanwhile wait
+        with suppress(StoreError):
+            gone = await self._store.lease_gone(driver)
+        self._looked[driver] = (anyio.current_time(), gone)
+        return gone
+
+    def app(self, service: str) -> App:
+        """What Restate speaks to, over HTTP/2."""
+        run = sdk.VirtualObject(
+            service,
+            inactivity_timeout=SILENCE,
+            abort_timeout=SILENCE,
+            journal_retention=timedelta(),
+            idempotency_retention=timedelta(),
+            invocation_retry_policy=sdk.InvocationRetryPolicy(
+                initial_interval=timedelta(seconds=RETRY_S),
+                exponentiation_factor=1.5,
+                max_interval=timedelta(seconds=RETRY_MAX_S),
+                max_attempts=RETRIES,
+                on_max_attempts="kill",  # it holds nothing but a place in the queue of its run
+            ),
+        )
+
+        @run.handler()
+        async def drive(context: sdk.ObjectContext) -> None:
+            await self.drive(context.key())
+
+        logging.getLogger("restate.server").addFilter(_said_once)
+        app: App = sdk.app([run])
+        return app
+
+
+@asynccontextmanager
+async def working(
+    store: Store,
+    agents: Iterable[Agent],
+    restate: Restate,
+    listen: Callable[[], socket.socket],
+    *,
+    until: anyio.CancelScope,
+    uri: str = "",
+    workdir: str | Path = ".midflight",
+    clock: Clock = wall_clock,
+    ids: Ids = new_id,
+    sweep_s: float = SWEEP_S,
+    drain_s: float = DRAIN_S,
+) -> AsyncIterator[Worker]:
+    """Drive what Restate gives us for as long as the block runs, or until ``until`` is cancelled.
+
+    ``listen`` opens the socket for its calls, again each time that our lease was lost.
+    ``uri`` is where Restate finds workers with this code: it is told of it. Without one somebody
+    else tells it. At the end nothing further is taken, runs come to rest within ``drain_s``, and
+    Restate is told of them, so that others go on.
+    """
+    post = Post(store, known_agents(agents), Path(workdir), clock, ids)
+    async with (
+        RestateEngine.open(store, agents, restate, ids=ids, sweep_s=sweep_s) as engine,
+        owned_tasks() as tasks,
+    ):
+        async with Crew.open(f"worker-{ids()}", post, engine.ensure, drain_s, until) as crew:
+            door = Door(listen, lambda: crew.sure, drain_s + ANSWER_S)
+            worker = Worker(store, crew, engine, door)
+            tasks.start_soon(door.keep, worker.app(restate.service))
+            tasks.start_soon(_tend, crew, door, sweep_s)
+            if uri:
+                tasks.start_soon(_register, restate, uri)
+            try:
+                yield worker
+            finally:
+                door.leaving.set()  # no further call comes in; those in flight end with the drain
+        with anyio.move_on_after(ANSWER_S, shield=True):
+            await door.closed.wait()
+
+
+async def _tend(crew: Crew, door: Door, every_s: float) -> None:
+    """Look often whether our lease is held, and now and then after the crew."""
+    tended = anyio.current_time()
+    while True:
+        door.look()
+        if anyio.current_time() - tended >= every_s:
+            crew.tend()
+            tended = anyio.current_time()
+        await anyio.sleep(min(LOOK_S, every_s))
+
+
+async def _register(restate: Restate, uri: str) -> None:
+    """Tell Restate where workers with this code are, until it has heard it."""
+    while True:
+        try:
+            async with httpx.AsyncClient(base_url=restate.admin, trust_env=False) as client:
+                told = {"uri": uri, "force": False}
+                answer = await client.post("/deployments", json=told, timeout=REGISTER_S)
+                answer.raise_for_status()
+            log.info("Registered", extra={"action": "worker_registered", "uri": uri})
+            return
+        except httpx.HTTPError as error:
+            about = {"action": "register_failed", "uri": uri, "error": str(error)}
+            log.warning("Restate was not told of this worker; trying again", extra=about)
+            await anyio.sleep(REGISTER_S)

@@ -1,0 +1,80 @@
+"""Listens: frames in, events for the table out, and the sound that is to be recognised."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Final
+
+from midflight.voice.seams import FRAME, FRAME_MS, RATE, WIDTH, SpeechFailed, Vad
+from midflight.voice.sounds import loudness
+
+log: Final = logging.getLogger("midflight.voice")
+BEFORE_MS: Final = 320  # of sound before the onset: the ear is late, and words begin softly
+AFRESH_MS: Final = 2_000  # of silence, after which the ear's memory is emptied
+FAINT: Final = 0.1
+KEPT_MAX: Final = 30 * RATE * WIDTH  # bytes of one sound
+LOUD: Final = 0.02  # of a frame, to count as speech where there is no better ear
+FRAME_BYTES: Final = FRAME * WIDTH
+
+
+class Ear:
+    """One line's. Whatever its VAD does, every frame has a likelihood."""
+
+    def __init__(self, vad: Vad) -> None:
+        self._vad: Vad | None = vad
+        self._before: deque[bytes] = deque(maxlen=BEFORE_MS // FRAME_MS)
+        self._sound: bytearray | None = None
+        self._left = b""  # of a frame
+        self._quiet_ms = 0
+        self.level = 0.0
+        self.trouble = ""  # why it hears worse than it should
+
+    def frames(self, pcm: bytes) -> list[bytes]:
+        """Sound that came in pieces of any size, in frames."""
+        whole = self._left + pcm
+        count = len(whole) // FRAME_BYTES
+        self._left = whole[count * FRAME_BYTES :]
+        return [whole[n * FRAME_BYTES : (n + 1) * FRAME_BYTES] for n in range(count)]
+
+    def hear(self, frame: bytes) -> float:
+        """How likely it is that somebody speaks in it."""
+        self.level = loudness(frame)
+        if self._sound is None:
+            self._before.append(frame)
+        elif len(self._sound) < KEPT_MAX:
+            self._sound += frame
+        likely = self._likely(frame)
+        self._quiet_ms = self._quiet_ms + FRAME_MS if likely < FAINT else 0
+        if self._quiet_ms >= AFRESH_MS and self._vad is not None:
+            self._quiet_ms = 0
+            self._vad.forget()
+        return likely
+
+    def _likely(self, frame: bytes) -> float:
+        if self._vad is not None:
+            try:
+                likely = self._vad.hear(frame)
+                if 0.0 <= likely <= 1.0:
+                    return likely
+                why = f"gave {likely}, which is no likelihood"
+            except SpeechFailed as error:
+                why = error.why
+            log.warning("Ear has failed", extra={"action": "vad_failed", "why": why})
+            self._vad, self.trouble = None, why
+        return 1.0 if self.level >= LOUD else 0.0
+
+    def keep(self) -> None:
+        """A sound has begun: keep it, and what came just before."""
+        if self._sound is None:
+            self._sound = bytearray(b"".join(self._before))
+            self._before.clear()
+
+    @property
+    def sound(self) -> bytes:
+        """What was kept so far."""
+        return bytes(self._sound or b"")
+
+    def forget(self) -> None:
+        """The sound is dealt with."""
+        self._sound = None

@@ -1,0 +1,263 @@
+"""Voice for a page: a WebSocket at ``/v1/threads/{thread}/voice``, behind the server's access.
+
+One task reads, one hears, one writes. Who reads never waits for who hears, because the answer that
+hearing waits for (how much was played) comes by the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastapi import APIRouter, WebSocket
+from msgspec.structs import replace
+from starlette.websockets import WebSocketDisconnect
+
+from midflight.control import Control
+from midflight.errors import JournalNotFound
+from midflight.kernel.phases import Role
+from midflight.kernel.record import Who
+from midflight.kernel.thread import ThreadState
+from midflight.run import Agent
+from midflight.stores.base import THREAD_PREFIX
+from midflight.voice.line import Engines, Line, line_to
+from midflight.voice.seams import SpeechFailed
+from midflight.voice.shown import FloorShown, Shown, Trouble
+from midflight.voice.wire import (
+    Hello,
+    Misfit,
+    PageSink,
+    Silenced,
+    Talk,
+    as_text,
+    read_bytes,
+    read_text,
+)
+
+log: Final = logging.getLogger("midflight.voice")
+LINES_MAX: Final = 32  # at once; each takes a hundredth of a core, and recognition what it needs
+WAITING_MAX: Final = 256  # messages to a page that does not read them
+UNHEARD_MAX: Final = 128  # frames that wait to be heard: four seconds
+SILENT_S: Final = 5.0  # not a breath: the microphone is off
+KNOWN_S: Final = 15.0  # between looks whether the person is still let in
+FULL, POLICY = 1013, 1008
+
+
+def router(control: Control, agents: Iterable[Agent], engines: Callable[[], Engines]) -> APIRouter:
+    """The routes; ``engines`` are made when somebody first talks, which takes a second."""
+    lines = _Lines(control, {agent.name: agent for agent in agents}, engines)
+    routes = APIRouter()
+    routes.add_api_websocket_route("/v1/threads/{thread}/voice", lines.talk)
+    return routes
+
+
+class _Lines:
+    def __init__(
+        self, control: Control, agents: Mapping[str, Agent], make: Callable[[], Engines]
+    ) -> None:
+        self._control, self._agents, self._make = control, agents, make
+        self._engines: Engines | None = None
+        self._making = anyio.Lock()
+        self._open = 0
+
+    async def talk(self, socket: WebSocket, thread: str) -> None:
+        """One line, until somebody hangs up. That cancels nothing."""
+        who: Who = replace(socket.state.who, channel="voice")
+        await socket.accept()
+        why_not = await self._why_not(thread, who)
+        if why_not:
+            await socket.send_text(as_text(Trouble(why_not)))
+            await socket.close(FULL if self._open >= LINES_MAX else POLICY)
+            return
+        self._open += 1
+        try:
+            agent = await self._agent(thread)
+            engines = await self._ready()
+            if isinstance(engines, SpeechFailed):
+                await socket.send_text(as_text(Trouble(f"{engines} You can still write.")))
+                await socket.close(FULL)
+            else:
+                await _Call(socket, self._control, agent, thread, who, engines).run()
+        finally:
+            self._open -= 1
+
+    async def _ready(self) -> Engines | SpeechFailed:
+        """The engines; they are made once, and tried again where that has failed."""
+        async with self._making:
+            if self._engines is None:
+                try:
+                    self._engines = await anyio.to_thread.run_sync(self._make)
+                except SpeechFailed as error:
+                    log.error("No engine", extra={"action": "no_engine", "why": str(error)})
+                    return error
+        return self._engines
+
+    async def _why_not(self, thread: str, who: Who) -> str:
+        if self._open >= LINES_MAX:
+            return f"{LINES_MAX} people talk here already. Try again later, or write."
+        if not thread.startswith(THREAD_PREFIX):
+            return f"{thread} is not a thread. Nothing was changed."
+        if who.role is Role.VIEWER:
+            return "You may look here and not talk. Ask an operator for more."
+        return "" if self._agents else "No agent is here to talk to."
+
+    async def _agent(self, thread: str) -> Agent:
+        """Who answers there; where nobody does yet, the first."""
+        first = next(iter(self._agents.values()))
+        try:
+            talk = await self._control.store.load(thread)
+        except JournalNotFound:
+            return first
+        host = talk.host if isinstance(talk, ThreadState) else None
+        return self._agents.get(host.agent, first) if host is not None else first
+
+
+class _Call:
+    """One page on the line."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        control: Control,
+        agent: Agent,
+        thread: str,
+        who: Who,
+        engines: Engines,
+    ) -> None:
+        self._socket, self._who = socket, who
+        self._open = (control, agent, thread)
+        self._engines = engines
+        self._sink = PageSink(self._send)
+        self._out: MemoryObjectSendStream[bytes | str]
+        self._out, self._to_write = anyio.create_memory_object_stream[bytes | str](WAITING_MAX)
+        self._in: MemoryObjectSendStream[bytes | Talk]
+        self._in, self._to_hear = anyio.create_memory_object_stream[bytes | Talk](UNHEARD_MAX)
+        self._scope = anyio.CancelScope()
+        self._heard_at = 0.0
+        self._misfit = False
+        self._mute_told = False
+
+    async def run(self) -> None:
+        """Talk until one of both hangs up."""
+        control, agent, thread = self._open
+        with self._scope, self._out, self._to_write, self._in, self._to_hear:
+            async with (
+                line_to(
+                    control,
+                    agent,
+                    thread,
+                    who=self._who,
+                    engines=self._engines,
+                    sink=self._sink,
+                    show=self._show,
+                ) as line,
+                anyio.create_task_group() as tasks,
+            ):
+                self._show(FloorShown(line.taking.floor))  # the page waits for it before it speaks
+                tasks.start_soon(self._write, self._to_write)
+                tasks.start_soon(self._hear, line, self._to_hear)
+                tasks.start_soon(self._look)
+                await self._read()
+                self._scope.cancel()
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                message = await self._socket.receive()
+            except WebSocketDisconnect:
+                return
+            if message["type"] == "websocket.disconnect":
+                return
+            try:
+                self._take(message.get("bytes"), message.get("text"))
+            except Misfit as misfit:
+                self._show(Trouble(str(misfit)))
+
+    def _take(self, data: bytes | None, text: str | None) -> None:
+        if data is not None:
+            frame = read_bytes(data)
+            self._sink.note(frame.played)
+            if not self._misfit:
+                self._put(frame.pcm)
+            return
+        try:
+            said = read_text(text or "")
+        except Misfit:
+            self._misfit = self._misfit or '"hello"' in (text or "")  # sound of another kind
+            raise
+        match said:
+            case Hello():
+                self._misfit = False
+            case Talk():
+                self._put(said)
+            case Silenced():
+                self._sink.silenced(said.played)
+
+    def _put(self, heard: bytes | Talk) -> None:
+        try:
+            self._in.send_nowait(heard)
+        except anyio.WouldBlock:
+            self._show(Trouble("I cannot keep up at the moment; some of that was not heard."))
+
+    # ── hearing ──────────────────────────────────────────────────────────────────────────────
+
+    async def _hear(self, line: Line, to_hear: MemoryObjectReceiveStream[bytes | Talk]) -> None:
+        self._heard_at = anyio.current_time()
+        async for heard in to_hear:
+            if isinstance(heard, Talk):
+                await line.press(down=heard.on)
+            elif heard:
+                await line.hear(heard)
+                self._note_silence(any(heard))
+            else:
+                await line.tick()
+
+    def _note_silence(self, sounds: bool) -> None:
+        now = anyio.current_time()
+        if sounds:
+            self._heard_at, self._mute_told = now, False
+        elif now - self._heard_at > SILENT_S and not self._mute_told:
+            self._mute_told = True
+            self._show(
+                Trouble("Your microphone gives no sound at all. Is it muted, or another one?")
+            )
+
+    async def _look(self) -> None:
+        """Whose key is revoked is not talked to any longer."""
+        while self._socket.state.still_known():  # noqa: ASYNC110 - nobody tells us of it
+            await anyio.sleep(KNOWN_S)
+        self._show(Trouble("You are not let in here any more."))
+        self._scope.cancel()
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────
+
+    def _show(self, shown: Shown) -> None:
+        self._put_out(as_text(shown))
+
+    def _send(self, what: bytes | dict[str, object]) -> None:
+        self._put_out(what if isinstance(what, bytes) else as_text(what))
+
+    def _put_out(self, what: bytes | str) -> None:
+        try:
+            self._out.send_nowait(what)
+        except anyio.WouldBlock:
+            log.warning("A page does not read", extra={"action": "page_stuck", "by": self._who.by})
+            self._scope.cancel()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # somebody has hung up
+
+    async def _write(self, to_write: MemoryObjectReceiveStream[bytes | str]) -> None:
+        try:
+            async for what in to_write:
+                if isinstance(what, bytes):
+                    await self._socket.send_bytes(what)
+                else:
+                    await self._socket.send_text(what)
+        except (WebSocketDisconnect, RuntimeError):  # it was closed under our hands
+            self._scope.cancel()

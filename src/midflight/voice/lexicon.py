@@ -1,0 +1,185 @@
+"""What words mean before any model is asked: assents, the three controls, and a few more.
+
+Pure functions of the text. They are strict where they act (a whole utterance, or its beginning),
+and an utterance that they do not know is the run's to understand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from midflight.voice.seams import Heard
+from midflight.voice.taking import Verdict
+
+ASSENTS: Final = (
+    "Uh-huh.", "Mm-hmm.", "Mhm.", "Mm.", "Hmm.", "Yeah.", "Yep.", "Yes.", "Okay.", "Right.",
+    "All right.", "I see.", "Sure.", "Got it.", "Oh.", "Ah.", "Um.", "Uh.", "Wow.", "Cool.",
+    "Great.", "Good.", "Nice.", "Really?", "Yeah, okay.", "Oh, I see.", "Ah, okay.",
+    "Exactly.", "Of course.", "Thanks.", "Makes sense.", "Interesting.",
+)  # fmt: skip
+ORDERS: Final = (
+    "Stop.", "Stop it.", "Wait.", "No.", "Go on.", "Go back.", "Hold on.", "Hang on.", "Pause.",
+    "Cancel.", "Cancel that.", "Continue.", "Be brief.", "Start over.", "Never mind.", "Not that.",
+    "What?", "Louder.", "Skip this.", "Next.", "Repeat.", "Help.", "Slower.", "Why?",
+    "Repeat that.", "Say that again.",
+)  # fmt: skip
+"""As a recogniser writes them: what short sounds are weighed against."""
+
+ASSENTING: Final = frozenset({
+    "uh", "huh", "uhhuh", "mm", "mmm", "hmm", "hm", "mhm", "mmhmm", "um", "oh", "ah", "aha",
+    "yeah", "yep", "yes", "yup", "ya", "okay", "ok", "right", "alright", "sure", "got", "gotcha",
+    "wow", "cool", "great", "good", "nice", "really", "exactly", "indeed", "interesting", "fine",
+    "perfect", "absolutely", "definitely", "totally", "thanks", "thank", "makes", "make", "sense",
+    "course", "well",
+})  # fmt: skip
+BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
+"""Words of assents that are none by themselves."""
+
+SURE: Final = 0.7  # of words that are acted on
+SURE_SHORT: Final = 0.8  # where there are few of them
+PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
+NEAR: Final = 2.0  # of a lean, to go by it
+GARBLED: Final = 0.45  # what is heard so badly is near to nothing
+AGAINST: Final = -4.0
+RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
+SHORT_MS: Final = 1_100
+SHORT_WORDS: Final = 3
+BREATH_MS: Final = 160  # a sound as short as this in which nothing is heard holds no word
+
+
+class Act(StrEnum):
+    """What an utterance wants done at once."""
+
+    PAUSE = "pause"
+    STOP = "stop"  # pause, and ask whether to cancel
+    GO_ON = "go on"
+    REDIRECT = "redirect"
+    STRATEGY = "strategy"
+    HUMAN = "human"
+    YES = "yes"
+    NO = "no"
+    SAY = "say"  # nothing of these: it is the run's to understand
+
+
+class Meaning(Struct, frozen=True):
+    """An act, and the words or the name that go with it; ``said`` is all that was said."""
+
+    act: Act
+    text: str
+    said: str
+
+
+def _any(*phrases: str) -> str:
+    return f"(?:{'|'.join(phrases)})"
+
+
+PLEASE: Final = "(?:please |okay |ok |yes |no )*"
+A_WHILE: Final = _any("a", "one", "just a") + " " + _any("second", "moment", "minute", "sec")
+WAIT: Final = _any("wait", "pause", "hold on", "hold it", "hang on", A_WHILE, f"give me {A_WHILE}")
+STOP: Final = _any(
+    "stop", "stop it", "stop that", "stop talking", "halt", "abort", "abort that", "enough",
+    "that's enough", "cancel", "cancel it", "cancel that", "cancel this", "cancel everything",
+)  # fmt: skip
+ON: Final = _any(
+    "go on", "go ahead", "continue", "carry on", "keep going", "resume", "proceed", "as you were"
+)
+PERSON: Final = _any("human", "human being", "real person", "operator", "person", "colleague")
+ASKED_FOR: Final = _any(
+    "i (?:want|need|would like)(?: to (?:talk|speak) (?:to|with))?",
+    "(?:let me|can i|could i|may i) (?:talk|speak) (?:to|with)",
+    "get me", "give me",
+)  # fmt: skip
+AFTER: Final = "(?: please| now| right now| then)*"
+
+WHOLE: Final[Mapping[Act, str]] = {
+    Act.PAUSE: f"{PLEASE}{WAIT}(?: {A_WHILE}| {WAIT})*{AFTER}",
+    Act.STOP: f"{PLEASE}{STOP}(?: stop)*{AFTER}",
+    Act.GO_ON: f"{PLEASE}{ON}{AFTER}",
+    Act.HUMAN: f"{PLEASE}(?:{ASKED_FOR} (?:a |an |the |another )?{PERSON}|operator){AFTER}",
+    Act.YES: _any(
+        "yes", "yeah", "yep", "yup", "sure", "okay", "ok", "of course", "please do", "do it",
+        "yes please", "right", "correct", "yes cancel(?: it)?", "approve", "approved",
+    ),
+    Act.NO: _any(
+        "no", "nope", "nah", "don't", "do not", "no thanks", "no thank you", "no don't",
+        "never mind", "reject", "leave it",
+    ),
+}  # fmt: skip
+STRATEGIES: Final[Mapping[str, str]] = {
+    "brief": _any(
+        "be (?:more )?brief", "be briefer", "briefly", "(?:keep it|make it) short", "shorter",
+        "(?:give me )?the short version", "in short", "less detail", "cut it short",
+    ),
+    "detailed": _any(
+        "(?:give me |in )?more details?", "be more detailed", "in full",
+        "(?:give me )?the long version", "explain (?:it |that )?more",
+    ),
+}  # fmt: skip
+"""Names of profiles, and what people say for them."""
+
+OTHERWISE: Final = re.compile(
+    r"(?:(?:no|nope|nah|actually|instead|rather|i mean|not that)[\s,.;:!-]+"
+    r"|(?:wait|stop|sorry|hold on)[,.;:!-]+\s*)(?P<rest>.{3,})",
+    re.IGNORECASE | re.DOTALL,
+)
+SIGNS: Final = re.compile(r"[^\w\s']+")
+
+
+def plain(text: str) -> str:
+    """Small letters, no signs, single spaces; digits are words too."""
+    return " ".join(SIGNS.sub(" ", text.casefold().replace("\u2019", "'")).split())
+
+
+_ORDERED: Final = frozenset(map(plain, ORDERS))
+
+
+def meaning(text: str) -> Meaning:
+    """What an utterance wants done at once."""
+    text, said = text.strip(), plain(text)
+    for act, pattern in WHOLE.items():
+        if re.fullmatch(pattern, said):
+            return Meaning(act, text, text)
+    for name, pattern in STRATEGIES.items():
+        if re.fullmatch(f"{PLEASE}{pattern}{AFTER}", said):
+            return Meaning(Act.STRATEGY, name, text)
+    otherwise = OTHERWISE.fullmatch(text)
+    if otherwise is not None:
+        return Meaning(Act.REDIRECT, otherwise["rest"].strip(), text)
+    return Meaning(Act.SAY, text, text)
+
+
+def is_assent(text: str) -> bool:
+    """Whether people say it to show that they listen, not to be listened to."""
+    words = set(plain(text.replace("-", " ")).split())
+    return words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
+
+
+def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True) -> Verdict:
+    """What a sound of this length was. In doubt it is asked about: no order is passed over.
+
+    Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer.
+    """
+    words = plain(heard.text).split()
+    short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
+    if meaning(heard.text).act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
+        return Verdict.WORDS if heard.confidence >= SURE / 2 else Verdict.UNCLEAR
+    if is_assent(heard.text):
+        rhymes = set(words) <= RHYMES and heard.confidence < PLAIN
+        needed = NEAR if rhymes else AGAINST
+        return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
+    few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
+    ordered = " ".join(words) in _ORDERED  # whatever it leans to
+    near = heard.lean >= NEAR and heard.confidence >= GARBLED and not ordered
+    if whole and held and short and few and near:
+        return Verdict.BACKCHANNEL
+    if words in ([], ["you"]):  # what recognisers write for a breath
+        return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
+    if not whole:  # nothing is lost by waiting for the end
+        return Verdict.WORDS if heard.confidence >= PLAIN and not short else Verdict.UNCLEAR
+    needed = SURE_SHORT if short else SURE
+    return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR

@@ -1,0 +1,270 @@
+"""Speaks: texts become speech, speech is played, and it is known to the sample what was heard.
+
+Speech that is interrupted is not forgotten but put aside, with the sample at which it was. It goes
+on from there, or is dropped when the person has said something else instead.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from midflight.voice.played import clauses, heard_of, speakable
+from midflight.voice.seams import RATE, WIDTH, Mark, Sink, SpeechFailed, Synthesiser
+
+AHEAD: Final = int(1.5 * RATE)  # samples that wait in the sink; more would only be thrown away
+LETTERS_A_SECOND: Final = 15  # of speech whose length is not known yet
+PATIENCE_S: Final = 0.5  # between looks at how much was played, where nobody tells
+
+
+@dataclass(eq=False)
+class Utterance:
+    """Something to be said. Its text may still grow, while a model speaks."""
+
+    run: str = ""
+    text: str = ""
+    of: int = 0  # its place in the thread
+    ended: bool = False
+    fleeting: bool = False  # a question of ours, which is of no use later
+    taken: int = 0  # characters that were made into clauses
+    clauses: list[Clause] = field(default_factory=list)
+
+    @property
+    def heard(self) -> str:
+        """What was heard of it."""
+        return "".join(clause.heard for clause in self.clauses).rstrip()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether all of it was, or all that can be: what could not be spoken was shown."""
+        spoken = all(clause.is_over for clause in self.clauses)
+        return self.ended and self.taken == len(self.text) and spoken
+
+
+@dataclass(eq=False)
+class Clause:
+    """A part of an utterance that is spoken in one go."""
+
+    text: str
+    pcm: bytearray = field(default_factory=bytearray)
+    marks: list[Mark] = field(default_factory=list)
+    made: bool = False
+    failed: bool = False
+    given: int = 0  # samples that the sink has got
+    played: int = 0
+
+    @property
+    def samples(self) -> int:
+        """How long it is, as far as it is made."""
+        return len(self.pcm) // WIDTH
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was played to its end, or never will be."""
+        return self.failed or (self.made and self.played >= self.samples)
+
+    @property
+    def heard(self) -> str:
+        """What was heard of it; all of it where it was shown instead."""
+        if self.failed:
+            return self.text
+        about = len(self.text) * RATE // LETTERS_A_SECOND
+        samples = self.samples if self.made else max(self.samples, self.played + 1, about)
+        return heard_of(self.text, self.marks, samples, self.played)
+
+
+class Mouth:
+    """One line's. ``failed`` is told of a text that could not be spoken, to show it instead.
+
+    ``may`` says whether it is our turn: what is to be said meanwhile waits, made or not.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        synthesiser: Synthesiser,
+        failed: Callable[[str, SpeechFailed], None],
+        may: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._sink, self._synthesiser, self._failed, self._may = sink, synthesiser, failed, may
+        self._queue: deque[Utterance] = deque()
+        self._aside: deque[Utterance] = deque()  # put aside where they were
+        self._segments: deque[tuple[int, Clause, int, int]] = deque()  # in the sink, not played
+        self._given = 0  # samples that the sink has got in all, without what it was made to forget
+        self._stir = anyio.Event()
+        self._epoch = 0  # grows when the queue is put aside: who makes speech looks again
+        self._silent = False
+        self._making = False
+
+    # ── what is to be said ───────────────────────────────────────────────────────────────────
+
+    def say(
+        self, text: str, *, run: str = "", of: int = 0, ended: bool = True, fleeting: bool = False
+    ) -> Utterance:
+        """Say this after what is waiting."""
+        said = Utterance(run, text, of, ended, fleeting)
+        self._queue.append(said)
+        self.stir()
+        return said
+
+    def add(self, said: Utterance, text: str, *, ended: bool = False) -> None:
+        """More of it, or its end."""
+        said.text += text
+        said.ended = said.ended or ended
+        self.stir()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to be said, or being said."""
+        return any(not said.is_heard for said in self._queue)
+
+    @property
+    def is_making(self) -> bool:
+        """Whether speech is being made that is not there yet."""
+        return self._making
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether something was put aside."""
+        return bool(self._aside)
+
+    def stir(self) -> None:
+        """Something has changed: text came, or samples were played."""
+        self._note_played()
+        while self._queue and self._queue[0].is_heard:
+            self._queue.popleft()
+        self._stir.set()
+        self._stir = anyio.Event()
+
+    # ── stopping and going on ────────────────────────────────────────────────────────────────
+
+    async def hold(self) -> None:
+        """Be silent at once; nothing is forgotten."""
+        self._silent = True
+        await self._sink.hold()
+        self._note_played()
+
+    async def go_on(self) -> None:
+        """Go on at the very next sample, with what was put aside if there is something."""
+        self._silent = False
+        if self._aside:
+            await self._forget_in_sink()
+            later = [said for said in self._queue if not said.fleeting]
+            self._queue = deque([*self._aside, *later])
+            self._aside.clear()
+        await self._sink.go_on()
+        self.stir()
+
+    async def put_aside(self) -> None:
+        """Keep what was being said for later, and be free to say something else."""
+        await self._forget_in_sink()
+        kept = [said for said in self._queue if not (said.fleeting or said.is_heard)]
+        self._aside.extend(kept)
+        self._queue.clear()
+        self._silent = False
+        await self._sink.go_on()
+        self.stir()
+
+    def drop(self) -> list[Utterance]:
+        """What was put aside will not be said: all that was not heard to its end."""
+        dropped = [said for said in self._aside if not said.is_heard]
+        self._aside.clear()
+        return dropped
+
+    @property
+    def put_by(self) -> list[Utterance]:
+        """What is put aside."""
+        return list(self._aside)
+
+    async def _forget_in_sink(self) -> None:
+        self._epoch += 1
+        played = await self._sink.cut()
+        self._note_played(played)
+        self._given = played
+        for _, clause, _, _ in self._segments:
+            clause.given = clause.played
+        self._segments.clear()
+
+    def _note_played(self, played: int | None = None) -> None:
+        played = self._sink.played if played is None else played
+        while self._segments:
+            start, clause, offset, count = self._segments[0]
+            done = min(max(played - start, 0), count)
+            clause.played = max(clause.played, offset + done)
+            if done < count:
+                break
+            self._segments.popleft()
+
+    # ── speaking ─────────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Speak for as long as it is not cancelled."""
+        while True:
+            clause = self._next()
+            stirred = self._stir
+            if clause is None or self._silent or not self._may():
+                with anyio.move_on_after(PATIENCE_S):
+                    await stirred.wait()
+                self.stir()
+                continue
+            epoch = self._epoch
+            if not clause.made and not clause.failed and not clause.pcm:
+                await self._make(clause, epoch)
+            await self._give(clause, epoch)
+
+    def _next(self) -> Clause | None:
+        """The first clause of which the sink has not got all."""
+        for said in self._queue:
+            for clause in said.clauses:
+                if not clause.failed and not (clause.made and clause.given >= clause.samples):
+                    return clause
+            ready, _ = clauses(said.text[said.taken :], whole=said.ended)
+            if ready:
+                said.taken += len(ready[0])
+                said.clauses.append(Clause(ready[0]))
+                return said.clauses[-1]
+            if not said.ended:
+                return None  # what comes after it waits
+        return None
+
+    async def _make(self, clause: Clause, epoch: int) -> None:
+        text = speakable(clause.text)
+        try:
+            if text.strip():
+                async with aclosing(self._synthesiser.speak(text)) as chunks:
+                    self._making = True
+                    async for chunk in chunks:
+                        self._making = False
+                        clause.pcm += chunk.pcm
+                        clause.marks += chunk.marks
+                        if epoch == self._epoch:
+                            await self._give(clause, epoch)
+                        self._making = True
+            clause.made = True
+        except SpeechFailed as error:
+            clause.failed = True
+            self._failed(clause.text, error)
+        finally:
+            self._making = False
+
+    async def _give(self, clause: Clause, epoch: int) -> None:
+        """Give the sink what it has room for, again and again, until it has all that is made."""
+        while clause.given < clause.samples and epoch == self._epoch:
+            stirred = self._stir
+            room = AHEAD - (self._given - self._sink.played)
+            if room <= 0 or self._silent or not self._may():
+                with anyio.move_on_after(PATIENCE_S):
+                    await stirred.wait()
+                continue
+            count = min(room, clause.samples - clause.given)
+            start = clause.given * WIDTH
+            self._segments.append((self._given, clause, clause.given, count))
+            clause.given += count
+            self._given += count
+            await self._sink.play(bytes(clause.pcm[start : start + count * WIDTH]))
+        self.stir()

@@ -1,0 +1,17 @@
+"""The engines that come with ``midflight[voice]``: nothing is sent anywhere, nothing is fetched."""
+
+from __future__ import annotations
+
+from midflight.voice.espeak import Espeak
+from midflight.voice.line import Engines
+from midflight.voice.moonshine import Moonshine
+from midflight.voice.silero import Silero
+
+
+def offline_engines(voice: str = "en-us") -> Engines:
+    """Silero, Moonshine and espeak-ng, loaded and tried: what is missing is said now."""
+    silero, moonshine, espeak = Silero(), Moonshine(), Espeak(voice)
+    silero.hear(bytes(1024))
+    moonshine.hear(bytes(16_000))
+    espeak.made("Hello.")
+    return Engines(Silero, (moonshine,), (espeak,))

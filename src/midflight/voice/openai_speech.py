@@ -1,0 +1,110 @@
+"""Speech by any server that speaks as OpenAI's does, at ``/audio/transcriptions`` and ``/speech``.
+
+Stand-ins on a machine of one's own (speaches, LocalAI, vLLM) speak the same way. No retries here:
+whoever stands behind ``AnyRecogniser`` and ``AnySynthesiser`` is tried again, and then another is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpx
+
+from midflight.voice.seams import WIDTH, Chunk, Heard, SpeechFailed
+from midflight.voice.sounds import Resampler, as_wav
+
+SPEECH_RATE: Final = 24_000  # of ``pcm`` as the API gives it
+UNKNOWN: Final = 0.75  # how sure a server is that does not say: enough to act on
+TIMEOUT: Final = httpx.Timeout(10.0, connect=3.0)
+PIECE: Final = 9_600  # bytes that are asked for at once: a fifth of a second
+
+
+class OpenAISpeech:
+    """Hears and speaks. ``url`` ends before ``/audio``, as in ``http://127.0.0.1:8000/v1``."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str = "",
+        hears: str = "gpt-4o-mini-transcribe",
+        speaks: str = "gpt-4o-mini-tts",
+        voice: str = "alloy",
+    ) -> None:
+        self.name = f"{httpx.URL(url).host}"
+        self._url, self._key = url.rstrip("/"), key
+        self._hears, self._speaks, self._voice = hears, speaks, voice
+
+    async def recognise(self, pcm: bytes) -> Heard:
+        """What was said, and how sure the server is if it says so."""
+        asked = {"model": self._hears, "response_format": "json", "include[]": "logprobs"}
+        sound = {"file": ("said.wav", as_wav(pcm), "audio/wav")}
+        async with self._asking() as http:
+            answer = await http.post(f"{self._url}/audio/transcriptions", data=asked, files=sound)
+            self._check(answer)
+            return self._heard(_object(answer))
+
+    def _heard(self, told: dict[str, Any]) -> Heard:
+        text = told.get("text")
+        if not isinstance(text, str):
+            raise SpeechFailed(self.name, "gave no text")
+        return Heard(text.strip(), _confidence(told) if text.strip() else 0.0)
+
+    async def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
+        """The speech as it comes. There are no marks: what was heard goes by its share."""
+        asked = {
+            "model": self._speaks,
+            "voice": self._voice,
+            "input": text,
+            "response_format": "pcm",
+        }
+        made, left, any_sound = Resampler(SPEECH_RATE), b"", False
+        async with (
+            self._asking() as http,
+            http.stream("POST", f"{self._url}/audio/speech", json=asked) as answer,
+        ):
+            self._check(answer)
+            async for piece in answer.aiter_bytes(PIECE):
+                whole = left + piece
+                left = whole[len(whole) // WIDTH * WIDTH :]
+                any_sound = True
+                yield Chunk(made.feed(whole[: len(whole) // WIDTH * WIDTH]))
+        if not any_sound:
+            raise SpeechFailed(self.name, "gave no sound")
+        yield Chunk(made.feed(b"", last=True))
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncGenerator[httpx.AsyncClient, None]:
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        try:
+            async with httpx.AsyncClient(headers=headers, timeout=TIMEOUT) as http:
+                yield http
+        except httpx.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise SpeechFailed(self.name, f"could not be asked: {why}") from None
+
+    def _check(self, answer: httpx.Response) -> None:
+        if answer.status_code != httpx.codes.OK:
+            raise SpeechFailed(self.name, f"answered {answer.status_code}")
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        told = answer.json()
+    except ValueError:
+        told = None
+    return told if isinstance(told, dict) else {}
+
+
+def _confidence(told: dict[str, Any]) -> float:
+    """From the tokens' logarithms, or the segments' as Whisper gives them."""
+    for name, inner in (("logprobs", "logprob"), ("segments", "avg_logprob")):
+        found = told.get(name)
+        logs = [x.get(inner) for x in found if isinstance(x, dict)] if found else []
+        known = [math.exp(min(0.0, x)) for x in logs if isinstance(x, int | float)]
+        if known:
+            return sum(known) / len(known)
+    return UNKNOWN

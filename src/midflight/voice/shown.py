@@ -1,0 +1,61 @@
+"""What a listener's screen is told while they talk. Plain data, for a page, a terminal or a log."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+
+class FloorShown(Struct, frozen=True, tag_field="t", tag="floor"):
+    """Whose turn it is: quiet, speaking, held, hearing, judging."""
+
+    floor: str
+
+
+class Outcome(Struct, frozen=True, tag_field="t", tag="outcome"):
+    """What became of a sound: resumed, interrupted, asked again, ignored."""
+
+    outcome: str
+    heard: str = ""
+    confidence: float = 0.0
+
+
+class Saying(Struct, frozen=True, tag_field="t", tag="saying"):
+    """What is being said, or what was heard of it in the end."""
+
+    text: str
+    cut: bool = False
+
+
+class Did(Struct, frozen=True, tag_field="t", tag="did"):
+    """What was done about somebody's words, and what came of it."""
+
+    act: str
+    text: str = ""
+
+
+class Trouble(Struct, frozen=True, tag_field="t", tag="trouble"):
+    """Something does not work as it should; what is shown instead, and what to do."""
+
+    text: str
+    instead: str = ""
+
+
+Shown: TypeAlias = FloorShown | Outcome | Saying | Did | Trouble
+
+
+def in_words(shown: Shown) -> str:
+    """One line for a terminal."""
+    match shown:
+        case FloorShown():
+            return f"· {shown.floor}"
+        case Outcome():
+            said = f" “{shown.heard}” ({shown.confidence:.2f})" if shown.heard else ""
+            return f"{shown.outcome}{said}"
+        case Saying():
+            return f"heard of it: “{shown.text}”" if shown.cut else f"says: “{shown.text}”"
+        case Did():
+            return f"→ {shown.act}{f': {shown.text}' if shown.text else ''}"
+        case Trouble():
+            return f"! {shown.text}{f' {shown.instead}' if shown.instead else ''}"

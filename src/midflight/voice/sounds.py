@@ -1,0 +1,121 @@
+"""Sound as bytes: into the rate we use, in and out of WAV files, how loud it is."""
+
+from __future__ import annotations
+
+import io
+import wave
+from math import gcd
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from midflight.errors import InvalidRequest
+from midflight.voice.seams import RATE, WIDTH
+
+LOUDEST: Final = 32_767
+TAPS: Final = 16  # on each side of a sample, where sound is made slower
+
+
+def samples(pcm: bytes) -> NDArray[np.int16]:
+    """The samples; half a one at the end is left out."""
+    return np.frombuffer(pcm[: len(pcm) // WIDTH * WIDTH], "<i2")
+
+
+def silence(seconds: float) -> bytes:
+    """Nothing to be heard."""
+    return bytes(int(seconds * RATE) * WIDTH)
+
+
+def resampled(pcm: bytes, rate: int) -> bytes:
+    """The same at our rate. What we could not render is filtered out first, or it would whistle."""
+    if rate == RATE or not pcm:
+        return pcm
+    sound = samples(pcm).astype(np.float64)
+    if rate > RATE:
+        reach = TAPS * rate // RATE
+        place = np.arange(-reach, reach + 1)
+        taps = np.sinc(place * RATE / rate) * np.hanning(len(place))
+        sound = np.convolve(sound, taps / taps.sum(), mode="same")
+    count = len(sound) * RATE // rate
+    wanted = np.arange(count) * (rate / RATE)
+    return as_pcm(np.interp(wanted, np.arange(len(sound)), sound))
+
+
+class Resampler:
+    """The same for sound that comes in pieces: each is rendered with what lies around it."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._whole = rate // gcd(rate, RATE)  # samples after which both rates meet again
+        self._around = -(-2 * TAPS * rate // RATE // self._whole) * self._whole
+        self._kept = bytes(self._around * WIDTH)  # before the first there is silence
+
+    def feed(self, pcm: bytes, *, last: bool = False) -> bytes:
+        """The next piece at our rate, a little later than it came; ``last`` gives all of it."""
+        self._kept += pcm + bytes(self._around * WIDTH) * last
+        count = (len(self._kept) // WIDTH - 2 * self._around) // self._whole * self._whole
+        if count <= 0:
+            return b""
+        seen = self._kept[: (count + 2 * self._around) * WIDTH]
+        self._kept = self._kept[count * WIDTH :]
+        before, wanted = self._around * RATE // self._rate, count * RATE // self._rate
+        return resampled(seen, self._rate)[before * WIDTH : (before + wanted) * WIDTH]
+
+
+def as_pcm(sound: NDArray[np.float64]) -> bytes:
+    """Samples as bytes, cut off where they are too loud."""
+    return np.clip(np.round(sound), -LOUDEST, LOUDEST).astype("<i2").tobytes()
+
+
+def loudness(pcm: bytes) -> float:
+    """The mean level, from 0 to 1."""
+    sound = samples(pcm)
+    return (
+        float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) / LOUDEST if len(sound) else 0.0
+    )
+
+
+def read_wav(given: Path | bytes) -> bytes:
+    """The sound of a WAV file at our rate, its channels mixed; refuses what is none."""
+    name = "the sound" if isinstance(given, bytes) else str(given)
+    try:
+        with wave.open(io.BytesIO(given) if isinstance(given, bytes) else str(given)) as file:
+            channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
+            raw = file.readframes(file.getnframes())
+    except (wave.Error, EOFError, OSError) as error:
+        raise InvalidRequest(f"{name} cannot be read as WAV: {error}. Nothing was done.") from None
+    if width != WIDTH or not rate:
+        raise InvalidRequest(
+            f"{name} has {width * 8} bits a sample; only 16 are taken. Nothing was done."
+        )
+    if channels > 1:
+        whole = samples(raw)
+        mixed = whole[: len(whole) // channels * channels].reshape(-1, channels)
+        raw = as_pcm(mixed.mean(axis=1))
+    return resampled(raw, rate)
+
+
+def as_wav(pcm: bytes) -> bytes:
+    """The bytes of a WAV file."""
+    return _wav(pcm, 1)
+
+
+def _wav(pcm: bytes, channels: int) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(channels)
+        out.setsampwidth(WIDTH)
+        out.setframerate(RATE)
+        out.writeframes(pcm)
+    return file.getvalue()
+
+
+def both_sides(left: bytes, right: bytes) -> bytes:
+    """The bytes of a WAV file with one of them on each side."""
+    count = max(len(left), len(right)) // WIDTH
+    sides = np.zeros((count, 2), "<i2")
+    sides[: len(left) // WIDTH, 0] = samples(left)
+    sides[: len(right) // WIDTH, 1] = samples(right)
+    return _wav(sides.tobytes(), 2)

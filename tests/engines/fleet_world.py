@@ -1,0 +1,164 @@
+"""What the workers of a fleet do, and a file in which the world notes what was done to it.
+
+A line for every *begin*, which is the first line of a tool, and for every *done*, where it touches
+the world: what, key, process and moment. The moments are CLOCK_MONOTONIC, one for all of a host.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from midflight.run import Run, agent
+from midflight.tools.base import Done, NotDone, Performed, tool
+from midflight.tools.progress import emit
+
+FOLDER = "FLEET_FOLDER"
+STEP_S = 0.2
+RESULT = "x" * 198
+
+
+class Noted(Struct, frozen=True):
+    """One line of the world's file."""
+
+    what: str
+    key: str
+    process: int
+    at: float
+
+
+def folder() -> Path:
+    return Path(os.environ[FOLDER])
+
+
+def note(what: str, key: str) -> None:
+    line = f"{what}\t{key}\t{os.getpid()}\t{time.monotonic()}\n"
+    handle = os.open(folder() / "world", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
+
+
+def noted(where: Path | None = None) -> list[Noted]:
+    path = (where or folder()) / "world"
+    lines = path.read_text().splitlines() if path.exists() else []
+    cells = [line.split("\t") for line in lines]
+    return [Noted(what, key, int(pid), float(at)) for what, key, pid, at in cells]
+
+
+def do(key: str) -> None:
+    """Touch the world. A marker beside the file spares whoever asks to read all of it."""
+    note("done", key)
+    _marker(folder(), key).touch()
+
+
+def is_done(key: str, where: Path | None = None) -> bool:
+    return _marker(where or folder(), key).exists()
+
+
+def _marker(where: Path, key: str) -> Path:
+    return where / f"done-{sha256(key.encode()).hexdigest()}"
+
+
+async def look_up(performed: Performed) -> object:
+    return Done("found") if is_done(performed.key) else NotDone()
+
+
+@tool(effect="read")
+async def look(number: int) -> int:
+    await anyio.sleep(STEP_S)
+    return number
+
+
+@tool(effect="read")
+async def enough(number: int) -> bool:
+    return (folder() / "enough").exists()
+
+
+@tool(effect="write", timeout=5)
+async def upsert(number: int, idempotency_key: str) -> None:
+    """Its provider honours keys."""
+    note("begin", idempotency_key)
+    await anyio.sleep(STEP_S)
+    if not is_done(idempotency_key):
+        do(idempotency_key)
+
+
+@tool(effect="once", check=look_up, timeout=2)
+async def send(number: int, idempotency_key: str) -> None:
+    note("begin", idempotency_key)
+    await anyio.sleep(STEP_S)
+    do(idempotency_key)
+
+
+@tool(effect="once", timeout=5)
+async def order(number: int, idempotency_key: str) -> None:
+    """Only a person can say whether it happened."""
+    note("begin", idempotency_key)
+    await anyio.sleep(STEP_S)
+    do(idempotency_key)
+
+
+@tool(effect="read")
+async def linger(brief: str) -> None:
+    note("begin", brief)
+    try:
+        await anyio.sleep_forever()
+    finally:
+        note("ended", brief)
+
+
+@tool(effect="read")
+async def count(number: int) -> str:
+    return RESULT
+
+
+@tool(effect="read")
+async def tell(words: int) -> None:
+    for number in range(words):
+        emit(f"{number}@{time.monotonic()} ")
+        await anyio.sleep(0.02)
+
+
+KINDS = (look, upsert, send, order)
+
+
+@agent()
+async def busy(run: Run) -> int:
+    """Works until it is told that it is enough; not all begin with the same."""
+    number = int(run.brief)
+    while not await run.step(f"Enough {number}", enough, number):
+        await run.step(f"Work {number}", KINDS[number % len(KINDS)], number)
+        number += 1
+    return number
+
+
+@agent()
+async def lingerer(run: Run) -> None:
+    await run.step("Linger", linger, run.brief)
+
+
+@agent()
+async def teller(run: Run) -> None:
+    await run.step("Tell", tell, int(run.brief))
+
+
+@agent()
+async def counter(run: Run) -> None:
+    """As many steps as it is told, as quickly as they go."""
+    for number in range(int(run.brief)):
+        await run.step(f"Count {number}", count, number)
+
+
+@agent()
+async def asker(run: Run) -> object:
+    return (await run.ask("Which one?")).payload
+
+
+AGENTS = (busy, lingerer, teller, counter, asker)

@@ -1,0 +1,120 @@
+"""A link between two programs that can be delayed, reset, or swallow everything, either way.
+
+It stands at one address and passes each connection on to one of several, in turn: so it is also the
+one stable address of all workers with the same code. Whoever does not answer is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+THERE: Final = "there"  # from whoever has connected
+BACK: Final = "back"
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connect = Callable[[], Awaitable[Streams]]
+
+
+@dataclass(eq=False)
+class Link:
+    """Made by ``linked``. What is told to it holds for connections that are open, too."""
+
+    ends: list[Connect] = field(default_factory=list)
+    delay_s: float = 0.0
+    port: int = 0
+    _swallows: set[str] = field(default_factory=set)
+    _pairs: set[tuple[asyncio.StreamWriter, ...]] = field(default_factory=set)
+    _turn: int = 0
+
+    def swallow(self, *ways: str) -> None:
+        """From now on nothing gets through these ways, and nobody is told."""
+        self._swallows = set(ways)
+
+    def reset(self) -> None:
+        """Break every connection at once."""
+        for pair in self._pairs:
+            for writer in pair:
+                with suppress(OSError, RuntimeError):
+                    writer.transport.abort()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass a connection on."""
+        end = await self._connected()
+        if end is None:
+            writer.transport.abort()
+            return
+        pair = (writer, end[1])
+        self._pairs.add(pair)
+        try:
+            async with anyio.create_task_group() as both:
+                both.start_soon(self._pass, THERE, reader, end[1], both)
+                both.start_soon(self._pass, BACK, end[0], writer, both)
+        finally:
+            self._pairs.discard(pair)
+            for one in pair:
+                one.close()
+
+    async def _connected(self) -> Streams | None:
+        for _ in range(len(self.ends)):
+            self._turn += 1
+            connect = self.ends[self._turn % len(self.ends)]
+            with suppress(OSError):
+                return await connect()
+        return None
+
+    async def _pass(
+        self,
+        way: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        both: anyio.abc.TaskGroup,
+    ) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                if self.delay_s:
+                    await anyio.sleep(self.delay_s)
+                if way not in self._swallows:
+                    writer.write(data)
+                    await writer.drain()
+        both.cancel_scope.cancel()
+
+
+def to_port(port: int) -> Connect:
+    """To a program on this host."""
+    return lambda: asyncio.open_connection("127.0.0.1", port)
+
+
+def to_socket(path: str) -> Connect:
+    """To a program with a Unix socket."""
+    return lambda: asyncio.open_unix_connection(path)
+
+
+@asynccontextmanager
+async def linked(*ends: Connect, path: str = "") -> AsyncIterator[Link]:
+    """Stand between whoever connects to it and these, while the block runs."""
+    link = Link(list(ends))
+    if path:
+        server: asyncio.Server = await asyncio.start_unix_server(link.accept, path)
+    else:
+        server = await asyncio.start_server(link.accept, "127.0.0.1", 0)
+        link.port = server.sockets[0].getsockname()[1]
+    try:
+        yield link
+    finally:
+        server.close()
+        link.reset()
+        await anyio.sleep(0.01)
+
+
+def free_port() -> int:
+    """One that nobody listens on at this moment."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

@@ -1,0 +1,244 @@
+"""The engine's server, the store, or a link is gone for a while: what was acknowledged is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import httpx
+import psutil
+import pytest
+
+from engines import fleet_world
+from engines.conftest import Hired, RestateHost
+from engines.faults import Person, Told, audit
+from engines.hosts import restate_server
+from engines.link import BACK, THERE, Link, linked, to_socket
+from midflight.control import Control
+from midflight.errors import StoreUnavailable
+from midflight.kernel import events as e
+from midflight.kernel.phases import Phase
+from midflight.run import Run, agent
+from midflight.stores.postgres import PostgresStore
+from scenarios.stage import Stage
+from stores.backends import postgres_server
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.postgres,
+    pytest.mark.node,
+    pytest.mark.timeout(120),
+]
+
+SOCKET = ".s.PGSQL.5432"
+
+
+def folder_of(address: str) -> str:
+    (folder,) = parse_qs(urlsplit(address).query)["host"]
+    return folder
+
+
+@asynccontextmanager
+async def way_to(address: str, folder: Path) -> AsyncIterator[tuple[Link, str]]:
+    """A link to the server that can be cut, and the address that leads through it."""
+    folder.mkdir()
+    async with linked(
+        to_socket(f"{folder_of(address)}/{SOCKET}"), path=f"{folder}/{SOCKET}"
+    ) as link:
+        yield link, f"postgresql://postgres:@/postgres?host={folder}"
+
+
+async def begun(folder: Path, key: str) -> None:
+    """Another process says so, in a file."""
+    while not any(line.what == "begin" and key in line.key for line in fleet_world.noted(folder)):  # noqa: ASYNC110
+        await anyio.sleep(0.02)
+
+
+async def claims(control: Control, run: str) -> int:
+    return sum(isinstance(r.event, e.DriverClaimed) for r in await control.store.read(run))
+
+
+async def test_while_restate_is_down_runs_go_on_and_what_is_asked_waits_for_it(
+    hired: Hired,
+) -> None:
+    with restate_server() as server:
+        async with hired(2, server=server) as (control, workers):
+            at_work = await control.start(fleet_world.busy, "0")
+            stopped = await control.start(fleet_world.lingerer, "stopped")
+            await begun(workers.folder, "stopped")
+            server.kill()
+
+            await control.cancel(stopped)
+            assert (await control.ended(stopped)).phase is Phase.CANCELLED
+            begun_now = await control.start(fleet_world.busy, "1")
+            head = (await control.state(at_work)).head
+            await control.until(at_work, lambda state: state.head > head + 5)
+            assert (await control.state(begun_now)).phase is Phase.QUEUED  # and says so
+
+            server.start()
+            await control.until(begun_now, lambda state: state.head > 5)
+            workers.enough()
+            await control.ended(begun_now)
+            await control.ended(at_work)
+            assert await claims(control, at_work) == 1  # nobody took it from who drove it
+            assert await audit(control, workers, Told([at_work, begun_now], [], 0)) == {}
+
+
+async def test_a_store_that_crashes_and_comes_back_loses_nothing_acknowledged(
+    hired: Hired,
+) -> None:
+    with postgres_server() as address:
+        async with hired(2, address=address) as (control, workers):
+            runs = [await control.start(fleet_world.busy, str(n)) for n in range(4)]
+            stopped = await control.start(fleet_world.lingerer, "stopped")
+            await begun(workers.folder, "stopped")
+            sent = await control.redirect(runs[0], "7")
+            crash(address)
+            await control.cancel(stopped)
+
+            assert (await control.ended(stopped)).phase is Phase.CANCELLED
+            assert isinstance(
+                (await control.store.read(runs[0]))[sent.position - 1].event, e.RedirectRequested
+            )
+            person = Person(control, workers)
+            async with anyio.create_task_group() as beside:
+                beside.start_soon(person.answer, runs)
+                workers.enough()
+                for run in runs:
+                    await control.ended(run)
+                beside.cancel_scope.cancel()
+            assert await audit(control, workers, Told(runs, [], 0)) == {}
+
+
+def crash(address: str) -> None:
+    """Kill a process of the server: it throws out everybody, and recovers from its log."""
+    head = (Path(folder_of(address)) / "postmaster.pid").read_text().splitlines()[0]
+    (writer,) = [
+        child
+        for child in psutil.Process(int(head)).children()
+        if "writer" in " ".join(child.cmdline())
+    ][:1]
+    os.kill(writer.pid, signal.SIGKILL)
+
+
+async def test_a_worker_cut_off_in_a_step_begins_nothing_and_is_followed_by_another(
+    hired: Hired, postgres_address: str, tmp_path: Path
+) -> None:
+    async with (
+        way_to(postgres_address, tmp_path / "a") as (link, cut),
+        hired(2, cut, postgres_address) as (control, workers),
+    ):
+        lost = workers.hands[0]
+        runs = [await control.start(fleet_world.busy, str(n)) for n in range(8)]
+        await anyio.sleep(1)
+        link.swallow(THERE, BACK)
+        at = time.monotonic()
+        mine = [run for run in runs if (await control.store.row(run)).driver == lost.driver]
+        assert mine
+        lost.process.send_signal(0)  # it lives
+        person = Person(control, workers)
+        person.patient = True
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(person.answer, runs)
+            for run in mine:
+                await control.cancel(run)  # from a desk that is not cut off: taken at once
+            for run in mine:
+                await control.until(run, lambda state: state.driver != lost.driver)
+            link.swallow()
+            link.reset()
+            person.patient = False
+            workers.enough()
+            for run in runs:
+                await control.ended(run)
+            beside.cancel_scope.cancel()
+
+        pid = lost.process.pid
+        late = [
+            line for line in fleet_world.noted(tmp_path) if line.process == pid and line.at > at
+        ]
+        assert not [line for line in late if line.what == "begin" and line.at > at + 1.5]
+        others = [run for run in runs if run not in mine]
+        assert await audit(control, workers, Told(others, [], 0)) == {}
+        for run in mine:
+            assert (await control.state(run)).phase is Phase.CANCELLED
+
+
+async def test_a_desk_that_is_cut_off_says_so_and_that_nothing_is_known_to_have_changed(
+    hired: Hired, postgres_address: str, tmp_path: Path
+) -> None:
+    async with (
+        hired(1) as (control, workers),
+        way_to(postgres_address, tmp_path / "b") as (link, cut),
+    ):
+        run = await control.start(fleet_world.lingerer, "stays")
+        await begun(workers.folder, "stays")
+        schema = control.store._server._schema  # type: ignore[attr-defined]
+        async with PostgresStore.open(cut, schema=schema) as far:
+            await far.row(run)
+            link.ends.clear()
+            link.reset()
+            with pytest.raises(StoreUnavailable, match="cannot be reached"):
+                await Control(far).cancel(run)
+
+        assert (await control.state(run)).phase is Phase.RUNNING
+
+
+async def calls(admin: httpx.AsyncClient, service: str) -> list[dict[str, Any]]:
+    """What Restate knows of the calls for our runs."""
+    asked = f"SELECT id FROM sys_invocation WHERE target_service_name = '{service}'"
+    accept = {"accept": "application/json"}
+    found = await admin.post("/query", json={"query": asked}, headers=accept)
+    rows: list[dict[str, Any]] = found.raise_for_status().json()["rows"]
+    return rows
+
+
+async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
+    restate_host: RestateHost,
+) -> None:
+    stage = Stage("its-own-kill")
+    make, gate = stage.writer(), stage.gate("a")
+
+    @agent("its-own-kill")
+    async def clerk(run: Run) -> object:
+        return await run.step("Make a", make, "a")
+
+    async with restate_host(clerk) as engine:
+        control = Control(restate_host.store, engine)
+        run = await control.start(clerk, "work")
+        await stage.until_begun("a")
+        async with httpx.AsyncClient(base_url=restate_host.place.admin, trust_env=False) as admin:
+            (call,) = await calls(admin, restate_host.place.service)
+            (await admin.patch(f"/invocations/{call['id']}/kill")).raise_for_status()
+        await anyio.sleep(0.5)
+        gate.set()
+
+        assert await control.result(run) == "made a"
+        assert await claims(control, run) == 1
+    assert stage.begun == ["a"]
+
+
+async def test_a_step_that_says_nothing_for_long_is_no_stuck_call(
+    restate_host: RestateHost,
+) -> None:
+    """Restate makes a call again that is silent for a minute, unless it has been told otherwise."""
+
+    @agent("silent")
+    async def clerk(run: Run) -> str:
+        return "done"
+
+    async with restate_host(clerk) as engine:
+        control = Control(restate_host.store, engine)
+        await control.ended(await control.start(clerk, "work"))
+        place = restate_host.place
+        async with httpx.AsyncClient(base_url=place.admin, trust_env=False) as admin:
+            known = (await admin.get(f"/services/{place.service}")).raise_for_status().json()
+
+    assert (known["inactivity_timeout"], known["abort_timeout"]) == ("365d", "365d")

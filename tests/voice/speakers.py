@@ -1,0 +1,64 @@
+"""People to be heard: several engines' voices, and recordings of humans.
+
+``espeak:en-us+f3``, ``pico:en-GB``, ``flite:slt`` speak any text; ``human:cards/001`` is a
+recording of Debian's pocketsphinx-testdata, whatever text is asked for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from midflight.voice.espeak import Espeak
+from midflight.voice.sounds import read_wav, samples
+
+HUMAN = Path("/usr/share/pocketsphinx/test/data")
+QUIET = 300  # of 32,767: below is silence between words
+LEVEL = 6_000  # the mean of everybody, so that noise is as loud beside each
+
+
+def said(text: str, voice: str) -> bytes:
+    """The sound of it, without the silence before and after, at everybody's level."""
+    return _levelled(_trimmed(_made(text, voice)))
+
+
+@cache
+def _made(text: str, voice: str) -> bytes:
+    engine, _, name = voice.partition(":")
+    match engine:
+        case "espeak":
+            return Espeak(name).made(text)[0]
+        case "pico":
+            return _pico(text, name)
+        case "flite":
+            return _flite(text, name)
+        case _:
+            return read_wav(HUMAN / f"{name}.wav")
+
+
+def _pico(text: str, language: str) -> bytes:
+    import ttspico
+
+    return bytes(ttspico.TtsEngine(language).speak(text))
+
+
+def _flite(text: str, voice: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "said.wav"
+        subprocess.run(["flite", "-voice", voice, "-t", text, "-o", file], check=True, timeout=20)
+        return read_wav(file)
+
+
+def _trimmed(pcm: bytes) -> bytes:
+    loud = np.flatnonzero(np.abs(samples(pcm).astype(np.int32)) > QUIET)
+    return pcm[2 * loud[0] : 2 * loud[-1] + 2] if len(loud) else pcm
+
+
+def _levelled(pcm: bytes) -> bytes:
+    sound = samples(pcm).astype(np.float64)
+    level = np.sqrt(np.mean(sound**2)) or 1.0
+    return np.clip(sound * (LEVEL / level), -32_000, 32_000).astype("<i2").tobytes()

@@ -1,0 +1,144 @@
+"""A studio: people whose words are plain to hear, engines that do as they are told, and a room.
+
+Somebody's words are a sound of one level, and the recogniser knows which words have which level.
+Each spoken word takes a tenth of a second. So what was heard can be told to the sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import numpy as np
+
+from midflight.control import Control, local
+from midflight.kernel.record import Who
+from midflight.run import Agent
+from midflight.voice.line import Engines, Line, line_to
+from midflight.voice.room import Room, RoomSink
+from midflight.voice.seams import RATE, Chunk, Heard, Mark, SpeechFailed, Vad
+from midflight.voice.shown import Shown
+from midflight.voice.sounds import samples
+
+WORD = RATE // 10
+ANN = Who("ann", channel="voice")
+THREAD = "t-phone"
+
+
+class Words:
+    """Everything that is said in a test: a level for each, and back."""
+
+    def __init__(self) -> None:
+        self._said: list[Heard] = []
+
+    def said(
+        self, text: str, seconds: float = 0.6, *, confidence: float = 0.9, lean: float = 0.0
+    ) -> bytes:
+        self._said.append(Heard(text, confidence, lean=lean))
+        return np.full(int(seconds * RATE), 1_000 + 10 * len(self._said), "<i2").tobytes()
+
+    def of(self, pcm: bytes) -> Heard:
+        loud = samples(pcm)
+        levels = loud[loud > 0]
+        return self._said[(int(levels[0]) - 1_000) // 10 - 1] if len(levels) else Heard("", 0.0)
+
+
+class PlainVad:
+    def hear(self, frame: bytes) -> float:
+        return 1.0 if any(frame) else 0.0
+
+    def forget(self) -> None:
+        pass
+
+
+class PlainRecogniser:
+    """Knows all words; ``before`` is called first, and may fail or take its time."""
+
+    name = "plain"
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self.before: Callable[[], object] = lambda: None
+        self.slow_s = 0.0
+
+    async def recognise(self, pcm: bytes) -> Heard:
+        self.before()
+        await anyio.sleep(self.slow_s)
+        return self._words.of(pcm)
+
+
+class PlainSynthesiser:
+    name = "plain"
+
+    def __init__(self) -> None:
+        self.fails_after: int | None = None  # chunks
+        self.stalls_after: int | None = None
+        self.asked: list[str] = []
+
+    async def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
+        self.asked.append(text)
+        for number, word in enumerate(re.finditer(r"\S+", text)):
+            if number == self.fails_after:
+                raise SpeechFailed(self.name, "has broken")
+            if number == self.stalls_after:
+                await anyio.sleep(60)
+            tone = np.full(WORD, 7_000 + number, "<i2").tobytes()
+            yield Chunk(tone, (Mark(number * WORD, word.start()),))
+
+
+class Scene:
+    """A line and its room, and all that was shown."""
+
+    def __init__(self, control: Control, line: Line, room: Room, words: Words) -> None:
+        self.control, self.line, self.room, self.words = control, line, room, words
+        self.shown: list[Shown] = []
+
+    async def say(self, text: str, seconds: float = 0.6, **how: float) -> None:
+        """Say it, and wait in silence until it was understood and done."""
+        await self.room.hear(self.words.said(text, seconds, **how))
+        await self.room.wait(0.9)
+
+    async def hears(self, words: int) -> None:
+        """Listen until so many words were played in all."""
+        assert await self.room.until(lambda: self.room.sink.played >= words * WORD, 30)
+
+    async def rests(self) -> None:
+        assert await self.room.until_silent(0.3)
+
+    def of(self, kind: type[Shown]) -> list[Shown]:
+        return [shown for shown in self.shown if isinstance(shown, kind)]
+
+    async def said_by_agent(self) -> list[str]:
+        lines = await self.control.transcript(THREAD)
+        return [line.text for line in lines if line.kind == "said: text"]
+
+
+@asynccontextmanager
+async def talking(
+    *agents: Agent,
+    folder: Path,
+    vad: Callable[[], Vad] = PlainVad,
+    recogniser: PlainRecogniser | None = None,
+    synthesiser: PlainSynthesiser | None = None,
+    words: Words | None = None,
+    who: Who = ANN,
+) -> AsyncIterator[Scene]:
+    """Somebody on the line with the first of these agents, in a store of its own."""
+    words = words or Words()
+    engines = Engines(
+        vad, (recogniser or PlainRecogniser(words),), (synthesiser or PlainSynthesiser(),)
+    )
+    sink, shown = RoomSink(), []  # type: ignore[var-annotated]
+    async with (
+        local("memory:", *agents, workdir=folder, drain_s=0.2) as control,
+        line_to(
+            control, agents[0], THREAD, who=who, engines=engines, sink=sink, show=shown.append
+        ) as line,
+    ):
+        scene = Scene(control, line, Room(line, sink), words)
+        scene.shown = shown
+        await scene.room.wait(0.1)
+        yield scene

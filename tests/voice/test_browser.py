@@ -1,0 +1,124 @@
+"""A real Chromium with a microphone that plays a file talks to the real server, end to end."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from midflight.voice.sounds import as_wav, silence
+from voice.clerks import GERMANY, SUMMARY
+from voice.speakers import said
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.chromium,
+    pytest.mark.espeak,
+    pytest.mark.flite,
+    pytest.mark.timeout(120),
+]
+TESTS = Path(__file__).resolve().parent.parent
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
+    "--autoplay-policy=no-user-gesture-required",
+]
+LONG_MS = 40_000
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A server that can be talked to, and the link that it prints."""
+    midflight = str(Path(sys.executable).with_name("midflight"))
+    command = [midflight, "serve", "voice.clerks:clerk", "--voice", "--json", "--port", "0"]
+    command += ["--store", str(tmp_path / "runs.db"), "--keys", str(tmp_path / "keys.json")]
+    command += ["--workdir", str(tmp_path / "work"), "--drain", "0"]
+    with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield json.loads(server.stdout.readline())["url"]
+        server.terminate()
+        server.wait(20)
+
+
+def open_page(url: str, sound: Path) -> Iterator[tuple[Page, str]]:
+    """A page that looks at a run, in a browser whose microphone is a file."""
+    flags = [*FLAGS, f"--use-file-for-fake-audio-capture={sound}%noloop"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        page = context.new_page()
+        page.goto(url)
+        expect(page.locator("body")).to_contain_text("New run", timeout=LONG_MS)
+        root = url.partition("/#")[0]
+        begun = context.request.post(
+            f"{root}/v1/runs",
+            headers={"x-midflight": "1", "content-type": "application/json"},
+            data=json.dumps({"agent": "clerk", "brief": "Get ready"}),
+        )
+        run = begun.json()["run"]
+        page.goto(f"{root}/runs/{run}")
+        yield page, root
+        browser.close()
+
+
+def lines_of(page: Page, root: str) -> list[dict[str, Any]]:
+    run = page.url.rpartition("/")[2]
+    thread = page.context.request.get(f"{root}/v1/runs/{run}").json()["thread"]
+    told = page.context.request.get(f"{root}/v1/threads/{thread}/transcript").json()
+    return list(told["lines"])
+
+
+def test_somebody_talks_assents_and_interrupts_in_a_browser(url: str, tmp_path: Path) -> None:
+    spoken = silence(3) + said("Give me the summary please.", "pico:en-GB")
+    spoken += silence(5) + said("yeah", "flite:slt")
+    spoken += silence(4) + said("What about Germany in the second quarter?", "pico:en-GB")
+    sound = tmp_path / "microphone.wav"
+    sound.write_bytes(as_wav(spoken + silence(30)))
+    for page, root in open_page(url, sound):
+        voice = page.get_by_role("region", name="Voice")
+        voice.get_by_role("button", name="Talk").click()
+        expect(voice.locator(".voice-floor")).to_have_text("Listening", timeout=LONG_MS)
+        expect(voice.locator("q")).to_have_text(re.compile("summary"), timeout=LONG_MS)
+        expect(voice.locator(".voice-floor")).to_have_text("Speaking", timeout=LONG_MS)
+        expect(voice.locator(".voice-heard")).to_contain_text(
+            "Went on where it was", timeout=LONG_MS
+        )
+        expect(voice.locator("q")).to_have_text(re.compile("Germany"), timeout=LONG_MS)
+        page.screenshot(path=str(tmp_path / "talking.png"))
+        expect(page.locator(".thread-pane")).to_contain_text(GERMANY, timeout=LONG_MS)
+        voice.get_by_role("button", name="Hang up").click()
+
+        cut = [line for line in lines_of(page, root) if line["status"] == "cut short"]
+        assert len(cut) == 1
+        assert SUMMARY.startswith(cut[0]["text"])
+        assert 5 < len(cut[0]["text"].split()) < len(SUMMARY.split()) - 5
+
+
+def test_a_microphone_that_is_not_allowed_is_said_in_plain_words(url: str, tmp_path: Path) -> None:
+    sound = tmp_path / "microphone.wav"
+    sound.write_bytes(as_wav(silence(1)))
+    for page, _ in open_page(url, sound):
+        page.evaluate(
+            "() => { navigator.mediaDevices.getUserMedia = () => "
+            "Promise.reject(new DOMException('no', 'NotAllowedError')) }"
+        )
+        voice = page.get_by_role("region", name="Voice")
+        voice.get_by_role("button", name="Talk").click()
+
+        expect(voice.get_by_role("alert")).to_contain_text(
+            "The microphone was not allowed", timeout=LONG_MS
+        )

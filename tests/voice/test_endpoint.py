@@ -1,0 +1,264 @@
+"""Voice over a WebSocket: the real server, a client that is no browser, and what it does wrong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from midflight.assistant import Profile, assistant
+from midflight.control import Control, local
+from midflight.kernel.phases import Role
+from midflight.models.scripted import ScriptedModel, say
+from midflight.run import Agent
+from midflight.server.access import Access
+from midflight.server.app import create_app
+from midflight.server.keyring import Keyring
+from midflight.voice.endpoint import router
+from midflight.voice.line import Engines
+from midflight.voice.seams import FRAME, RATE, SpeechFailed
+from server.house import PATIENT, House, serving
+from voice.studio import (
+    THREAD,
+    WORD,
+    PlainRecogniser,
+    PlainSynthesiser,
+    PlainVad,
+    Words,
+)
+
+pytestmark = pytest.mark.anyio
+TEXT = "one two three four five six seven eight nine ten eleven twelve"
+SILENCE = bytes(FRAME * 2)
+
+
+class Phone:
+    """A page as far as the server can tell: sends frames, plays what it gets, counts."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self.shown: list[dict[str, Any]] = []
+        self.waiting = 0  # samples
+        self.played = 0
+        self._held = False
+
+    async def listen(self) -> None:
+        try:
+            async for message in self._socket:
+                if isinstance(message, bytes):
+                    self.waiting += len(message) // 2
+                else:
+                    await self._take(msgspec.json.decode(message))
+        except ConnectionClosed:
+            pass
+
+    async def _take(self, message: dict[str, Any]) -> None:
+        match message["t"]:
+            case "hold":
+                self._held = True
+            case "go on":
+                self._held = False
+            case "cut":
+                self.waiting = 0
+                await self.tell(t="silenced", played=self.played)
+            case _:
+                self.shown.append(message)
+
+    async def tell(self, **message: Any) -> None:
+        await self._socket.send(msgspec.json.encode(message).decode())
+
+    async def frames(self, pcm: bytes) -> None:
+        for start in range(0, len(pcm), FRAME * 2):
+            frame = pcm[start : start + FRAME * 2].ljust(FRAME * 2, b"\0")
+            await self._socket.send(self.played.to_bytes(4, "little") + frame)
+            if not self._held:
+                count = min(self.waiting, FRAME)
+                self.waiting, self.played = self.waiting - count, self.played + count
+            await anyio.sleep(0.004)
+
+    async def send(self, message: str | bytes) -> None:
+        await self._socket.send(message)
+
+    async def until(self, ready: Any) -> None:
+        with anyio.fail_after(20):
+            while not ready():
+                await self.frames(SILENCE)
+
+    def troubles(self) -> list[str]:
+        return [shown["text"] for shown in self.shown if shown["t"] == "trouble"]
+
+    def outcomes(self) -> list[str]:
+        return [shown["outcome"] for shown in self.shown if shown["t"] == "outcome"]
+
+
+class Exchange:
+    def __init__(self, house: House, control: Control, words: Words) -> None:
+        self.house, self.control, self.words = house, control, words
+
+    def url(self, thread: str = THREAD) -> str:
+        return f"ws://127.0.0.1:{self.house.port}/v1/threads/{thread}/voice"
+
+    @asynccontextmanager
+    async def call(
+        self, role: Role = Role.CONTROLLER, thread: str = THREAD
+    ) -> AsyncIterator[Phone]:
+        headers = {"authorization": f"Bearer {self.house.tokens[role]}"}
+        async with connect(self.url(thread), additional_headers=headers) as socket:
+            phone = Phone(socket)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(phone.listen)
+                yield phone
+                tasks.cancel_scope.cancel()
+
+
+def clerk(*texts: str) -> Agent:
+    model = ScriptedModel([say(text) for text in texts])
+    return assistant("clerk", Profile(model, actions=()), delegates=False)
+
+
+@asynccontextmanager
+async def exchange(folder: Path, agent: Agent, engines: Any = None) -> AsyncIterator[Exchange]:
+    words = Words()
+
+    def plain() -> Engines:
+        return Engines(PlainVad, (PlainRecogniser(words),), (PlainSynthesiser(),))
+
+    async with local("memory:", agent, workdir=folder, drain_s=0.2) as control:
+        door = router(control, [agent], engines or plain)
+        access = Access(Keyring())
+        app = create_app(control, agents=[agent], access=access, quotas=PATIENT, doors=[door])
+        async with serving(app) as port:
+            yield Exchange(House(app, port), control, words)
+
+
+async def test_words_are_heard_answered_and_cut_short_where_the_page_says_it_was(
+    tmp_path: Path,
+) -> None:
+    async with exchange(tmp_path, clerk(TEXT, "thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Count please"))
+        await phone.until(lambda: phone.played >= 4 * WORD)
+        await phone.frames(there.words.said("What comes after twelve"))
+        await phone.until(lambda: phone.outcomes().count("heard") == 2)
+        cut_at = phone.played
+        await phone.until(lambda: phone.played >= cut_at + WORD)
+
+        lines = await there.control.transcript(THREAD)
+        said = [line for line in lines if line.kind == "said: text"]
+        assert said[0].status == "cut short"
+        heard = len(said[0].text.split())
+        assert abs(heard - cut_at / WORD) <= 1
+        assert said[1].text == "thirteen"
+
+
+async def test_a_key_to_talk_works_without_hearing_the_room(tmp_path: Path) -> None:
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.tell(t="talk", on=True)
+        await phone.frames(there.words.said("Count please"))
+        await phone.tell(t="talk", on=False)
+        await phone.until(lambda: phone.played >= WORD)
+
+        assert "heard" in phone.outcomes()
+
+
+MISFITS: dict[str, tuple[str | bytes, str]] = {
+    "an odd number of bytes": (b"12345", "16-bit samples"),
+    "no header": (b"12", "16-bit samples"),
+    "a frame of a minute": (bytes(200_000), "too large"),
+    "no JSON": ("hello?", "could not be understood"),
+    "another kind of message": ('{"t": "dance"}', "could not be understood"),
+    "a text without end": ("x" * 5_000, "too large"),
+    "another rate": ('{"t": "hello", "rate": 44100}', "44,100 samples a second"),
+}
+
+
+async def test_what_a_page_does_wrong_is_told_and_the_line_lives_on(tmp_path: Path) -> None:
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        for number, (sent, told) in enumerate(MISFITS.values(), 1):
+            await phone.send(sent)
+            with anyio.fail_after(5):
+                while len(phone.troubles()) < number:  # noqa: ASYNC110 - it comes by the socket
+                    await anyio.sleep(0.005)
+            assert told in phone.troubles()[-1]
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Count please"))
+        await phone.until(lambda: phone.played >= WORD)
+
+
+async def test_sound_of_another_rate_is_not_heard_as_if_it_were_ours(tmp_path: Path) -> None:
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=48_000)
+        await phone.frames(there.words.said("Count please") + bytes(RATE))
+
+        assert phone.outcomes() == []
+
+
+async def test_a_microphone_without_any_sound_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.endpoint.SILENT_S", 0.2)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.until(lambda: phone.troubles())
+
+        assert "no sound at all" in phone.troubles()[0]
+
+
+async def test_strangers_and_other_sites_are_not_let_in(tmp_path: Path) -> None:
+    async with exchange(tmp_path, clerk("thirteen")) as there:
+        token = there.house.tokens[Role.CONTROLLER]
+        for headers in (
+            {},
+            {"authorization": "Bearer wrong"},
+            {"authorization": f"Bearer {token}", "origin": "https://evil.example"},
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect(there.url(), additional_headers=headers):
+                    pass
+            assert refused.value.response.status_code == 403
+
+
+async def test_who_may_only_look_may_not_talk(tmp_path: Path) -> None:
+    async with exchange(tmp_path, clerk("thirteen")) as there:
+        headers = {"authorization": f"Bearer {there.house.tokens[Role.VIEWER]}"}
+        async with connect(there.url(), additional_headers=headers) as socket:
+            assert "You may look here and not talk" in str(await socket.recv())
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+
+
+async def test_a_machine_without_engines_says_what_is_missing(tmp_path: Path) -> None:
+    def missing() -> Engines:
+        raise SpeechFailed("espeak-ng", "is not installed; on Debian: apt install libespeak-ng1")
+
+    async with exchange(tmp_path, clerk("thirteen"), missing) as there, there.call() as phone:
+        with anyio.fail_after(5):
+            while not phone.troubles():  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.005)
+
+        assert "apt install libespeak-ng1" in phone.troubles()[0]
+
+
+async def test_a_page_is_told_whether_one_can_talk_here(tmp_path: Path) -> None:
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.house.client() as http:
+        assert (await http.get("/v1/me")).json()["server"]["voice"] is True
+
+
+async def test_whose_key_is_revoked_is_not_talked_to_any_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.endpoint.KNOWN_S", 0.05)
+    async with exchange(tmp_path, clerk(TEXT)) as there:
+        headers = {"authorization": f"Bearer {there.house.tokens[Role.CONTROLLER]}"}
+        async with connect(there.url(), additional_headers=headers) as socket:
+            there.house.keyring.revoke("the-controller")
+            with anyio.fail_after(5), pytest.raises(ConnectionClosed):
+                while True:
+                    await socket.recv()

@@ -1,0 +1,164 @@
+"""Speech is held, goes on at the same sample, is put aside, and is known to the sample."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from midflight.voice.fallback import AnySynthesiser
+from midflight.voice.mouth import Mouth
+from midflight.voice.room import RoomSink
+from midflight.voice.seams import SpeechFailed
+from voice.studio import WORD, PlainSynthesiser
+
+pytestmark = pytest.mark.anyio
+TEXT = "one two three four five six seven eight nine ten"
+
+
+class Stage:
+    def __init__(self, mouth: Mouth, sink: RoomSink, shown: list[str]) -> None:
+        self.mouth, self.sink, self.shown = mouth, sink, shown
+
+    async def plays(self, words: float) -> None:
+        """Let so many words' time pass, in small steps, while the mouth works."""
+        for _ in range(int(words * 10)):
+            with anyio.fail_after(5):
+                for _ in range(5):
+                    await anyio.lowlevel.checkpoint()
+            self.mouth.stir()
+            self.sink.pass_time(WORD // 10)
+        self.mouth.stir()
+
+
+@asynccontextmanager
+async def stage(synthesiser: PlainSynthesiser | AnySynthesiser) -> AsyncIterator[Stage]:
+    sink, shown = RoomSink(), list[str]()
+    mouth = Mouth(sink, synthesiser, lambda text, _: shown.append(text))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(mouth.run)
+        yield Stage(mouth, sink, shown)
+        tasks.cancel_scope.cancel()
+
+
+def without_silence(track: bytes | bytearray) -> bytes:
+    return b"".join(
+        bytes(track[n : n + 2]) for n in range(0, len(track), 2) if track[n : n + 2] != b"\0\0"
+    )
+
+
+async def test_what_is_said_while_nobody_interrupts_is_played_whole() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        said = there.mouth.say(TEXT)
+        await there.plays(12)
+
+        assert said.heard == TEXT
+        assert not there.mouth.is_busy
+
+
+async def test_speech_goes_on_at_the_very_next_sample_after_a_hold() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        there.mouth.say(TEXT)
+        await there.plays(3.7)
+        await there.mouth.hold()
+        held_at = there.sink.played
+        await there.plays(5)
+        assert there.sink.played == held_at
+        await there.mouth.go_on()
+        await there.plays(12)
+
+    async with stage(PlainSynthesiser()) as undisturbed:
+        undisturbed.mouth.say(TEXT)
+        await undisturbed.plays(12)
+
+    assert without_silence(there.sink.track) == without_silence(undisturbed.sink.track)
+
+
+async def test_speech_that_was_put_aside_for_a_question_goes_on_at_the_same_sample() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        said = there.mouth.say(TEXT)
+        await there.plays(3.7)
+        await there.mouth.put_aside()
+        aside_at = there.sink.played
+        there.mouth.say("sorry what", fleeting=True)
+        await there.plays(4)
+        assert there.sink.played == aside_at + 2 * WORD
+        await there.mouth.go_on()
+        await there.plays(12)
+
+        assert said.heard == TEXT
+        assert there.sink.played == 12 * WORD
+
+
+async def test_what_was_heard_is_known_when_it_is_dropped() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        there.mouth.say(TEXT, run="r-1", of=4)
+        there.mouth.say("never begun", run="r-1", of=5)
+        await there.plays(3.7)
+        await there.mouth.put_aside()
+
+        dropped = there.mouth.drop()
+
+        assert [(said.heard, said.of) for said in dropped] == [("one two three four", 4), ("", 5)]
+
+
+async def test_text_that_still_grows_is_spoken_by_the_sentence() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        said = there.mouth.say("One two. Thr", ended=False)
+        await there.plays(4)
+        assert there.sink.played == 2 * WORD
+        there.mouth.add(said, "ee four.", ended=True)
+        await there.plays(4)
+
+        assert said.heard == "One two. Three four."
+
+
+async def test_a_voice_that_breaks_is_tried_again_and_then_the_text_is_shown() -> None:
+    broken = PlainSynthesiser()
+    broken.fails_after = 0
+    async with stage(AnySynthesiser(broken)) as there:
+        said = there.mouth.say("can you hear me")
+        await there.plays(3)
+
+        assert there.shown == ["can you hear me"]
+        assert len(broken.asked) == 2
+        assert said.is_heard
+
+
+async def test_another_voice_speaks_where_the_first_cannot() -> None:
+    broken, other = PlainSynthesiser(), PlainSynthesiser()
+    broken.fails_after = 0
+    async with stage(AnySynthesiser(broken, other)) as there:
+        said = there.mouth.say("can you hear me")
+        await there.plays(6)
+
+        assert (said.heard, there.shown) == ("can you hear me", [])
+
+
+async def test_a_voice_that_stalls_in_the_middle_ends_in_text_and_the_next_one_is_spoken() -> None:
+    stalling = PlainSynthesiser()
+    stalling.stalls_after = 2
+    async with stage(AnySynthesiser(stalling, next_s=0.05)) as there:
+        there.mouth.say("one two three four.")
+        await there.plays(3)
+        await anyio.sleep(0.15)
+        await there.plays(3)
+        stalling.stalls_after = None
+        later = there.mouth.say("still here")
+        await there.plays(4)
+
+        assert there.shown == ["one two three four."]
+        assert stalling.asked == ["one two three four.", "still here"]  # nothing is heard twice
+        assert later.heard == "still here"
+
+
+async def test_an_engine_that_fails_says_which_and_why() -> None:
+    broken = PlainSynthesiser()
+    broken.fails_after = 0
+
+    with pytest.raises(SpeechFailed, match="plain has broken"):
+        async for _ in AnySynthesiser(broken).speak("hello"):
+            pass

@@ -1,0 +1,132 @@
+"""Speech by a server: a stand-in on loopback that speaks as OpenAI's does, and then does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+import numpy as np
+import pytest
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+
+from midflight.voice.openai_speech import SPEECH_RATE, OpenAISpeech
+from midflight.voice.seams import RATE, SpeechFailed
+from midflight.voice.sounds import Resampler, read_wav, resampled, samples, silence
+from server.house import serving
+
+pytestmark = pytest.mark.anyio
+HELLO = [{"token": "Hello", "logprob": math.log(0.8)}, {"token": ".", "logprob": math.log(0.6)}]
+
+
+class Standin:
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.asked: list[dict[str, str]] = []
+        self.answer: object = {"text": "Hello.", "logprobs": HELLO}
+        self.status = 200
+        self.sound = np.full(SPEECH_RATE, 5_000, "<i2").tobytes()
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+
+        @app.post("/v1/audio/transcriptions")
+        async def hears(request: Request) -> Response:
+            async with request.form() as form:
+                file = form["file"]
+                assert not isinstance(file, str)
+                self.heard.append(read_wav(await file.read()))
+                self.asked.append({k: v for k, v in form.items() if isinstance(v, str)})
+            told = msgspec.json.encode(self.answer)
+            return Response(told, self.status, media_type="application/json")
+
+        @app.post("/v1/audio/speech")
+        async def speaks(request: Request) -> Response:
+            self.asked.append(await request.json())
+
+            async def pieces() -> AsyncIterator[bytes]:
+                for start in range(0, len(self.sound), 1_001):  # cut through samples, as nets do
+                    yield self.sound[start : start + 1_001]
+
+            return StreamingResponse(pieces(), self.status, media_type="audio/pcm")
+
+        return app
+
+
+@asynccontextmanager
+async def standing_in() -> AsyncIterator[tuple[Standin, OpenAISpeech]]:
+    standin = Standin()
+    async with serving(standin.app()) as port:
+        yield standin, OpenAISpeech(f"http://127.0.0.1:{port}/v1", key="secret")
+
+
+async def test_sound_goes_out_as_wav_and_comes_back_as_words_with_their_confidence() -> None:
+    async with standing_in() as (standin, speech):
+        heard = await speech.recognise(silence(0.5))
+
+        assert (heard.text, round(heard.confidence, 2)) == ("Hello.", 0.7)
+        assert standin.heard == [silence(0.5)]
+        assert standin.asked[0]["include[]"] == "logprobs"
+
+
+@pytest.mark.parametrize(
+    ("answer", "confidence"),
+    [
+        ({"text": "Hello."}, 0.75),
+        ({"text": "Hello.", "segments": [{"avg_logprob": math.log(0.5)}]}, 0.5),
+        ({"text": "  "}, 0.0),
+    ],
+)
+async def test_servers_say_in_different_ways_how_sure_they_are(
+    answer: object, confidence: float
+) -> None:
+    async with standing_in() as (standin, speech):
+        standin.answer = answer
+
+        assert (await speech.recognise(silence(0.1))).confidence == pytest.approx(confidence)
+
+
+async def test_speech_comes_at_our_rate_whatever_pieces_it_came_in() -> None:
+    async with standing_in() as (standin, speech):
+        pcm = b"".join([chunk.pcm async for chunk in speech.speak("Hello.")])
+
+        assert abs(len(pcm) // 2 - RATE) <= 2
+        middle = samples(pcm)[1_000:-1_000]
+        assert abs(int(middle.min()) - 5_000) < 20
+        assert standin.asked[0]["response_format"] == "pcm"
+
+
+@pytest.mark.parametrize(("status", "answer"), [(500, {}), (200, {"error": "x"}), (200, [1])])
+async def test_what_a_server_does_wrong_is_a_failure_with_words(
+    status: int, answer: object
+) -> None:
+    async with standing_in() as (standin, speech):
+        standin.status, standin.answer = status, answer
+
+        with pytest.raises(SpeechFailed, match=r"127\.0\.0\.1"):
+            await speech.recognise(silence(0.1))
+
+
+async def test_a_server_that_is_not_there_or_gives_nothing_is_a_failure_too() -> None:
+    with pytest.raises(SpeechFailed, match="could not be asked"):
+        await OpenAISpeech("http://127.0.0.1:9/v1").recognise(silence(0.1))
+    async with standing_in() as (standin, speech):
+        standin.sound = b""
+        with anyio.fail_after(10), pytest.raises(SpeechFailed, match="gave no sound"):
+            async for _ in speech.speak("Hello."):
+                pass
+
+
+def test_sound_in_pieces_is_rendered_as_if_it_were_whole() -> None:
+    tone = (np.sin(np.arange(SPEECH_RATE) / 9) * 8_000).astype("<i2").tobytes()
+    made = Resampler(SPEECH_RATE)
+    pieces = [made.feed(tone[n : n + 1_234 * 2]) for n in range(0, len(tone), 1_234 * 2)]
+    whole = samples(b"".join(pieces) + made.feed(b"", last=True))
+
+    at_once = samples(resampled(tone, SPEECH_RATE))
+    count = min(len(whole), len(at_once)) - 100
+    assert count > 15_000
+    assert int(np.abs(whole[100:count].astype(int) - at_once[100:count].astype(int)).max()) < 40

@@ -1,0 +1,186 @@
+"""Real speech, by several engines and by people, with noise: through the engines that we ship."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from midflight.control import local
+from midflight.run import Run, agent
+from midflight.voice.espeak import Espeak
+from midflight.voice.line import Engines, line_to
+from midflight.voice.moonshine import Moonshine
+from midflight.voice.offline import offline_engines
+from midflight.voice.played import clauses
+from midflight.voice.room import Room, RoomSink
+from midflight.voice.seams import FRAME, SpeechFailed
+from midflight.voice.shown import FloorShown, Outcome, Shown
+from midflight.voice.silero import Silero
+from midflight.voice.sounds import silence
+from voice.clerks import SUMMARY
+from voice.noises import mixed, noise
+from voice.speakers import said
+from voice.studio import ANN, THREAD
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.espeak,
+    pytest.mark.flite,
+    pytest.mark.recordings,
+    pytest.mark.timeout(120),
+]
+LIBRIVOX = "human:librivox/sense_and_sensibility_01_austen_64kb-0870"
+
+
+@cache
+def engines() -> Engines:
+    return offline_engines()
+
+
+@agent("teller", converses=True)
+async def teller(run: Run) -> str:
+    await run.say(SUMMARY)
+    return "told"
+
+
+class Talk:
+    def __init__(self, room: Room, sink: RoomSink, shown: list[Shown]) -> None:
+        self.room, self.sink, self._shown = room, sink, shown
+
+    @property
+    def outcomes(self) -> list[str]:
+        return [one.outcome for one in self._shown if isinstance(one, Outcome)]
+
+    @property
+    def was_held(self) -> bool:
+        return any(isinstance(one, FloorShown) and one.floor == "held" for one in self._shown)
+
+
+@asynccontextmanager
+async def telling(folder: Path) -> AsyncIterator[tuple[Talk, list[str]]]:
+    """Two seconds into a long answer; at the end, what stands in the transcript."""
+    sink, shown = RoomSink(), []  # type: ignore[var-annotated]
+    transcript: list[str] = []
+    async with (
+        local("memory:", teller, workdir=folder, drain_s=0.2) as control,
+        line_to(
+            control, teller, THREAD, who=ANN, engines=engines(), sink=sink, show=shown.append
+        ) as line,
+    ):
+        room = Room(line, sink)
+        await room.wait(0.1)
+        await control.start(teller, "Tell me", thread=THREAD)
+        assert await room.until(lambda: sink.played > 32_000)
+        yield Talk(room, sink, shown), transcript
+        lines = await control.transcript(THREAD)
+        transcript += [line.text for line in lines if line.kind == "said: text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "voice", "recipe"),
+    [
+        ("No, only the European customers.", "pico:en-GB", "clean"),
+        ("What about Germany in the second quarter?", "flite:slt", "pink20"),
+        ("Tell me about the costs first.", "espeak:en-us", "clean"),
+        ("(a recording)", LIBRIVOX, "pink15"),
+    ],
+)
+async def test_words_stop_us_and_the_transcript_is_what_was_heard_within_a_word(
+    tmp_path: Path, text: str, voice: str, recipe: str
+) -> None:
+    async with telling(tmp_path) as (talk, transcript):
+        began = talk.sink.played
+        await talk.room.hear(mixed(said(text, voice), recipe))
+        await talk.room.wait(1.2)
+
+    stopped = talk.sink.cuts[0]
+    assert talk.was_held
+    assert "interrupted" in talk.outcomes
+    assert abs(len(transcript[0].split()) - _words_begun(stopped)) <= 1
+    assert stopped - began <= 16_000 * 0.45
+
+
+@pytest.mark.parametrize(
+    ("text", "voice", "recipe"),
+    [
+        ("yeah", "flite:slt", "clean"),
+        ("okay", "pico:en-GB", "pink20"),
+        ("right", "espeak:en-us", "clean"),
+        ("I see", "flite:slt", "white20"),
+    ],
+)
+async def test_assents_let_us_go_on(tmp_path: Path, text: str, voice: str, recipe: str) -> None:
+    async with telling(tmp_path) as (talk, transcript):
+        await talk.room.hear(mixed(said(text, voice), recipe))
+        await talk.room.wait(1.0)
+        assert talk.outcomes == ["resumed"]
+        assert await talk.room.until_silent(1.0)
+
+    assert transcript == [SUMMARY]
+
+
+@pytest.mark.parametrize("recipe", ["cough:1", "clicks:2", "thump:3", "hiss:1", "beep:2"])
+async def test_noises_do_not_stop_us(tmp_path: Path, recipe: str) -> None:
+    async with telling(tmp_path) as (talk, _):
+        await talk.room.hear(noise(recipe))
+        await talk.room.wait(1.0)
+
+    assert "interrupted" not in talk.outcomes
+
+
+async def test_garbled_words_are_asked_about(tmp_path: Path) -> None:
+    async with telling(tmp_path) as (talk, _):
+        await talk.room.hear(mixed(said("Compare it with last year.", "flite:slt"), "white-5"))
+        await talk.room.wait(1.2)
+
+    assert "heard" not in talk.outcomes
+
+
+def test_recordings_of_people_are_understood() -> None:
+    heard = Moonshine().hear(silence(0.2) + said("", "human:cards/001") + silence(0.2))
+
+    assert heard.text == "Ten of clubs."
+    assert heard.confidence > 0.7
+
+
+def test_silence_is_no_text_and_never_sure() -> None:
+    heard = Moonshine().hear(silence(2))
+
+    assert heard.confidence == 0.0 or heard.text
+
+
+def test_a_frame_of_another_size_is_refused_in_words() -> None:
+    with pytest.raises(SpeechFailed, match="got 10 bytes"):
+        Silero().hear(bytes(10))
+    assert 0.0 <= Silero().hear(bytes(FRAME * 2)) <= 1.0
+
+
+def test_a_voice_that_is_not_there_is_refused_in_words() -> None:
+    with pytest.raises(SpeechFailed, match="has no voice 'nosuchvoice'"):
+        Espeak("nosuchvoice").made("hello")
+
+
+def test_words_begin_where_espeak_says_and_in_the_order_of_the_text() -> None:
+    text = "It has been $3.50, 42 times."
+    _, marks = Espeak().made(text)
+
+    assert [mark.at for mark in marks] == sorted(mark.at for mark in marks)
+    assert marks[0].at == 0
+    assert all(0 <= mark.at < len(text) for mark in marks)
+
+
+def _words_begun(played: int) -> int:
+    """Counted anew, clause by clause, from how long each takes."""
+    count, start = 0, 0
+    for clause in clauses(SUMMARY, whole=True)[0]:
+        pcm, marks = Espeak().made(clause)
+        if start + len(pcm) // 2 > played:
+            begun = [mark for mark in marks if start + mark.sample < played]
+            return count + len(clause[: begun[-1].at + 1].split()) if begun else count
+        count, start = count + len(clause.split()), start + len(pcm) // 2
+    return count

@@ -1,0 +1,101 @@
+/** Talk to the agent: hands-free, or while a key is held down. What was heard is shown, never guessed. */
+import { useEffect, useRef, useState } from "react";
+import { Call } from "./call";
+import { after, floorInWords, NOTHING_YET, type Mode } from "./talk";
+import "./voice.css";
+
+export default function Talking({ thread }: { thread: string }) {
+  const call = useRef<Call | null>(null);
+  const meter = useRef<HTMLMeterElement>(null);
+  const [on, setOn] = useState<"off" | "opening" | "on">("off");
+  const [mode, setMode] = useState<Mode>("hands-free");
+  const [shown, setShown] = useState(NOTHING_YET);
+  useEffect(() => () => call.current?.hangUp(), []);
+  const begin = async () => {
+    setOn("opening");
+    setShown(NOTHING_YET);
+    try {
+      call.current = await Call.begin(thread, mode, {
+        said: (message) => setShown((before) => after(before, message)),
+        level: (level) => meter.current && (meter.current.value = Math.min(1, level * 4)),
+        over: (why) => {
+          call.current = null;
+          setOn("off");
+          if (why) setShown((before) => ({ ...before, trouble: before.trouble || why }));
+        },
+      });
+      setOn("on");
+    } catch (error) {
+      setOn("off");
+      setShown({ ...NOTHING_YET, trouble: error instanceof Error ? error.message : String(error) });
+    }
+  };
+  const choose = (chosen: Mode) => {
+    setMode(chosen);
+    call.current?.choose(chosen);
+  };
+  return (
+    <section className="voice" aria-label="Voice" data-floor={on === "on" ? shown.floor : "off"}>
+      <div className="voice-row">
+        <button type="button" className="voice-toggle" aria-pressed={on === "on"} disabled={on === "opening"} onClick={() => (on === "on" ? call.current?.hangUp() : void begin())}>
+          <Microphone />
+          {on === "on" ? "Hang up" : on === "opening" ? "Opening…" : "Talk"}
+        </button>
+        {on === "on" && (
+          <>
+            <span className="voice-floor" role="status">
+              {floorInWords(shown.floor, mode)}
+            </span>
+            <meter ref={meter} className="voice-level" min={0} max={1} aria-label="How loud you are" />
+          </>
+        )}
+      </div>
+      {on === "on" && <Ways mode={mode} choose={choose} press={(down) => call.current?.press(down)} />}
+      {on === "on" && (shown.heard || shown.outcome) && (
+        <p className="voice-heard">
+          {shown.outcome}
+          {shown.heard && <q>{shown.heard}</q>}
+        </p>
+      )}
+      {shown.trouble && (
+        <p className="voice-trouble" role="alert">
+          {shown.trouble}
+        </p>
+      )}
+    </section>
+  );
+}
+
+type WaysProps = { mode: Mode; choose: (mode: Mode) => void; press: (down: boolean) => void };
+
+function Ways({ mode, choose, press }: WaysProps) {
+  return (
+    <div className="voice-row">
+      <label>
+        <input type="radio" name="voice-mode" checked={mode === "hands-free"} onChange={() => choose("hands-free")} /> Hands-free
+      </label>
+      <label>
+        <input type="radio" name="voice-mode" checked={mode === "push"} onChange={() => choose("push")} /> Push to talk
+      </label>
+      {mode === "push" && (
+        <button
+          type="button"
+          className="voice-push"
+          onPointerDown={() => press(true)}
+          onPointerUp={() => press(false)}
+          onPointerLeave={() => press(false)}
+          onKeyDown={(event) => event.key === " " && !event.repeat && press(true)}
+          onKeyUp={(event) => event.key === " " && press(false)}
+        >
+          Hold to talk
+        </button>
+      )}
+    </div>
+  );
+}
+
+const Microphone = () => (
+  <svg width={20} height={20} viewBox="0 0 20 20" fill="none" stroke="currentColor" strokeWidth={1.7} strokeLinecap="round" aria-hidden="true" focusable="false">
+    <path d="M10 12.5a2.8 2.8 0 0 0 2.8-2.8V5.8a2.8 2.8 0 0 0-5.6 0v3.9a2.8 2.8 0 0 0 2.8 2.8ZM4.8 9.8a5.2 5.2 0 0 0 10.4 0M10 15v2.5" />
+  </svg>
+);

@@ -1,0 +1,64 @@
+/** What the page, its sound thread and the server say to each other, and how it is put in words. Pure. */
+export const RATE = 16_000;
+export const FRAME = 512;
+const HEADER = 4;
+
+export type ToWorklet = ArrayBuffer | "hold" | "go on" | "cut";
+export type FromWorklet = { silenced: number } | { played: number; heard: Int16Array; level: number };
+
+export type FromServer =
+  | { t: "hold" | "go on" | "cut" }
+  | { t: "floor"; floor: Floor }
+  | { t: "outcome"; outcome: string; heard?: string; confidence?: number }
+  | { t: "saying"; text: string; cut?: boolean }
+  | { t: "did"; act: string; text?: string }
+  | { t: "trouble"; text: string; instead?: string };
+
+export type Floor = "quiet" | "speaking" | "held" | "hearing" | "judging";
+export type Mode = "hands-free" | "push";
+
+/** How much was played, and what was heard: nothing while a key is to be pressed and is not. */
+export function frame(played: number, heard: Int16Array | null): ArrayBuffer {
+  const bytes = new ArrayBuffer(HEADER + (heard ? heard.length * 2 : 0));
+  const view = new DataView(bytes);
+  view.setUint32(0, played, true);
+  heard?.forEach((sample, place) => view.setInt16(HEADER + place * 2, sample, true));
+  return bytes;
+}
+
+export type Shown = { floor: Floor; outcome: string; heard: string; trouble: string };
+export const NOTHING_YET: Shown = { floor: "quiet", outcome: "", heard: "", trouble: "" };
+
+const FLOORS: Record<Floor, string> = {
+  quiet: "Listening",
+  speaking: "Speaking",
+  held: "Held while you speak",
+  hearing: "You are speaking",
+  judging: "One moment",
+};
+
+export const floorInWords = (floor: Floor, mode: Mode): string => (floor === "quiet" && mode === "push" ? "Hold the key to talk" : FLOORS[floor]);
+
+const OUTCOMES: Record<string, string> = {
+  resumed: "Went on where it was",
+  interrupted: "Interrupted",
+  "asked again": "Not understood: say it again",
+  ignored: "",
+  heard: "Heard",
+};
+
+/** The screen after one more message of the server. */
+export function after(shown: Shown, said: FromServer): Shown {
+  switch (said.t) {
+    case "floor":
+      return { ...shown, floor: said.floor };
+    case "outcome":
+      return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard || shown.heard, trouble: "" };
+    case "trouble":
+      return { ...shown, trouble: said.instead ? `${said.text} ${said.instead}` : said.text };
+    case "did":
+      return said.text ? { ...shown, outcome: said.text } : shown;
+    default:
+      return shown;
+  }
+}
