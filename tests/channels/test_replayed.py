@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from assistant.desk import Office, clerk
+from channels.conftest import Talking
 from channels.paper import ANN, Paper, life, working
 from midflight.channels import Heard, People
 from midflight.channels.shapes import Action, mark
@@ -164,3 +165,28 @@ async def test_a_message_that_comes_again_from_somebody_with_a_new_name_is_store
 
     said = [(line.by, line.text) for line in lines if line.kind == "message"]
     assert said == [("ann@paper:7", "message 1"), ("ann@paper:7", "message 2")]
+
+
+async def test_a_command_whose_run_was_never_looked_up_is_to_be_given_again(
+    driving: Talking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = Office("unknown")
+    office.gate("slow")
+    works, _, _ = clerk("unknown", [call("unknown_look", what="slow")], office)
+    paper, chats = Paper(), tmp_path / "chats"
+
+    async with driving(works) as control:
+        async with life(paper, control, works, chats) as board:
+            await board.hear("desk", Heard("1", "task A"), ANN)
+            await office.until_begun("slow")
+            monkeypatch.setattr("midflight.channels.switchboard.MEANT_S", 0.0)
+            await board.remember("desk", "dies", "/cancel", ANN, way="", fields={})
+            await board.remember("desk", "lives", "/pause", ANN, way="", fields={})
+            done = await board.press("desk", "/pause", ANN, key="lives")
+            assert "**Pause** is on record" in done.text
+        async with life(paper, control, works, chats) as board:
+            pending = board.memory("desk").pending
+            assert [pending["dies"].code, pending["lives"].code[:9]] == ["/cancel", "mf:pause:"]
+            answered = await board.press_again(board.memory("desk"), "dies")
+            assert "You gave /cancel just before I ended. Nothing was changed." in answered.text
+            assert (await control.runs())[0].phase in {Phase.PAUSING, Phase.PAUSED}
