@@ -69,6 +69,7 @@ bench-page: $(INSTALLED)  ## measure the page in a real browser: load, long runs
 	@PYTHONPATH=tests $(BIN)/python bench/browser.py
 
 bench-voice: $(INSTALLED)  ## measure how well one can interrupt by voice, beside Pipecat
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ttspico==0.3.2  # compiles C, so nothing else asks for it
 	@PYTHONPATH=tests $(BIN)/python bench/speaking.py $(VOICE)
 
 bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, 2,000 runs (15 min)

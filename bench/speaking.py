@@ -68,7 +68,7 @@ PAGE = """# How well one can interrupt by voice
 Made by `make bench-voice`; the figures are in `bench/results/voice.json`. Sound is real: speech by
 espeak-ng, SVOX Pico and flite, recordings of humans, and noises made by recipe, mixed as
 `bench/voice/*.tsv` says. The voices that are measured are others than those with which thresholds
-were chosen first; how far they were looked at since is in decision 40. Loudspeaker and microphone
+were chosen first; how far they were looked at since is in decision 43. Loudspeaker and microphone
 of the first figures keep the world's time, in threads of their own; the lists are played in a room
 whose time is the sound's. Garbled is speech under white noise as loud as itself.
 

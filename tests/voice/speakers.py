@@ -1,7 +1,9 @@
 """People to be heard: several engines' voices, and recordings of humans.
 
-``espeak:en-us+f3``, ``pico:en-GB``, ``flite:slt`` speak any text; ``human:cards/001`` is a
-recording of Debian's pocketsphinx-testdata, whatever text is asked for.
+``espeak:en-us+f3``, ``flite:slt``, ``pico:en-GB`` speak any text (the last needs the package
+ttspico, which ``make bench-voice`` installs); ``flite:slt@0.90`` is the same voice a tenth slower
+and deeper, which is another person to an ear; ``human:cards/001`` is a recording of Debian's
+pocketsphinx-testdata, whatever text is asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ LEVEL = 6_000  # the mean of everybody, so that noise is as loud beside each
 
 def said(text: str, voice: str) -> bytes:
     """The sound of it, without the silence before and after, at everybody's level."""
-    return _levelled(_trimmed(_made(text, voice)))
+    voice, _, speed = voice.partition("@")
+    return _levelled(_trimmed(_at_speed(_made(text, voice), float(speed or 1))))
 
 
 @cache
@@ -51,6 +54,13 @@ def _flite(text: str, voice: str) -> bytes:
         file = Path(folder) / "said.wav"
         subprocess.run(["flite", "-voice", voice, "-t", text, "-o", file], check=True, timeout=20)
         return read_wav(file)
+
+
+def _at_speed(pcm: bytes, speed: float) -> bytes:
+    sound = samples(pcm)
+    places = np.arange(0, len(sound) - 1, speed)
+    moved: np.ndarray = np.interp(places, np.arange(len(sound)), sound)
+    return bytes(moved.astype("<i2").tobytes())
 
 
 def _trimmed(pcm: bytes) -> bytes:

@@ -83,9 +83,9 @@ def lines_of(page: Page, root: str) -> list[dict[str, Any]]:
 
 
 def test_somebody_talks_assents_and_interrupts_in_a_browser(url: str, tmp_path: Path) -> None:
-    spoken = silence(3) + said("Give me the summary please.", "pico:en-GB")
+    spoken = silence(3) + said("Give me the summary please.", "flite:slt")
     spoken += silence(5) + said("yeah", "flite:slt")
-    spoken += silence(4) + said("What about Germany in the second quarter?", "pico:en-GB")
+    spoken += silence(4) + said("What about Germany in the second quarter?", "flite:slt")
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(spoken + silence(30)))
     for page, root in open_page(url, sound):

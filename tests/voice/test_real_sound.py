@@ -84,7 +84,7 @@ async def telling(folder: Path) -> AsyncIterator[tuple[Talk, list[str]]]:
 @pytest.mark.parametrize(
     ("text", "voice", "recipe"),
     [
-        ("No, only the European customers.", "pico:en-GB", "clean"),
+        ("No, only the European customers.", "flite:slt", "clean"),
         ("What about Germany in the second quarter?", "flite:slt", "pink20"),
         ("Tell me about the costs first.", "espeak:en-us", "clean"),
         ("(a recording)", LIBRIVOX, "pink15"),
@@ -109,7 +109,7 @@ async def test_words_stop_us_and_the_transcript_is_what_was_heard_within_a_word(
     ("text", "voice", "recipe"),
     [
         ("yeah", "flite:slt", "clean"),
-        ("okay", "pico:en-GB", "pink20"),
+        ("okay", "flite:slt", "pink20"),
         ("right", "espeak:en-us", "clean"),
         ("I see", "flite:slt", "white20"),
     ],

@@ -29,9 +29,9 @@ def simulate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_file_talks_assents_and_interrupts_and_both_sides_are_written(tmp_path: Path) -> None:
-    spoken = silence(0.5) + said("Give me the summary please.", "pico:en-GB") + silence(3)
+    spoken = silence(0.5) + said("Give me the summary please.", "flite:slt") + silence(3)
     spoken += said("yeah", "flite:slt") + silence(2)
-    spoken += said("What about Germany in the second quarter?", "pico:en-GB")
+    spoken += said("What about Germany in the second quarter?", "flite:slt")
     (tmp_path / "in.wav").write_bytes(as_wav(spoken + silence(1)))
 
     done = simulate(
