@@ -242,13 +242,12 @@ async def test_a_channel_that_goes_on_with_a_thread_is_heard_where_it_mentions_u
     works, _, _ = clerk("hall", [say("Hello, Ann."), say("I was asked."), say("Never.")])
 
     async with talking(works) as control:
-        await ann.says(ann.dm(), "hello")
-        await discord.until_shown(ann.dm(), "✔ **Done**")
-        joined = await bob.commands(GENERAL, "continue", thread=f"t-discord-{ann.dm()}")
+        await control.ended(await control.start(works, "hello", thread="t-page"))
+        joined = await bob.commands(GENERAL, "continue", thread="t-page")
         await discord.until(lambda: "This chat goes on with" in joined.text)
         await ann.says(GENERAL, "or at one?")
         await bob.says(GENERAL, f"{AT} are you there?")
         await discord.until_shown(GENERAL, "I was asked.")
-        lines = await control.transcript(f"t-discord-{ann.dm()}")
+        lines = await control.transcript("t-page")
 
-    assert [line.text for line in lines if line.kind == "message"] == ["hello", "are you there?"]
+    assert [line.text for line in lines if line.kind == "message"] == ["are you there?"]

@@ -344,6 +344,24 @@ async def test_a_chat_that_goes_on_with_a_thread_is_not_told_what_was_over_befor
     assert "Two." not in there.text
 
 
+async def test_another_chats_conversation_is_brought_here_by_an_operator_only(
+    driving: Any, tmp_path: Path
+) -> None:
+    works, _, _ = clerk("private", [say("For you alone."), say("And here.")])
+    paper = Paper()
+    async with driving(works) as control, life(paper, control, works, tmp_path) as board:
+        await board.hear("ann-alone", Heard("1", "first"), ANN)
+        await until(lambda: "For you alone." in paper.text)
+
+        bob = Who("bob", Role.CONTROLLER, "paper:wall")
+        refused = await board.join("wall", "t-paper-ann-alone", bob)
+        assert "needs the role operator. Nothing was changed." in refused.text
+        assert board.memory("wall") is None
+
+        olga = Who("olga", Role.OPERATOR, "paper:wall")
+        assert "goes on with" in (await board.join("wall", "t-paper-ann-alone", olga)).text
+
+
 async def test_two_first_messages_at_once_make_one_memory_of_their_chat(
     driving: Any, tmp_path: Path
 ) -> None:

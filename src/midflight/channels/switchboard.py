@@ -125,6 +125,12 @@ class Switchboard:
         """Go on in this chat with a thread that was begun elsewhere."""
         if not who.role.steers:
             return Post(f"This needs the role {Role.CONTROLLER}. Nothing was changed.")
+        others = f"{THREAD_PREFIX}{self._channel.name}-"
+        if thread.startswith(others) and thread != others + chat and who.role != Role.OPERATOR:
+            return Post(
+                f"That is the conversation of another chat: this needs the role {Role.OPERATOR}. "
+                "Nothing was changed."
+            )
         try:
             if not thread.startswith(THREAD_PREFIX):
                 raise JournalNotFound(thread)
