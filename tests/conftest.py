@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from midflight.tools.base import REGISTRY
 from stores.backends import postgres_server
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Playwright
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A browser keeps a loop of its own running in this thread, so what needs one comes before."""
     items.sort(key=lambda item: "chromium" in item.keywords)
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    """Its loop runs as long as it is open, and there can be one in a thread."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -90,8 +90,8 @@ def test_every_command_of_ours_is_there_with_its_options(monkeypatch: pytest.Mon
     assert len(shown) > 5
     for where, line in shown:
         _, command, *given = line.split()
-        if command == "kit" and given:  # a group of commands
-            command = f"kit {given.pop(0)}"
+        if command in {"kit", "voice"} and given:  # a group of commands
+            command = f"{command} {given.pop(0)}"
         about = help_of(command)
         assert about, f"{where}: there is no `midflight {command}`"
         for option in (word.partition("=")[0] for word in given if word.startswith("--")):

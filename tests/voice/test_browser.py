@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, Playwright, expect
 
 from midflight.voice.sounds import as_wav, silence
 from voice.clerks import GERMANY, SUMMARY
@@ -54,25 +54,24 @@ def url(tmp_path: Path) -> Iterator[str]:
         server.wait(20)
 
 
-def open_page(url: str, sound: Path) -> Iterator[tuple[Page, str]]:
+def open_page(playwright: Playwright, url: str, sound: Path) -> Iterator[tuple[Page, str]]:
     """A page that looks at a run, in a browser whose microphone is a file."""
     flags = [*FLAGS, f"--use-file-for-fake-audio-capture={sound}%noloop"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        context = browser.new_context(viewport={"width": 1280, "height": 800})
-        page = context.new_page()
-        page.goto(url)
-        expect(page.locator("body")).to_contain_text("New run", timeout=LONG_MS)
-        root = url.partition("/#")[0]
-        begun = context.request.post(
-            f"{root}/v1/runs",
-            headers={"x-midflight": "1", "content-type": "application/json"},
-            data=json.dumps({"agent": "clerk", "brief": "Get ready"}),
-        )
-        run = begun.json()["run"]
-        page.goto(f"{root}/runs/{run}")
-        yield page, root
-        browser.close()
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.goto(url)
+    expect(page.locator("body")).to_contain_text("New run", timeout=LONG_MS)
+    root = url.partition("/#")[0]
+    begun = context.request.post(
+        f"{root}/v1/runs",
+        headers={"x-midflight": "1", "content-type": "application/json"},
+        data=json.dumps({"agent": "clerk", "brief": "Get ready"}),
+    )
+    run = begun.json()["run"]
+    page.goto(f"{root}/runs/{run}")
+    yield page, root
+    browser.close()
 
 
 def lines_of(page: Page, root: str) -> list[dict[str, Any]]:
@@ -82,13 +81,15 @@ def lines_of(page: Page, root: str) -> list[dict[str, Any]]:
     return list(told["lines"])
 
 
-def test_somebody_talks_assents_and_interrupts_in_a_browser(url: str, tmp_path: Path) -> None:
+def test_somebody_talks_assents_and_interrupts_in_a_browser(
+    playwright: Playwright, url: str, tmp_path: Path
+) -> None:
     spoken = silence(3) + said("Give me the summary please.", "flite:slt")
     spoken += silence(5) + said("yeah", "flite:slt")
     spoken += silence(4) + said("What about Germany in the second quarter?", "flite:slt")
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(spoken + silence(30)))
-    for page, root in open_page(url, sound):
+    for page, root in open_page(playwright, url, sound):
         voice = page.get_by_role("region", name="Voice")
         voice.get_by_role("button", name="Talk").click()
         expect(voice.locator(".voice-floor")).to_have_text("Listening", timeout=LONG_MS)
@@ -108,10 +109,12 @@ def test_somebody_talks_assents_and_interrupts_in_a_browser(url: str, tmp_path: 
         assert 5 < len(cut[0]["text"].split()) < len(SUMMARY.split()) - 5
 
 
-def test_a_microphone_that_is_not_allowed_is_said_in_plain_words(url: str, tmp_path: Path) -> None:
+def test_a_microphone_that_is_not_allowed_is_said_in_plain_words(
+    playwright: Playwright, url: str, tmp_path: Path
+) -> None:
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(silence(1)))
-    for page, _ in open_page(url, sound):
+    for page, _ in open_page(playwright, url, sound):
         page.evaluate(
             "() => { navigator.mediaDevices.getUserMedia = () => "
             "Promise.reject(new DOMException('no', 'NotAllowedError')) }"
