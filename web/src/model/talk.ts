@@ -60,6 +60,15 @@ function isSwitch(line: Line, thread: ThreadSheet): boolean {
   return thread.lines.some((each) => each.kind === "choice" && each.choice === "switch" && Math.abs(each.at - line.at) < 1);
 }
 
+/** What was parked for a message that is switched to, if it still is: the to-do comes in the same breath as the choice. */
+function parkedFor(chosen: Line | undefined, thread: ThreadSheet): ThreadSheet["todos"][number] | undefined {
+  if (!chosen) return undefined;
+  const away = (each: Line): number => Math.abs(each.position - chosen.position);
+  const made = thread.lines.filter((each) => each.kind === "todo: parked" && Math.abs(each.at - chosen.at) < 1);
+  const nearest = made.sort((a, b) => away(a) - away(b))[0]; // before the choice, if a person has made it
+  return thread.todos.find((todo) => todo.todo === nearest?.position);
+}
+
 /** What became of a message, in a word, and the way back from it. */
 export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Outcome | null {
   const told = thread.lines.findLast((each) => each.message === line.position && (each.kind === "choice" || each.kind === "overruled"));
@@ -72,7 +81,7 @@ export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undef
       // Until the run has read it, there is nothing to take out: it is withdrawn.
       return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: line.status === "read" ? "undo" : "withdraw" } };
     case "switch": {
-      const parked = thread.todos.find((todo) => todo.kind === "parked");
+      const parked = parkedFor(told, thread);
       const rest = `to this now${parked ? `, ${parkedName(parked.text)} parked` : ""}`;
       return { ...plain("Switched", rest), back: parked ? { label: "Go back", choice: "back" } : null };
     }

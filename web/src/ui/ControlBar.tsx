@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef } from "react";
 import { bringBack, expecting, fork, press, takeBackPress } from "../actions";
 import { useNow } from "../clock";
 import { barOf, type Act, type Bar, type Slot } from "../model/bar";
+import { keepDraft } from "../model/drafts";
 import { waiting } from "../model/presses";
 import type { RunSheet } from "../model/types";
 import { barClock, meter, place, worked } from "../model/words";
@@ -189,6 +190,8 @@ export function act(what: Act, label: string, run: RunSheet): void {
     case "result":
       return set({ result: run.run });
     case "new run":
+      if (what.agent) keepDraft("agent", what.agent);
+      return go(".");
     case "close":
       return go(".");
   }
