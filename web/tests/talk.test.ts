@@ -29,6 +29,16 @@ describe("under a message", () => {
     expect(outcome(message({ choice: "redirect", status: "read" }))).toEqual(["Redirected to this", ""]);
   });
 
+  it("stands the step that began after it, also where only the end of a step is on record", () => {
+    const read = (ended: number | null) => step("a", { started_at: null, ended_at: ended });
+    const chosen = [line(20, "choice", { at: 120, message: 4 })];
+    const into = (...steps: ReturnType<typeof step>[]) => outcome(message({ choice: "incorporate" }), { lines: chosen }, run({ steps }))?.[0];
+
+    expect(into(read(130), read(140))).toBe("Incorporated into step 2");
+    expect(into(read(130), read(null))).toBe("Incorporated into step 2");
+    expect(into(read(null), read(null))).toBe("Incorporated at the next safe point");
+  });
+
   it("stands what was parked for it, not for another message", () => {
     const todo = { kind: "parked", note: "", run: "", message: 0, now: "", remove: "" };
     const todos = [{ ...todo, todo: 6, text: "Dinner" }, { ...todo, todo: 16, text: "Lunch" }];

@@ -106,9 +106,14 @@ function kept(run: RunSheet | undefined): string {
 
 /** The first step that began after the choice: that is where it is read. */
 function intoStep(at: number, run: RunSheet | undefined): string {
-  const index = run?.steps.findIndex((step) => (step.started_at ?? step.ended_at ?? -1) >= at) ?? -1;
+  const index = run?.steps.findIndex((step, number) => (step.started_at ?? endBefore(run, number)) >= at) ?? -1;
   if (index >= 0) return `into step ${index + 1}`;
   return run && !ENDED.has(run.phase) ? "at the next safe point" : "";
+}
+
+/** Only the end of a read is on record: it began when the step before it was over, if that is. */
+function endBefore(run: RunSheet, number: number): number {
+  return number === 0 ? run.created_at : (run.steps[number - 1]!.ended_at ?? -1);
 }
 
 function lastStep(run: RunSheet | undefined): string {
