@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from page.conftest import Look
 from page.glass import WAIT_MS, Glass
@@ -145,6 +145,32 @@ def test_a_message_is_sent_once_however_often_one_presses(theatre: Theatre, look
     expect(tab.page.locator("li.from-me", has_text="once only")).to_have_count(1, timeout=WAIT_MS)
     lines = theatre.get(f"/v1/threads/{stage.thread}/transcript")["lines"]
     assert [line["text"] for line in lines if line["kind"] == "message"] == ["once only"]
+
+
+def test_a_message_whose_answer_was_lost_is_not_said_twice_by_sending_it_again(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.page.route("**/messages", arrives_unanswered)
+    field = tab.page.get_by_label("Message the agent")
+    field.fill("once only")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#message-hint")).to_contain_text("Cannot reach", timeout=WAIT_MS)
+    tab.page.unroute("**/messages")
+    tab.page.reload()
+    field.press("Enter")
+
+    expect(field).to_have_value("", timeout=WAIT_MS)
+    lines = theatre.get(f"/v1/threads/{stage.thread}/transcript")["lines"]
+    assert [line["text"] for line in lines if line["kind"] == "message"] == ["once only"]
+
+
+def arrives_unanswered(route: Route) -> None:
+    """The server has it, and the line breaks before it can say so."""
+    route.fetch()
+    route.abort()
 
 
 DRAWN_LATE = """() => {

@@ -21,11 +21,11 @@ export function Composer({ run }: { run: RunSheet }) {
   const [hint, setHint] = useState({ words: "", wrong: false });
   const typed = useRef(text); // as it is now: an Enter may come before what was sent is drawn as gone
   const sending = useRef(""); // Enter pressed twice sends once
-  const given = useRef({ words: "", key: "" });
   /** The same for as long as the words are: pressed again after an answer that was lost, they are sent once. */
-  const keyOf = (words: string): string => {
-    if (given.current.words !== words) given.current = { words, key: newKey() };
-    return given.current.key;
+  const keyOfWords = (): string => {
+    const key = draft(`key:${place}`) || newKey();
+    keepDraft(`key:${place}`, key);
+    return key;
   };
   useEffect(() => {
     if (!hint.words || hint.wrong) return;
@@ -36,9 +36,9 @@ export function Composer({ run }: { run: RunSheet }) {
     typed.current = words;
     setText(words);
     keepDraft(place, words);
+    keepDraft(`key:${place}`, "");
   };
   const gone = (words: string) => {
-    given.current = { words: "", key: "" };
     if ((draft(place) || typed.current).trim() === words) write("");
   };
   const send = async (now: boolean) => {
@@ -46,7 +46,7 @@ export function Composer({ run }: { run: RunSheet }) {
     if (!words || sending.current === words) return;
     sending.current = words;
     setHint({ words: "Sending…", wrong: false });
-    const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }), keyOf(words));
+    const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }), keyOfWords());
     sending.current = "";
     if (!sent) return;
     gone(words);
@@ -58,7 +58,7 @@ export function Composer({ run }: { run: RunSheet }) {
     const words = typed.current.trim();
     if (!words || sending.current === words) return;
     sending.current = words;
-    const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }), `aside-${keyOf(words)}`);
+    const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }), `aside-${keyOfWords()}`);
     sending.current = "";
     if (asked) gone(words);
   };
