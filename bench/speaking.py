@@ -27,12 +27,13 @@ from midflight.control import Control, local
 from midflight.kernel.record import Who
 from midflight.run import Agent, Run, agent
 from midflight.voice.espeak import Espeak
+from midflight.voice.lexicon import Act
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.offline import offline_engines
 from midflight.voice.played import clauses
 from midflight.voice.room import Room, RoomSink
 from midflight.voice.seams import RATE, Sink
-from midflight.voice.shown import FloorShown, Outcome, Shown
+from midflight.voice.shown import Did, FloorShown, Outcome, Shown
 from midflight.voice.sounds import silence
 from midflight.voice.taking import Floor
 from voice.noises import mixed, noise
@@ -48,6 +49,9 @@ TALE = (
     "and we should look at that more closely. Support tickets have fallen by a third since March. "
     "The team in Hamburg closed the largest contract of the year. "
 ) * 3
+
+KEPT = {Act.PAUSE, Act.STOP, Act.GO_ON}
+"""After these our words are only put aside, and come back with "go on"."""
 
 ROWS = {
     "bargein_median_ms": ("onset of speech → last sample played, ms, median", "≤ 150"),
@@ -170,8 +174,10 @@ async def outcome(control: Control, engines: Engines, pcm: bytes, number: str) -
         await room.hear(pcm)
         await room.wait(1.2)
         outcomes = [one.outcome for one in shown if isinstance(one, Outcome)]
-        wrong = await _wrong(control, sink, thread) if "heard" in outcomes else 0
-    if "interrupted" in outcomes:
+        cut = "interrupted" in outcomes
+        kept = any(isinstance(one, Did) and one.act in KEPT for one in shown)
+        wrong = await _wrong(control, sink, thread) if cut and not kept else 0
+    if cut:
         return "interrupted", wrong
     for word in ("asked again", "resumed"):
         if word in outcomes:
@@ -183,7 +189,7 @@ async def _wrong(control: Control, sink: RoomSink, thread: str) -> int:
     """Words on record beside those that the loudspeaker had begun, from its own count."""
     said_lines = [x for x in await control.transcript(thread) if x.status == "cut short"]
     if not said_lines:
-        return 0
+        return len(TALE.split())  # the record says that all of it was heard
     return abs(len(said_lines[0].text.split()) - words_in(sink.cuts[0]))
 
 
@@ -240,7 +246,7 @@ def counted(found: Iterable[tuple[str, dict[str, str], str, int]]) -> dict[str, 
 
 def utterances() -> list[tuple[str, str]]:
     """Sentences of four words and more, and recordings, by voices that nothing was chosen with."""
-    clear = ("pico:en-US", "flite:rms", "flite:awb", "human:")
+    clear = ("pico:", "flite:", "human:")
     found = {
         (row["text"], row["voice"])
         for row in rows("commands")

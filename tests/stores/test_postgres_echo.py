@@ -110,6 +110,20 @@ async def test_a_long_text_of_any_letters_comes_whole(
         assert await read(watch, lambda text: len(text) == len(said)) == said
 
 
+async def test_half_a_sign_and_a_name_without_end_stop_nobody(
+    here: PostgresStore, there: PostgresStore
+) -> None:
+    async with there.watch_live({RUN: 3}) as watch:
+        await anyio.sleep(0.1)
+        here.voices.begin(RUN, "x" * 9000, 4).say("too long a name")
+        speaker(here).say("half a \ud83d sign")
+
+        assert (
+            await read(watch, lambda text: "sign" in text)
+            == "half a \N{REPLACEMENT CHARACTER} sign"
+        )
+
+
 async def test_nothing_is_passed_on_while_nobody_listens_elsewhere(
     here: PostgresStore, postgres_address: str, schema: str
 ) -> None:

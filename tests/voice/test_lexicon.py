@@ -79,5 +79,16 @@ def test_what_is_only_near_to_an_assent_is_no_answer() -> None:
     assert judge(mumbled, 500, held=False) is Verdict.UNCLEAR
 
 
+@pytest.mark.parametrize("text", ["Okay.", "Yes.", "Yeah, sure."])
+def test_an_answer_that_is_badly_heard_is_asked_about(text: str) -> None:
+    assert judge(Heard(text, 0.2), 400, held=False) is Verdict.UNCLEAR
+    assert judge(Heard(text, 0.95), 400, held=False) is Verdict.WORDS
+
+
+def test_to_hold_little_certainty_will_do_and_to_go_on_it_will_not() -> None:
+    assert judge(Heard("Stop.", 0.36), 400) is Verdict.WORDS
+    assert judge(Heard("Go on.", 0.36), 400) is Verdict.UNCLEAR
+
+
 def test_half_an_utterance_that_is_short_is_not_judged_as_words() -> None:
     assert judge(Heard("Yes but", 0.9), 800, whole=False) is not Verdict.WORDS

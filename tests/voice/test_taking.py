@@ -126,6 +126,12 @@ def test_an_assent_while_we_are_silent_is_an_answer() -> None:
     assert judged(now, Verdict.BACKCHANNEL)[1] == [Order.TAKE]
 
 
+def test_who_never_pauses_is_judged_once_and_not_with_every_frame() -> None:
+    _, orders = play(frames(1.0, 120_000))
+
+    assert orders.count(Order.JUDGE_WHOLE) == 1
+
+
 def test_we_do_not_begin_while_somebody_speaks() -> None:
     now, _ = play([LOUD, LOUD, SpeechBegan()])
 

@@ -40,6 +40,7 @@ except ImportError as missing:
 
 LEASE_S: Final = 1.5  # a dead worker's runs are free after so long; one that stalls loses its own
 PATIENCE_S: Final = 5.0  # for a lease that may run out; beyond that its holder lives
+TRIES: Final = 2  # at once, and when the lease of who had it is over; the sweep sees to the rest
 RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 1.0
 RETRIES: Final = 20  # about fifteen seconds; then the next sweep asks anew, of the newest code
@@ -70,7 +71,9 @@ class Worker:
     async def drive(self, run: str) -> None:
         """Drive a run until it rests, here or wherever it is driven."""
         unheard = hung_up.get()
-        while not unheard.is_set():
+        for _ in range(TRIES):
+            if unheard.is_set():
+                return
             self.crew.take_up(run)
             await first_of(lambda: self.crew.left(run), unheard.wait, self._door.unsure.wait)
             if self._door.unsure.is_set():
@@ -83,12 +86,12 @@ class Worker:
                 return
 
     async def _driven_by(self, run: str) -> str:
-        """Who has it, if not we: we have just left it, or the sweep sees to it."""
+        """Who has it, if not we and if anybody is needed: or the sweep sees to it."""
         try:
             row = await self._store.row(run)
         except (JournalNotFound, StoreError):
             return ""
-        return row.driver if row.driver != self.crew.name else ""
+        return row.driver if row.wants_driver and row.driver != self.crew.name else ""
 
     async def _has_gone(self, driver: str) -> bool:
         """Whether somebody else's lease runs out within our patience."""
@@ -102,7 +105,7 @@ class Worker:
     async def _is_gone(self, driver: str) -> bool:
         """One look for all who wait for the same one."""
         at, gone = self._looked.get(driver, (float("-inf"), False))
-        if gone or anyio.current_time() - at < LOOK_S:
+        if anyio.current_time() - at < LOOK_S:  # also one that was gone may be back by now
             return gone
         self._looked[driver] = (anyio.current_time(), False)  # those who come meanwhile wait
         with suppress(StoreError):

@@ -10,6 +10,7 @@ step speak before knowing that it has begun.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from time import monotonic
 from typing import Final
@@ -21,7 +22,9 @@ from midflight.inputs import Ids
 from midflight.stores.hub import Hub
 from midflight.stores.voices import Voice
 
-PIECE: Final = 1200  # characters: at up to six bytes each, below the 8,000 that NOTIFY takes
+PIECE: Final = 1000  # characters, at up to six bytes each
+LETTER_MAX: Final = 7_900  # bytes: NOTIFY takes 8,000, and what is too long is read later
+HALVES: Final = re.compile("[\\ud800-\\udfff]")  # of a sign that a model was cut off in
 NAMES: Final = 100  # journals in one letter
 AGAIN_S: Final = 5.0  # how often it is said that somebody still listens, or still speaks
 FORGET_S: Final = 16.0  # who was not heard of for so long is not there
@@ -129,7 +132,8 @@ class Echo:
         for voice, spoken in self._spoken.items():
             if voice.journal in self._wanted:
                 post += self._pieces(voice, spoken)
-        return [_encoder.encode(words).decode() for words in post]
+        letters = (_encoder.encode(words) for words in post)
+        return [letter.decode() for letter in letters if len(letter) <= LETTER_MAX]
 
     def _listening(self, journals: Collection[str], *, anew: bool) -> Iterator[Words]:
         for some in _parts(list(journals)):
@@ -146,7 +150,7 @@ class Echo:
                 step=voice.step,
                 attempt=voice.attempt,
                 offset=offset + start,
-                text=text[start : start + PIECE],
+                text=HALVES.sub("\N{REPLACEMENT CHARACTER}", text[start : start + PIECE]),
             )
 
     def _forget(self) -> None:

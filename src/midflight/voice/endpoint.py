@@ -25,7 +25,7 @@ from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
 from midflight.voice.line import Engines, Line, line_to
-from midflight.voice.seams import SpeechFailed
+from midflight.voice.seams import FRAME, WIDTH, SpeechFailed
 from midflight.voice.shown import FloorShown, Shown, Trouble
 from midflight.voice.wire import (
     Hello,
@@ -215,8 +215,8 @@ class _Call:
             elif heard:
                 await line.hear(heard)
                 self._note_silence(any(heard))
-            else:
-                await line.tick()
+            else:  # nobody presses: it is silent, and time passes
+                await line.hear(bytes(FRAME * WIDTH))
 
     def _note_silence(self, sounds: bool) -> None:
         now = anyio.current_time()

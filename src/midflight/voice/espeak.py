@@ -56,7 +56,7 @@ class Espeak:
 
     async def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
         """The whole of it is made in a few milliseconds, and given in pieces."""
-        pcm, marks = await anyio.to_thread.run_sync(self.made, text)
+        pcm, marks = await anyio.to_thread.run_sync(self.made, text, abandon_on_cancel=True)
         for start in range(0, len(pcm), PIECE * 2):
             first, last = start // 2, start // 2 + PIECE
             within = tuple(mark for mark in marks if first <= mark.sample < last)

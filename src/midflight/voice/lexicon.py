@@ -66,6 +66,9 @@ class Act(StrEnum):
     SAY = "say"  # nothing of these: it is the run's to understand
 
 
+HOLDING: Final = {Act.PAUSE, Act.STOP}
+
+
 class Meaning(Struct, frozen=True):
     """An act, and the words or the name that go with it; ``said`` is all that was said."""
 
@@ -166,8 +169,12 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
     """
     words = plain(heard.text).split()
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
-    if meaning(heard.text).act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
-        return Verdict.WORDS if heard.confidence >= SURE / 2 else Verdict.UNCLEAR
+    act = meaning(heard.text).act
+    if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
+        needed = SURE / 2 if act in HOLDING else SURE  # to hold costs little, to go on may not
+        return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
+    if is_assent(heard.text) and not held:  # an answer: it may approve, or cancel
+        return Verdict.WORDS if heard.confidence >= SURE_SHORT else Verdict.UNCLEAR
     if is_assent(heard.text):
         rhymes = set(words) <= RHYMES and heard.confidence < PLAIN
         needed = NEAR if rhymes else AGAINST

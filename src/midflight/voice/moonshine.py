@@ -49,7 +49,9 @@ class Moonshine:
     async def recognise(self, pcm: bytes) -> Heard:
         """What was said; takes 50 to 200 ms, in a thread."""
         self._limiter = self._limiter or anyio.CapacityLimiter(AT_ONCE)
-        return await anyio.to_thread.run_sync(self.hear, pcm, limiter=self._limiter)
+        return await anyio.to_thread.run_sync(
+            self.hear, pcm, limiter=self._limiter, abandon_on_cancel=True
+        )
 
     def hear(self, pcm: bytes) -> Heard:
         """The same, in this thread."""

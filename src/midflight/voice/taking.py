@@ -215,6 +215,8 @@ def _nothing_more(now: Taking) -> Step:
 def _hear_more(now: Taking, likely: float) -> Step:
     """They speak on while we think about it: it is the same sound, and not over."""
     loud = now.loud_ms + FRAME_MS if likely >= ONSET else 0
+    if now.spoke_ms >= LONGEST_MS:
+        return now, ()  # or who never pauses would be judged anew with every few frames
     if loud < HOLD_MS:
         return replace(now, loud_ms=loud), ()
     floor = Floor.HELD if now.held else Floor.HEARING
