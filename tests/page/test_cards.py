@@ -117,6 +117,38 @@ def test_words(theatre: Theatre, look: Look) -> None:
     assert answer_of(stage) == "the red one"
 
 
+def test_a_half_typed_answer_outlives_another_tab_and_a_reload(
+    theatre: Theatre, look: Look
+) -> None:
+    stage, tab, card = asked(theatre, look, {"type": "string"})
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    card.get_by_role("textbox").fill("the red")
+    tab.page.get_by_role("tab", name="Thread").click()
+    expect(card).to_have_count(0)
+    tab.page.get_by_role("tab", name="Steps").click()
+    expect(card.get_by_role("textbox")).to_have_value("the red")
+    tab.page.reload()
+    expect(card.get_by_role("textbox")).to_have_value("the red", timeout=WAIT_MS)
+    card.get_by_role("textbox").fill("the red one")
+    card.get_by_role("button", name="Answer", exact=True).click()
+
+    assert answer_of(stage) == "the red one"
+    left = "Object.keys(sessionStorage).filter((name) => name.includes('draft:answer'))"
+    assert tab.page.evaluate(left) == []
+
+
+def test_an_edit_that_was_begun_is_open_again_after_a_reload(theatre: Theatre, look: Look) -> None:
+    _, tab, card = approval(theatre, look)
+    button(card, "Respond").click()
+    card.get_by_role("textbox").fill("Ask Ana")
+    tab.page.reload()
+    expect(card.get_by_role("textbox")).to_have_value("Ask Ana", timeout=WAIT_MS)
+    card.get_by_role("button", name="Keep as is").click()
+    tab.page.reload()
+
+    expect(button(card, "Approve")).to_be_visible(timeout=WAIT_MS)
+
+
 def test_several_fields_at_once(theatre: Theatre, look: Look) -> None:
     schema = {
         "type": "object",

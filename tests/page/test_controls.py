@@ -163,6 +163,32 @@ def test_a_cancel_undoes_what_can_be_undone_and_gives_a_receipt(
     tab.picture("cancelled")
 
 
+SECOND_TAP = """() => new MutationObserver((_, seen) => {
+    const moved = [...document.querySelectorAll("#controls [data-slot]")]
+        .find((slot) => slot.querySelector(".label").textContent.startsWith("New run"));
+    if (!moved) return;
+    seen.disconnect();
+    moved.click();
+    document.body.dataset.tapped = "twice";
+}).observe(document.body, { subtree: true, childList: true, characterData: true })"""
+
+
+def test_the_second_tap_on_cancel_does_not_press_what_has_come_to_lie_under_it(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.page.evaluate(SECOND_TAP)
+    tab.slot(3).dblclick()
+
+    expect(tab.page.locator("body[data-tapped]")).to_be_visible(timeout=WAIT_MS)
+    tab.says("Cancelled")
+    assert tab.page.url.endswith(f"/runs/{stage.run}")
+    tab.press(tab.page.locator("#controls [data-slot]").count())  # when it is meant, it is done
+    expect(tab.page).to_have_url(f"{theatre.url}/", timeout=WAIT_MS)
+
+
 def test_stop_now_is_offered_late_and_says_what_remains(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
     stage.give("fetch", "join", "score", "tasks")

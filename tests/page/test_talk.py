@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from page.conftest import Look
 from page.glass import WAIT_MS, Glass
-from page.theatre import Theatre
+from page.theatre import Stage, Theatre, soon
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -36,6 +36,29 @@ def test_a_message_is_incorporated_and_taken_out_again(theatre: Theatre, look: L
     tab.says("Done")
     said = tab.page.get_by_role("region", name="Messages")
     expect(said.get_by_text("I have looked.", exact=True)).to_be_visible(timeout=WAIT_MS)
+
+
+def test_a_message_that_was_read_is_taken_out_again(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin("clerk", "Look at churn {stage}")
+    tab = look(stage)
+    tab.says("Running", "Look")
+    message = say(tab, "also look at May")
+    outcome = message.locator(".outcome")
+    expect(outcome).to_contain_text("Incorporated", timeout=WAIT_MS)
+    stage.give("look")
+    expect(outcome).to_contain_text("into step 2", timeout=WAIT_MS)  # it was read before it
+    soon(lambda: read(theatre, stage))
+    with tab.page.expect_response("**/overrule") as answered:
+        message.get_by_role("button", name="Undo").click()
+
+    assert answered.value.ok
+    expect(outcome).to_contain_text("Taken out again", timeout=WAIT_MS)
+
+
+def read(theatre: Theatre, stage: Stage) -> bool:
+    """Whether the run has read what it was told."""
+    lines = theatre.get(f"/v1/threads/{stage.thread}/transcript")["lines"]
+    return [line["status"] for line in lines if line["kind"] == "message"] == ["read"]
 
 
 def test_a_message_switches_and_the_way_back_leads_back(theatre: Theatre, look: Look) -> None:
@@ -122,6 +145,32 @@ def test_a_message_is_sent_once_however_often_one_presses(theatre: Theatre, look
     expect(tab.page.locator("li.from-me", has_text="once only")).to_have_count(1, timeout=WAIT_MS)
     lines = theatre.get(f"/v1/threads/{stage.thread}/transcript")["lines"]
     assert [line["text"] for line in lines if line["kind"] == "message"] == ["once only"]
+
+
+def test_a_message_whose_answer_was_lost_is_not_said_twice_by_sending_it_again(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin()
+    tab = look(stage)
+    tab.says("Running")
+    tab.page.route("**/messages", arrives_unanswered)
+    field = tab.page.get_by_label("Message the agent")
+    field.fill("once only")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#message-hint")).to_contain_text("Cannot reach", timeout=WAIT_MS)
+    tab.page.unroute("**/messages")
+    tab.page.reload()
+    field.press("Enter")
+
+    expect(field).to_have_value("", timeout=WAIT_MS)
+    lines = theatre.get(f"/v1/threads/{stage.thread}/transcript")["lines"]
+    assert [line["text"] for line in lines if line["kind"] == "message"] == ["once only"]
+
+
+def arrives_unanswered(route: Route) -> None:
+    """The server has it, and the line breaks before it can say so."""
+    route.fetch()
+    route.abort()
 
 
 DRAWN_LATE = """() => {

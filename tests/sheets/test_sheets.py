@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernel.histories import histories
 from kernel.journals import Run
 from midflight.kernel import events as e
-from midflight.kernel.phases import ENDS, Effect, Outcome
+from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
 from midflight.sheets import WORDS, RunBook, RunSheet, patch
 from sheets.patching import patched
 
@@ -122,3 +122,15 @@ json = st.recursive(
 @given(json, json)
 def test_a_patch_makes_the_one_out_of_the_other(before: Any, after: Any) -> None:
     assert patched(before, patch(before, after)) == after
+
+
+def test_the_timeline_says_when_a_hold_began_and_when_it_was_lifted() -> None:
+    run, _ = planned()
+    run.append(e.HoldPlaced(cause=Cause.PARKED, why="March"))
+    run.append(e.HoldLifted(cause=Cause.PARKED))
+
+    marks = from_scratch(run, len(run.records)).marks
+    assert [(mark.kind, mark.text) for mark in marks] == [
+        ("parked", "March"),
+        ("lifted parked", "Came back"),
+    ]

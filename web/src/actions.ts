@@ -91,7 +91,7 @@ export function resend(now = Date.now()): void {
 
 export function confirmAsk(one: Press): void {
   set({ asks: state().asks.filter((each) => each !== one) });
-  void send({ ...one, key: newKey(), at: Date.now() });
+  void send({ ...one, at: Date.now() }); // under its key: it may have been done, and only its answer was lost
 }
 
 export function dropAsk(one: Press): void {
@@ -136,8 +136,7 @@ export function say(notice: string): void {
 }
 
 /** Something that is no verb of the shown run: repeated while nobody answers, told when refused. */
-export async function attempt<T>(call: (key: string) => Promise<T>, told: (words: string) => void = say): Promise<T | null> {
-  const key = newKey();
+export async function attempt<T>(call: (key: string) => Promise<T>, told: (words: string) => void = say, key = newKey()): Promise<T | null> {
   for (const pause of [...AGAIN_MS, null]) {
     try {
       return await call(key);

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { fork, press, probe, takeBackPress } from "../src/actions";
+import { confirmAsk, fork, press, probe, takeBackPress } from "../src/actions";
 import { draft, keepDraft } from "../src/model/drafts";
 import { NOTHING_KNOWN } from "../src/model/world";
 import { set, state } from "../src/store";
@@ -12,10 +12,12 @@ const ACCEPTED = { run: "r-1", position: 11, status: "" };
 class Server {
   mood: "answers" | "hangs" | "refuses" = "answers";
   pressed: string[] = [];
+  keys: (string | null)[] = [];
 
   answer = (address: URL, init: RequestInit): Promise<Response> => {
     if (this.mood === "hangs")
       return new Promise((_, fail) => init.signal!.addEventListener("abort", () => fail(init.signal!.reason as Error)));
+    if (init.method === "POST") this.keys.push(new Headers(init.headers).get("idempotency-key"));
     if (init.method === "POST") this.pressed.push(address.pathname.split("/").at(-1)!);
     const refused = init.method === "POST" && this.mood === "refuses";
     const body = refused ? { error: "outdated", message: "Too late", changed: false } : ACCEPTED;
@@ -60,6 +62,17 @@ describe("a press that is taken back", () => {
     set({ presses: [waits], notice: "" });
     takeBackPress("k");
     expect(state().notice).toBe("");
+  });
+});
+
+describe("a press that asks again", () => {
+  it("goes under its own key: it may have been done, and its answer lost", async () => {
+    const asked = { run: "r-1", verb: "answer", body: { question: 7 }, key: "k", at: 0, label: "Answer", unsure: true };
+    set({ asks: [asked] });
+    confirmAsk(asked);
+    await vi.waitFor(() => expect(server.keys).toEqual(["k"]));
+
+    expect(state().asks).toEqual([]);
   });
 });
 

@@ -85,6 +85,14 @@ describe("while the line is lost", () => {
     expect(bar.slots.map((slot) => slot.consequence)).toEqual(["Sent when back online", ASKS, ASKS]);
   });
 
+  it("says that it keeps running only if it did", () => {
+    const last = (given: Partial<RunSheet>) => barOf(run(given), seen({ connection: "lost" })).detail;
+
+    expect(last({ phase: "paused", holds: ["user"] })).toBe("It was paused when the line was lost");
+    expect(last({ phase: "waiting", questions: [asks] })).toBe("It waits for you");
+    expect(last({ phase: "cancelling" })).toBe("It was cancelling when the line was lost");
+  });
+
   it("a resume says that it asks, too", () => {
     const bar = barOf(run({ phase: "paused", holds: ["user"] }), seen({ connection: "lost" }));
 
@@ -107,6 +115,17 @@ describe("after the end", () => {
 
     expect(barOf(failed, seen())).toMatchObject({ word: "Failed at step 2", detail: "no sign-in" });
     expect(barOf(failed, seen()).slots.map((slot) => slot.label)).toEqual(["Try again", "Redirect", "Close"]);
+  });
+
+  it("says that work is in the thread only if some was saved", () => {
+    const close = (saved: RunSheet["receipt"]["saved"]) => barOf(run({ phase: "failed", receipt: { ...run().receipt, saved } }), seen()).slots.at(-1)!.consequence;
+
+    expect(close([])).toBe("Leaves this one as it is");
+    expect(close(["memo"] as unknown as RunSheet["receipt"]["saved"])).toBe("Work so far is in the thread");
+  });
+
+  it("starts another with the same agent", () => {
+    expect(barOf(run({ phase: "done", agent: "report" }), seen()).slots[0]!.act).toEqual({ do: "new run", agent: "report" });
   });
 
   it("offers what can be undone, and to an operator the way back from a kill", () => {

@@ -103,6 +103,23 @@ describe("the hub", () => {
     expect(server.current.asked).toHaveLength(1);
   });
 
+  it("tells a tab that comes later what time it is at the server, not when the last news came", async () => {
+    let now = 50_000;
+    const hub = new Hub("http://here/", () => now);
+    const [one, two] = [new Tab(), new Tab()];
+    hub.join(one);
+    one.watch("r-1");
+    await soon();
+    server.current.tell("view", view); // 200 s there, 50 s here
+    await soon();
+    now += 60_000;
+    hub.join(two);
+    two.watch("r-1");
+
+    expect(two.heard.find((news) => news.kind === "switches")).toMatchObject({ at: 260 });
+    expect(two.heard.find((news) => news.kind === "view")).toMatchObject({ at: 260 });
+  });
+
   it("asks for the whole again when a patch does not fit", async () => {
     const hub = new Hub("http://here/", () => 0);
     const one = new Tab();

@@ -27,6 +27,20 @@ describe("presses while the line is lost", () => {
     expect(kept.map((each) => each.verb)).toEqual(["resume"]);
   });
 
+  it("answers to two questions both wait, and of two to one question the later", () => {
+    const about = (question: number, verb: string, key: string, at: number): Press => ({ ...press(verb, at, key), body: { question, payload: key } });
+    const given = [about(7, "answer", "yes", 1), about(8, "answer", "no", 2), about(7, "answer", "on second thoughts", 3), about(8, "decline", "skip", 4)];
+
+    expect(given.reduce(keep, [] as readonly Press[]).map((each) => each.key)).toEqual(["on second thoughts", "skip"]);
+  });
+
+  it("two effects that are to be undone, or stopped, both wait", () => {
+    const undo = (effect: number): Press => ({ ...press("undo", effect, `undo ${effect}`), body: { effects: [effect] } });
+    const stop = (attempt: number): Press => ({ ...press("stop_effect", attempt, `stop ${attempt}`), body: { attempt } });
+
+    expect([undo(3), undo(4), stop(5), stop(6)].reduce(keep, [] as readonly Press[])).toHaveLength(4);
+  });
+
   it("can be taken back", () => {
     expect(drop([press("pause"), press("cancel")], "pause").map((each) => each.verb)).toEqual(["cancel"]);
   });

@@ -22,10 +22,35 @@ describe("under a message", () => {
     const todo = { todo: 6, kind: "deferred", text: "cake", note: "", run: "", message: 4, now: "", remove: "" };
     expect(outcome(message({ choice: "incorporate", status: "read" }), { lines: [line(5, "choice", { message: 4 })] }, run({ steps }))).toEqual(["Incorporated into step 2", "Undo"]);
     expect(outcome(message({ choice: "incorporate", status: "read" }), { lines: [line(20, "choice", { message: 4 })] }, run({ steps }))).toEqual(["Incorporated at the next safe point", "Undo"]);
-    expect(outcome(message({ choice: "switch" }), { todos: [{ ...todo, kind: "parked", text: "Dinner" }] })).toEqual(["Switched to this now, Dinner parked", "Go back"]);
+    const switched = [line(5, "choice", { message: 4, choice: "switch" }), line(6, "todo: parked", { at: 5 })];
+    expect(outcome(message({ choice: "switch" }), { lines: switched, todos: [{ ...todo, kind: "parked", text: "Dinner" }] })).toEqual(["Switched to this now, Dinner parked", "Go back"]);
     expect(outcome(message({ choice: "defer" }), { todos: [todo] })).toEqual(["Deferred to after this", "Do it now"]);
     expect(outcome(message({ choice: "defer" }))).toEqual(["Deferred and taken up since", ""]);
     expect(outcome(message({ choice: "redirect", status: "read" }))).toEqual(["Redirected to this", ""]);
+  });
+
+  it("stands the step that began after it, also where only the end of a step is on record", () => {
+    const read = (ended: number | null) => step("a", { started_at: null, ended_at: ended });
+    const chosen = [line(20, "choice", { at: 120, message: 4 })];
+    const into = (...steps: ReturnType<typeof step>[]) => outcome(message({ choice: "incorporate" }), { lines: chosen }, run({ steps }))?.[0];
+
+    expect(into(read(130), read(140))).toBe("Incorporated into step 2");
+    expect(into(read(130), read(null))).toBe("Incorporated into step 2");
+    expect(into(read(null), read(null))).toBe("Incorporated at the next safe point");
+  });
+
+  it("stands what was parked for it, not for another message", () => {
+    const todo = { kind: "parked", note: "", run: "", message: 0, now: "", remove: "" };
+    const todos = [{ ...todo, todo: 6, text: "Dinner" }, { ...todo, todo: 16, text: "Lunch" }];
+    const lines = [
+      line(5, "choice", { message: 4, choice: "switch" }), line(6, "todo: parked", { at: 5 }),
+      line(15, "choice", { message: 14, choice: "switch" }), line(16, "todo: parked", { at: 15 }),
+    ];
+    const second = message({ position: 14, choice: "switch" });
+
+    expect(outcome(message({ choice: "switch" }), { lines, todos })).toEqual(["Switched to this now, Dinner parked", "Go back"]);
+    expect(outcome(second, { lines, todos })).toEqual(["Switched to this now, Lunch parked", "Go back"]);
+    expect(outcome(message({ choice: "switch" }), { lines, todos: todos.slice(1) })).toEqual(["Switched to this now", ""]);
   });
 
   it("is taken out by withdrawing it, as long as nobody has read it", () => {

@@ -12,6 +12,22 @@ describe("the timeline", () => {
     expect(restsOf(given, 160)).toEqual([{ from: 112, to: 140, word: "Paused" }, { from: 150, to: 160, word: "Waited for an answer" }]);
   });
 
+  it("rests until the last of what holds it has let go", () => {
+    const both = run({ marks: [mark(110, "question"), mark(120, "pause"), mark(120, "paused"), mark(130, "resume"), mark(150, "answer")] });
+    const two = run({ marks: [mark(110, "question"), mark(111, "question"), mark(130, "answer"), mark(150, "answer")] });
+    const capped = run({ marks: [mark(110, "cap"), mark(110, "question"), mark(111, "paused"), mark(150, "closed"), mark(150, "limits")] });
+
+    for (const given of [both, two, capped]) expect(restsOf(given, 200).map(({ from, to }) => [from, to])).toEqual([[110, 150]]);
+  });
+
+  it("knows that what was parked has come back, also if a person paused it meanwhile", () => {
+    const parked = [mark(110, "parked"), mark(111, "paused"), mark(150, "lifted parked")];
+    const paused = [mark(110, "parked"), mark(111, "paused"), mark(120, "pause"), mark(120, "paused"), mark(150, "lifted parked"), mark(160, "resume")];
+
+    expect(restsOf(run({ marks: parked }), 200)).toEqual([{ from: 110, to: 150, word: "Parked" }]);
+    expect(restsOf(run({ marks: paused }), 200)).toEqual([{ from: 110, to: 160, word: "Parked" }]);
+  });
+
   it("folds a long rest, so that what was done can be seen", () => {
     const given = run({ marks: [mark(120, "paused"), mark(3720, "resume")] });
     const rests = restsOf(given, 3740);

@@ -13,6 +13,7 @@ from midflight.sheets.shapes import Mark
 from midflight.sheets.words import short
 
 HOLDS: Final = {Cause.CAP: "cap", Cause.PARKED: "parked", Cause.STALE: "changed"}
+LIFTED: Final = {Cause.PARKED: "Came back", Cause.DRAIN: "Its server is back"}
 
 
 def mark_of(record: Recorded, *, before: RunState) -> Mark | None:
@@ -45,6 +46,7 @@ _TOLD: Final[dict[type[Event], Callable[[Any], tuple[str, str]]]] = {
     e.RedirectDelivered: lambda event: ("redirected", event.brief),
     e.CancelRequested: lambda event: ("cancel", "Stop now" if event.now else "Cancel"),
     e.HoldPlaced: lambda event: (HOLDS.get(event.cause, str(event.cause)), event.why),
+    e.HoldLifted: lambda event: (f"lifted {event.cause}", LIFTED.get(event.cause, "Goes on")),
     e.LimitsRaised: _plain("limits", "Cap raised"),
     e.QuestionOpened: lambda event: ("question", event.message),
     e.QuestionAnswered: lambda event: ("answer", "Declined" if event.declined else "Answered"),

@@ -12,7 +12,7 @@ export type Act =
   | { do: "verb"; verb: string; body?: Record<string, unknown> }
   | { do: "layer"; layer: "redirect" | "raise" | "hand back" | "fork" }
   | { do: "review" } | { do: "bring back"; todo: number } | { do: "fork"; at: number }
-  | { do: "new run" } | { do: "result" } | { do: "close" };
+  | { do: "new run"; agent?: string } | { do: "result" } | { do: "close" };
 
 export interface Slot {
   act: Act;
@@ -39,7 +39,7 @@ const held = (run: RunSheet, cause: RunSheet["holds"][number]): boolean => run.h
 export function barOf(run: RunSheet, seen: Seen): Bar {
   if (ENDED.has(run.phase)) return ended(run, seen);
   const bar = { ...status(run), slots: [first(run, seen), redirect(run), last(run, seen)] };
-  return seen.connection === "live" || seen.connection === "connecting" ? bar : away(bar);
+  return seen.connection === "live" || seen.connection === "connecting" ? bar : away(bar, run);
 }
 
 // ── the state in words ───────────────────────────────────────────────────────────────────────
@@ -182,12 +182,30 @@ function last(run: RunSheet, seen: Seen): Slot {
   return wait > 0 ? { ...made, enabled: false, consequence: `Undoing first, offered in ${wait} s` } : made;
 }
 
+/** How it stood when the line was lost, which is all that is known. */
+function lastSeen(run: RunSheet): string {
+  switch (run.phase) {
+    case "paused":
+      return run.holds.every((cause) => cause === "stale") && asked(run) ? "It waits for you" : "It was paused when the line was lost";
+    case "waiting":
+      return "It waits for you";
+    case "cancelling":
+      return "It was cancelling when the line was lost";
+    case "pausing":
+      return "It was pausing when the line was lost";
+    case "queued":
+      return "It had not begun when the line was lost";
+    default:
+      return "The agent keeps running";
+  }
+}
+
 /** The agent goes on without us: what is pressed waits for the line. */
-function away(bar: Bar): Bar {
+function away(bar: Bar, run: RunSheet): Bar {
   const [one, two, three] = bar.slots as [Slot, Slot, Slot];
   const waits = one.act.do === "verb" ? willWait(one.act.verb) : "";
   return {
-    tone: "calm", glyph: "lost", word: "Reconnecting", detail: "The agent keeps running",
+    tone: "calm", glyph: "lost", word: "Reconnecting", detail: lastSeen(run),
     slots: [
       { ...one, filled: false, consequence: one.enabled ? waits || "When back online" : one.consequence, enabled: one.enabled && waits !== "" },
       { ...two, consequence: two.enabled ? willWait("redirect") : two.consequence },
@@ -207,7 +225,7 @@ function ended(run: RunSheet, seen: Seen): Bar {
   const undos = undo.enabled ? [slot(run, "undo", "undo", { do: "verb", verb: "undo" }, { danger: true })] : [];
   switch (run.phase) {
     case "done": {
-      const start = { ...another, label: "Start another", consequence: "The same agent, a new task" };
+      const start: Slot = { ...another, act: { do: "new run", agent: run.agent }, label: "Start another", consequence: "The same agent, a new task" };
       const open: Slot = { act: { do: "result" }, glyph: "open", label: "Open result", consequence: "The whole of it", enabled: true };
       return { tone: "calm", glyph: "done", word: "Done", detail: oneLine(run.result), slots: [start, open, ...undos] };
     }
@@ -222,7 +240,7 @@ function ended(run: RunSheet, seen: Seen): Bar {
         act: { do: "layer", layer: "fork" }, glyph: "redirect", label: "Redirect",
         consequence: number ? `Rewrites step ${number}` : "Starts with a new brief", enabled: true, keys: "Ctrl E",
       };
-      const close: Slot = { act: { do: "close" }, glyph: "cancel", label: "Close", consequence: "Work so far is in the thread", enabled: true };
+      const close: Slot = { act: { do: "close" }, glyph: "cancel", label: "Close", consequence: run.receipt.saved.length ? "Work so far is in the thread" : "Leaves this one as it is", enabled: true };
       return {
         tone: "bad", glyph: "cancel", word: number ? `Failed at step ${number}` : "Failed", detail: causeOf(run.error),
         slots: [...again(run, "Try again"), rewrite, close],

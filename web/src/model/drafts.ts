@@ -9,6 +9,15 @@ export function keepDraft(place: string, text: string): void {
   write(PREFIX + place, text);
 }
 
+/** What a form holds that is more than words; nothing, if it cannot be read. */
+export function draftOf<T>(place: string): T | null {
+  try {
+    return JSON.parse(draft(place)) as T;
+  } catch {
+    return null;
+  }
+}
+
 /** Words of a draft, as they were when they were sent. */
 export interface Draft { place: string; text: string }
 

@@ -23,16 +23,26 @@ const OPPOSITES: ReadonlySet<string> = new Set(["pause", "resume"]);
 
 export type Presses = readonly Press[];
 
-/** Of one verb only the newest press waits, and of pause and resume only the later one, whichever failed last. */
+/**
+ * Of one verb only the newest press waits, and of pause and resume only the later one, whichever failed last.
+ * What is about one question or one effect does not push out what is about another.
+ */
 export function keep(presses: Presses, press: Press): Presses {
-  const rivals = presses.filter((each) => each.run === press.run && sameSlot(each.verb, press.verb));
+  const rivals = presses.filter((each) => each.run === press.run && areRivals(each, press));
   if (rivals.some((each) => each.at > press.at)) return presses;
   return [...presses.filter((each) => !rivals.includes(each)), press];
 }
 
-function sameSlot(a: string, b: string): boolean {
-  return a === b || (OPPOSITES.has(a) && OPPOSITES.has(b));
+function areRivals(a: Press, b: Press): boolean {
+  if (OPPOSITES.has(a.verb) && OPPOSITES.has(b.verb)) return true;
+  return slotOf(a.verb) === slotOf(b.verb) && subject(a) === subject(b);
 }
+
+/** A question is answered or skipped. */
+const slotOf = (verb: string): string => (verb === "decline" ? "answer" : verb);
+
+/** The question, the effects or the attempt that a press is about, if it is not about the whole run. */
+const subject = ({ body }: Press): string => JSON.stringify([body["question"], body["effects"], body["attempt"]]);
 
 export function drop(presses: Presses, key: string): Presses {
   return presses.filter((press) => press.key !== key);

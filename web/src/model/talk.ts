@@ -60,6 +60,15 @@ function isSwitch(line: Line, thread: ThreadSheet): boolean {
   return thread.lines.some((each) => each.kind === "choice" && each.choice === "switch" && Math.abs(each.at - line.at) < 1);
 }
 
+/** What was parked for a message that is switched to, if it still is: the to-do comes in the same breath as the choice. */
+function parkedFor(chosen: Line | undefined, thread: ThreadSheet): ThreadSheet["todos"][number] | undefined {
+  if (!chosen) return undefined;
+  const away = (each: Line): number => Math.abs(each.position - chosen.position);
+  const made = thread.lines.filter((each) => each.kind === "todo: parked" && Math.abs(each.at - chosen.at) < 1);
+  const nearest = made.sort((a, b) => away(a) - away(b))[0]; // before the choice, if a person has made it
+  return thread.todos.find((todo) => todo.todo === nearest?.position);
+}
+
 /** What became of a message, in a word, and the way back from it. */
 export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Outcome | null {
   const told = thread.lines.findLast((each) => each.message === line.position && (each.kind === "choice" || each.kind === "overruled"));
@@ -72,7 +81,7 @@ export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undef
       // Until the run has read it, there is nothing to take out: it is withdrawn.
       return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: line.status === "read" ? "undo" : "withdraw" } };
     case "switch": {
-      const parked = thread.todos.find((todo) => todo.kind === "parked");
+      const parked = parkedFor(told, thread);
       const rest = `to this now${parked ? `, ${parkedName(parked.text)} parked` : ""}`;
       return { ...plain("Switched", rest), back: parked ? { label: "Go back", choice: "back" } : null };
     }
@@ -97,9 +106,14 @@ function kept(run: RunSheet | undefined): string {
 
 /** The first step that began after the choice: that is where it is read. */
 function intoStep(at: number, run: RunSheet | undefined): string {
-  const index = run?.steps.findIndex((step) => (step.started_at ?? step.ended_at ?? -1) >= at) ?? -1;
+  const index = run?.steps.findIndex((step, number) => (step.started_at ?? endBefore(run, number)) >= at) ?? -1;
   if (index >= 0) return `into step ${index + 1}`;
   return run && !ENDED.has(run.phase) ? "at the next safe point" : "";
+}
+
+/** Only the end of a read is on record: it began when the step before it was over, if that is. */
+function endBefore(run: RunSheet, number: number): number {
+  return number === 0 ? run.created_at : (run.steps[number - 1]!.ended_at ?? -1);
 }
 
 function lastStep(run: RunSheet | undefined): string {

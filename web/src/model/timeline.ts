@@ -14,10 +14,17 @@ export interface Axis {
   at(time: number): number; // 0 to 1
 }
 
-const BEGINS: Record<string, string> = {
-  paused: "Paused", cap: "At the cap", parked: "Parked", changed: "Something had changed", question: "Waited for an answer", "take over": "Taken over",
+/** What holds it from a mark of this kind on, and how that is called. */
+const BEGINS: Record<string, [cause: string, word: string]> = {
+  paused: ["user", "Paused"], cap: ["cap", "At the cap"], parked: ["parked", "Parked"], changed: ["stale", "Something had changed"],
+  drain: ["drain", "Its server was away"], "take over": ["human", "Taken over"], human: ["human", "Handed to a person"],
 };
-const ENDS: ReadonlySet<string> = new Set(["resume", "redirected", "limits", "answer", "closed", "hand back", "recover", "cancel", "kill", "end"]);
+/** Each end lets go of its own cause alone. */
+const ENDS: Record<string, string> = {
+  resume: "user", redirected: "user", limits: "cap", "hand back": "human",
+  "lifted parked": "parked", "lifted stale": "stale", "lifted drain": "drain", "lifted human": "human", "lifted cap": "cap",
+};
+const ENDS_ALL: ReadonlySet<string> = new Set(["recover", "cancel", "kill", "end"]);
 const FOLD_SHARE = 0.25; // a rest longer than this part of the work is folded
 const FOLDED_SHARE = 0.07; // to this part of the width
 const LANES_MAX = 4;
@@ -25,22 +32,66 @@ const LANES_MAX = 4;
 /** The stretches in which it was held or waited; two that overlap are one. */
 export function restsOf(run: RunSheet, until: number): Rest[] {
   const rests: Rest[] = [];
+  const held = new Held();
   let open: Rest | null = null;
   for (const mark of [...run.marks].sort((a, b) => a.at - b.at)) {
-    const word: string | undefined = BEGINS[mark.kind];
-    if (word && !open && !worksAt(run, mark)) open = { from: mark.at, to: until, word };
-    else if (open && ENDS.has(mark.kind)) {
-      rests.push({ ...open, to: mark.at });
-      open = null;
-    }
+    const word = held.hear(mark, mark.kind === "question" && worksAt(run, mark));
+    if (!open && word) open = { from: mark.at, to: until, word };
+    if (!open || held.rests) continue;
+    rests.push({ ...open, to: mark.at });
+    open = null;
   }
   if (open) rests.push(open);
   return rests.filter((rest) => rest.to > rest.from);
 }
 
+/** All that holds it at a time: it works again when the last of them has let go. */
+class Held {
+  private readonly causes = new Set<string>();
+  private questions = 0;
+  private pausing = false;
+  private waits = false; // not so for a question that is asked while other steps work
+
+  get rests(): boolean {
+    return this.causes.size > 0 || this.waits;
+  }
+
+  /** Gives how a rest is called that begins here. */
+  hear({ kind }: Mark, works: boolean): string {
+    if (ENDS_ALL.has(kind)) this.clear();
+    if (kind === "pause") this.pausing = true;
+    if (kind === "question") return this.asked(works);
+    if (kind === "answer" || kind === "closed") this.answered();
+    const ended = ENDS[kind];
+    if (ended === "user") this.pausing = false;
+    if (ended) this.causes.delete(ended);
+    const begun = BEGINS[kind];
+    // That it has come to rest is on record whatever held it: only what a person paused waits for a resume.
+    if (!begun || (kind === "paused" && !this.pausing && this.causes.size > 0)) return "";
+    this.causes.add(begun[0]);
+    return begun[1];
+  }
+
+  private asked(works: boolean): string {
+    this.questions += 1;
+    this.waits ||= !works;
+    return works ? "" : "Waited for an answer";
+  }
+
+  private answered(): void {
+    this.questions = Math.max(0, this.questions - 1);
+    this.waits &&= this.questions > 0;
+  }
+
+  private clear(): void {
+    this.causes.clear();
+    this.questions = 0;
+    this.pausing = this.waits = false;
+  }
+}
+
 /** A question that is asked while other steps go on is no rest. */
 function worksAt(run: RunSheet, mark: Mark): boolean {
-  if (mark.kind !== "question") return false;
   return run.steps.some((step) => step.status !== "waiting" && step.question === 0 && step.started_at !== null && step.started_at < mark.at && (step.ended_at ?? Infinity) > mark.at + 1);
 }
 

@@ -47,7 +47,7 @@ export class Hub {
     this.ports.set(port, []);
     port.onmessage = (message) => this.asked(port, message.data);
     port.postMessage({ kind: "connection", state: this.world.connection, why: this.world.why });
-    port.postMessage({ kind: "switches", at: this.world.told, switches: [...this.world.switches] });
+    port.postMessage({ kind: "switches", at: this.serverTime(), switches: [...this.world.switches] });
   }
 
   private asked(port: Port, ask: Ask): void {
@@ -113,8 +113,13 @@ export class Hub {
   private tellAll(port: Port, journal: string): void {
     const view = this.world.sheets[journal];
     if (!view) return;
-    port.postMessage({ kind: "whole", text: JSON.stringify({ journal, at: this.world.told, view }) });
+    port.postMessage({ kind: "whole", text: JSON.stringify({ journal, at: this.serverTime(), view }) });
     port.postMessage({ kind: "texts", journal, texts: { ...this.world.texts[journal] } });
+  }
+
+  /** What it is there now, not when the last news came: a tab sets its clock by what it is told first. */
+  private serverTime(): number {
+    return this.now() / 1000 + this.world.offset;
   }
 
   private leave(port: Port): void {

@@ -3,6 +3,7 @@ import type { Connection, News } from "../model/world";
 import { SseParser } from "./sse";
 
 const SILENCE_MS = 35_000; // the server says ": alive" every 15 s
+const ANSWER_MS = 10_000; // for the head of the answer; a line that is dead says nothing for ever
 const BACKOFF_MS = [0, 250, 500, 1000, 2000];
 
 /** `raw` is the news as it came, where that is cheaper to hand on than the object. */
@@ -42,16 +43,24 @@ export class Stream {
     const mine = new AbortController();
     this.opened = mine;
     const current = () => this.opened === mine && !this.closed;
+    const silent = () => {
+      if (current()) this.is("lost");
+      mine.abort();
+    };
+    const unanswered = setTimeout(silent, ANSWER_MS);
     try {
       const answer = await fetch(this.address(), { signal: mine.signal, credentials: "same-origin", cache: "no-store" });
+      clearTimeout(unanswered);
       if (!answer.ok || !answer.body) {
         before?.abort();
         if (current()) await this.refused(answer);
         return;
       }
-      await this.read(answer.body, mine, before);
+      await this.read(answer.body, mine, before, silent);
     } catch {
-      // the network, or abort() by a newer stream
+      // the network, silence, or abort() by a newer stream
+    } finally {
+      clearTimeout(unanswered);
     }
     before?.abort();
     if (current()) this.later("");
@@ -63,13 +72,13 @@ export class Stream {
     return new URL(`v1/events?${query}`, this.base).href;
   }
 
-  private async read(body: ReadableStream<Uint8Array>, mine: AbortController, before: AbortController | null) {
+  private async read(body: ReadableStream<Uint8Array>, mine: AbortController, before: AbortController | null, silent: () => void) {
     const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
     const parser = new SseParser();
     let silence: ReturnType<typeof setTimeout> | undefined;
     const alive = () => {
       clearTimeout(silence);
-      silence = setTimeout(() => mine.abort(), SILENCE_MS);
+      silence = setTimeout(silent, SILENCE_MS);
     };
     try {
       for (alive(); ; alive()) {

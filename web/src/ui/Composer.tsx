@@ -6,7 +6,7 @@ import { pathOf } from "../model/route";
 import { composerHint } from "../model/talk";
 import { ENDED, type RunSheet } from "../model/types";
 import { capital } from "../model/words";
-import { api } from "../net/api";
+import { api, newKey } from "../net/api";
 import { followFront, go, useApp, useThread } from "../store";
 import { Icon } from "./Icon";
 
@@ -21,6 +21,12 @@ export function Composer({ run }: { run: RunSheet }) {
   const [hint, setHint] = useState({ words: "", wrong: false });
   const typed = useRef(text); // as it is now: an Enter may come before what was sent is drawn as gone
   const sending = useRef(""); // Enter pressed twice sends once
+  /** The same for as long as the words are: pressed again after an answer that was lost, they are sent once. */
+  const keyOfWords = (): string => {
+    const key = draft(`key:${place}`) || newKey();
+    keepDraft(`key:${place}`, key);
+    return key;
+  };
   useEffect(() => {
     if (!hint.words || hint.wrong) return;
     const timer = setTimeout(() => setHint({ words: "", wrong: false }), HINT_MS);
@@ -30,6 +36,7 @@ export function Composer({ run }: { run: RunSheet }) {
     typed.current = words;
     setText(words);
     keepDraft(place, words);
+    keepDraft(`key:${place}`, "");
   };
   const gone = (words: string) => {
     if ((draft(place) || typed.current).trim() === words) write("");
@@ -39,7 +46,7 @@ export function Composer({ run }: { run: RunSheet }) {
     if (!words || sending.current === words) return;
     sending.current = words;
     setHint({ words: "Sending…", wrong: false });
-    const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
+    const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }), keyOfWords());
     sending.current = "";
     if (!sent) return;
     gone(words);
@@ -51,7 +58,7 @@ export function Composer({ run }: { run: RunSheet }) {
     const words = typed.current.trim();
     if (!words || sending.current === words) return;
     sending.current = words;
-    const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }));
+    const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }), `aside-${keyOfWords()}`);
     sending.current = "";
     if (asked) gone(words);
   };

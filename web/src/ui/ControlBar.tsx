@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef } from "react";
 import { bringBack, expecting, fork, press, takeBackPress } from "../actions";
 import { useNow } from "../clock";
 import { barOf, type Act, type Bar, type Slot } from "../model/bar";
+import { keepDraft } from "../model/drafts";
 import { waiting } from "../model/presses";
 import type { RunSheet } from "../model/types";
 import { barClock, meter, place, worked } from "../model/words";
@@ -14,6 +15,17 @@ import { Icon } from "./Icon";
 
 const AGAIN_MS = 400; // the second tap of a double tap must not undo the first
 const TURNED_MS = 250; // who aimed at Pause when somebody else paused must not resume it
+const STOPS: ReadonlySet<string> = new Set(["pause", "cancel"]);
+
+/** Of the whole bar: after a cancel it has fewer slots, and another lies under the second tap. */
+let pressed = { at: -AGAIN_MS, slot: -1 };
+
+/** The second tap of a double tap. Stopping by another slot, or opening a layer, is never taken for one. */
+function isSecondTap(act: Act, slot: number, now: number): boolean {
+  if (now - pressed.at >= AGAIN_MS) return false;
+  const harmless = act.do === "layer" || (act.do === "verb" && STOPS.has(act.verb));
+  return slot === pressed.slot || !harmless;
+}
 
 export function ControlBar({ run, phone }: { run: RunSheet; phone: boolean }) {
   const thread = useThread();
@@ -120,15 +132,14 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
   const verb = slot.act.do === "verb" ? slot.act.verb : "";
   const busy = useApp((app) => verb !== "" && app.busy[`${run.run}:${verb}`] === true);
   const viewer = useApp((app) => app.me?.role === "viewer") && slot.act.do !== "review" && slot.act.do !== "result";
-  const turned = useRef({ verb, at: 0 });
-  const pressed = useRef(-AGAIN_MS);
-  if (turned.current.verb !== verb) turned.current = { verb, at: performance.now() };
+  const turned = useRef({ label: slot.label, at: 0 });
+  if (turned.current.label !== slot.label) turned.current = { label: slot.label, at: performance.now() };
   const off = !slot.enabled || viewer;
   const act = () => {
     const now = performance.now();
-    const late = verb === "resume" && now - turned.current.at < TURNED_MS;
-    if (off || late || now - pressed.current < AGAIN_MS) return;
-    pressed.current = now;
+    const late = !STOPS.has(verb) && now - turned.current.at < TURNED_MS;
+    if (off || late || isSecondTap(slot.act, at, now)) return;
+    pressed = { at: now, slot: at };
     perform(slot, run);
   };
   const key = slot.keys === "Esc" ? "pause" : slot.keys === "Ctrl E" ? "redirect" : slot.keys === "Ctrl ." ? "cancel" : undefined;
@@ -179,6 +190,8 @@ export function act(what: Act, label: string, run: RunSheet): void {
     case "result":
       return set({ result: run.run });
     case "new run":
+      if (what.agent) keepDraft("agent", what.agent);
+      return go(".");
     case "close":
       return go(".");
   }

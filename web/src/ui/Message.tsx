@@ -1,6 +1,7 @@
 /** A message and what became of it. Until it is read it can be edited or withdrawn. */
 import { useState } from "react";
 import { attempt } from "../actions";
+import { draft, keepDraft } from "../model/drafts";
 import type { Outcome } from "../model/talk";
 import type { Line } from "../model/types";
 import { api } from "../net/api";
@@ -9,7 +10,7 @@ import { Steer } from "./Steer";
 
 export function Message({ line, outcome }: { line: Line; outcome: Outcome | null }) {
   const mine = useApp((app) => app.me?.by === line.by);
-  const [editing, setEditing] = useState(false);
+  const [editing, setEditing] = useState(() => outcome?.unread === true && draft(editOf(line)) !== "");
   if (editing) return <EditMessage line={line} close={() => setEditing(false)} />;
   return (
     <li className="from-me">
@@ -20,6 +21,7 @@ export function Message({ line, outcome }: { line: Line; outcome: Outcome | null
   );
 }
 
+const editOf = (line: Line): string => `edit:${thread()}:${line.position}`;
 const thread = (): string => runSheet(state())?.thread ?? "";
 
 function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outcome; mine: boolean; edit: () => void }) {
@@ -62,9 +64,17 @@ function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outco
   );
 }
 
-function EditMessage({ line, close }: { line: Line; close: () => void }) {
-  const [text, setText] = useState(line.text);
+function EditMessage({ line, close: shut }: { line: Line; close: () => void }) {
+  const [text, setText] = useState(() => draft(editOf(line)) || line.text);
   const [wrong, setWrong] = useState("");
+  const write = (words: string) => {
+    setText(words);
+    keepDraft(editOf(line), words);
+  };
+  const close = () => {
+    keepDraft(editOf(line), "");
+    shut();
+  };
   const save = async () => {
     if (!text.trim()) return;
     if (await attempt((key) => api.talk(thread(), "edit_message", { message: line.position, text: text.trim() }, key), setWrong)) close();
@@ -72,7 +82,7 @@ function EditMessage({ line, close }: { line: Line; close: () => void }) {
   return (
     <li className="edit-message">
       <form className="edit-message" onSubmit={(event) => { event.preventDefault(); void save(); }}>
-        <textarea className="input" aria-label="Edit your message" rows={2} autoFocus value={text} onChange={(event) => setText(event.target.value)} />
+        <textarea className="input" aria-label="Edit your message" rows={2} autoFocus value={text} onChange={(event) => write(event.target.value)} />
         {wrong && <p className="wrong" role="alert">{wrong}</p>}
         <div className="buttons">
           <button type="button" className="button" onClick={close}>

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { expecting, press } from "../actions";
 import { useNow } from "../clock";
+import { draft, draftOf, keepDraft } from "../model/drafts";
 import { misfit, waysOf, type Form } from "../model/schema";
 import type { Asked, RunSheet } from "../model/types";
 import { clock } from "../model/words";
@@ -18,10 +19,13 @@ export function LooseQuestions({ run }: { run: RunSheet }) {
   return loose.map((each) => <QuestionCard key={each.question} run={run} question={each} />);
 }
 
+interface Typed { form: string; value: unknown }
+
 export function QuestionCard({ run, question }: { run: RunSheet; question: Asked }) {
   const ways = waysOf(question.schema);
   const only = ways.buttons.length === 0 && ways.forms.length === 1 ? ways.forms[0]! : null;
-  const [form, setForm] = useState<Form | null>(only);
+  const place = `answer:${run.run}:${question.question}`;
+  const [form, setForm] = useState<Form | null>(() => only ?? ways.forms.find((each) => each.key === draftOf<Typed>(place)?.form) ?? null);
   const [wrong, setWrong] = useState("");
   const me = useApp((app) => app.me);
   const late = useExpired(question.expires_at);
@@ -29,7 +33,7 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
   const answer = async (payload: unknown) => {
     if (late || mayNot) return;
     setWrong("");
-    await press(run, "answer", { question: question.question, payload, ...expecting(run) }, "Answer");
+    await press(run, "answer", { question: question.question, payload, ...expecting(run) }, "Answer", { place, text: draft(place) });
   };
   const title = `question-${question.question}`;
   return (
@@ -41,7 +45,7 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
       {ways.text && <p className="about">{ways.text}</p>}
       {ways.facts.length > 0 && !form && <Facts facts={ways.facts} />}
       {form ? (
-        <AnswerForm form={form} close={only ? null : () => setForm(null)} send={answer} wrong={wrong} setWrong={setWrong} />
+        <AnswerForm form={form} place={place} close={only ? null : () => setForm(null)} send={answer} wrong={wrong} setWrong={setWrong} />
       ) : (
         <div className="buttons">
           {ways.buttons.slice(0, 1).map((each) => (
@@ -119,20 +123,31 @@ function Choice({ label, consequence, filled, off, press: act }: ChoiceProps) {
 
 interface FormProps {
   form: Form;
+  place: string;
   close: (() => void) | null;
   send: (payload: unknown) => Promise<void>;
   wrong: string;
   setWrong: (words: string) => void;
 }
 
-function AnswerForm({ form, close, send, wrong, setWrong }: FormProps) {
-  const [value, setValue] = useState<unknown>(form.start);
+function AnswerForm({ form, place, close, send, wrong, setWrong }: FormProps) {
+  const [typed] = useState(() => draftOf<Typed>(place));
+  const kept = typed?.form === form.key ? typed : null;
+  const [value, setValue] = useState<unknown>(kept ? kept.value : form.start);
   const box = useRef<HTMLFormElement>(null);
   useEffect(() => {
-    if (!close) return; // asked for by a press: it takes the focus and is shown whole
+    if (!close || kept) return; // asked for by a press: it takes the focus and is shown whole
     box.current?.querySelector<HTMLElement>("textarea, input, select")?.focus();
     box.current?.scrollIntoView({ block: "nearest" });
   }, []);
+  const write = (next: unknown) => {
+    setValue(next);
+    keepDraft(place, JSON.stringify({ form: form.key, value: next } satisfies Typed));
+  };
+  const leave = () => {
+    keepDraft(place, "");
+    close?.();
+  };
   const submit = () => {
     const problem = misfit(value, form.schema, form.wrap === "respond" ? "A response" : "The answer");
     setWrong(problem ?? "");
@@ -140,7 +155,7 @@ function AnswerForm({ form, close, send, wrong, setWrong }: FormProps) {
   };
   return (
     <form ref={box} noValidate onSubmit={(event) => { event.preventDefault(); submit(); }}>
-      <SchemaField name={form.wrap === "respond" ? "What to do instead" : "Your answer"} schema={form.schema} value={value} change={setValue} top />
+      <SchemaField name={form.wrap === "respond" ? "What to do instead" : "Your answer"} schema={form.schema} value={value} change={write} top />
       {wrong && (
         <p className="wrong" role="alert">
           {wrong}
@@ -148,7 +163,7 @@ function AnswerForm({ form, close, send, wrong, setWrong }: FormProps) {
       )}
       <div className="buttons">
         {close && (
-          <button type="button" className="button" onClick={close}>
+          <button type="button" className="button" onClick={leave}>
             Keep as is
           </button>
         )}

@@ -1,6 +1,7 @@
 /** A step on demand: its whole result or error, what it cost, and what can be done about it alone. */
 import { useEffect, useState } from "react";
 import { attempt, expecting, fork, press } from "../actions";
+import { draft, keepDraft } from "../model/drafts";
 import { ENDED, type RunSheet, type StepSheet } from "../model/types";
 import { clock, count, hour, money } from "../model/words";
 import { api } from "../net/api";
@@ -97,8 +98,13 @@ function StopIt({ run, step }: { run: RunSheet; step: StepSheet }) {
 }
 
 function ForkHere({ run, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
-  const [brief, setBrief] = useState(run.brief);
-  const [open, setOpen] = useState(false);
+  const place = `fork:${run.run}:${step.position}`;
+  const [brief, setBrief] = useState(() => draft(place) || run.brief);
+  const [open, setOpen] = useState(() => draft(place) !== "");
+  const write = (words: string) => {
+    setBrief(words);
+    keepDraft(place, words === run.brief ? "" : words);
+  };
   if (!open)
     return (
       <div className="buttons">
@@ -109,10 +115,10 @@ function ForkHere({ run, step, number }: { run: RunSheet; step: StepSheet; numbe
       </div>
     );
   return (
-    <form className="step-fork" onSubmit={(event) => { event.preventDefault(); void fork(run, step.position, brief === run.brief ? "" : brief); }}>
+    <form className="step-fork" onSubmit={(event) => { event.preventDefault(); void fork(run, step.position, brief === run.brief ? "" : brief, { place, text: brief }); }}>
       <div className="field">
         <label htmlFor={`fork-${step.id}`}>Brief of the new run</label>
-        <textarea id={`fork-${step.id}`} className="input" rows={2} value={brief} onChange={(event) => setBrief(event.target.value)} />
+        <textarea id={`fork-${step.id}`} className="input" rows={2} value={brief} onChange={(event) => write(event.target.value)} />
       </div>
       <div className="buttons">
         <button type="button" className="button" onClick={() => setOpen(false)}>
