@@ -134,6 +134,12 @@ Both sync twice a step. Ours are one before it begins and one after it: what has
 after a crash; those of many runs share a sync. LangGraph's are both after it, its writes and its
 checkpoint, and each waits for its own.
 
+Where our time goes: with 50 runs the processor is what runs out, three parts in four of it on the
+event loop (two decisions a step, their folds, waking who waits) and one in the writer's thread.
+With one run a step waits for its two commits, one after the other, and the loop turns six or seven
+times. That is the price of a journal that says what has begun, and of a stop that is heard within a
+step; it is less than the goal.
+
 """
 
 
