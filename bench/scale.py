@@ -277,6 +277,10 @@ def report(results: dict[str, Any]) -> str:
     """The page in the docs, around what was measured."""
     text = (ROOT / "bench/scale.template.md").read_text(encoding="utf-8")
     figures = {name: f"{value:.3g}" for name, value in results.items() if isinstance(value, float)}
+    few, many = SIZES[0], SIZES[-1]
+    for kind in ("workers", "restate", "postgres"):
+        more = results[f"{kind}_mb_{many}"] - results[f"{kind}_mb_{few}"]
+        figures[f"{kind}_slope"] = f"{more * 1024 / (many - few):.0f}"
     lines = []
     for size in SIZES:
         cells = [
