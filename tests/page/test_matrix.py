@@ -252,5 +252,6 @@ def test_a_press_does_what_it_says(theatre: Theatre, tab: Glass, name: str, cont
     if PRESSES[name][control] is not stays_off:
         expect(slot).to_have_attribute("aria-disabled", "false", timeout=WAIT_MS)
 
+    tab.page.wait_for_timeout(450)  # nobody means what has turned up under their finger just now
     slot.click(force=True)
     PRESSES[name][control](tab, stage)
