@@ -33,10 +33,6 @@ PARTS = {
     "node": (("npm", "--version"), "npm"),
     "curl": (("curl", "--version"), "curl"),
     "tmux": (("tmux", "-V"), "tmux"),
-    "espeak": (
-        ("python3", "-c", "import ctypes; ctypes.CDLL('libespeak-ng.so.1')"),
-        "libespeak-ng1",
-    ),
     "flite": (("flite", "-lv"), "flite"),
     "recordings": (("test", "-f", RECORDING), "pocketsphinx-testdata"),
     "chromium": (("chromium", "--version"), "chromium"),

@@ -21,7 +21,6 @@ from voice.speakers import said
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.chromium,
-    pytest.mark.espeak,
     pytest.mark.flite,
     pytest.mark.timeout(120),
 ]

@@ -29,7 +29,6 @@ from voice.studio import ANN, THREAD
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.slow,
-    pytest.mark.espeak,
     pytest.mark.flite,
     pytest.mark.recordings,
     pytest.mark.timeout(120),

@@ -15,7 +15,6 @@ from voice.speakers import said
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.espeak,
     pytest.mark.flite,
     pytest.mark.timeout(120),
 ]

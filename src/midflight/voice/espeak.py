@@ -12,6 +12,8 @@ import threading
 from collections.abc import AsyncGenerator
 from ctypes.util import find_library
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import anyio.to_thread
@@ -25,6 +27,8 @@ WORD, LIST_END = 1, 0
 UTF8: Final = 1
 RATE_PARAMETER, PITCH_PARAMETER = 1, 3
 PIECE: Final = 3200  # samples: a fifth of a second
+DO_NOT_EXIT: Final = 0x8000  # or a missing file would end the process
+PACKAGED: Final = ("libespeak-ng.so", "libespeak-ng.dylib", "espeak-ng.dll")
 NAMES: Final = ("libespeak-ng.so.1", "libespeak-ng.dylib", "libespeak-ng.dll")
 
 
@@ -75,8 +79,8 @@ class _Library:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._c = _loaded()
-        self.rate = self._c.espeak_Initialize(SYNCHRONOUS, BUFFER_MS, None, 0)
+        self._c, data = _loaded()
+        self.rate = self._c.espeak_Initialize(SYNCHRONOUS, BUFFER_MS, data, DO_NOT_EXIT)
         if self.rate <= 0:
             raise SpeechFailed("espeak-ng", "did not start: its data is missing")
         self._sound = bytearray()
@@ -109,8 +113,12 @@ class _Library:
         return bytes(self._sound), scaled
 
 
-def _loaded() -> ctypes.CDLL:
-    for name in (*NAMES, find_library("espeak-ng")):
+def _loaded() -> tuple[ctypes.CDLL, bytes | None]:
+    """The library and where its data lies: that of the package, or the system's."""
+    found = find_spec("espeakng_loader")
+    folder = Path(found.origin).parent if found is not None and found.origin else Path()
+    packaged = [(str(folder / name), bytes(folder)) for name in PACKAGED] if found else []
+    for name, data in [*packaged, *((name, None) for name in (*NAMES, find_library("espeak-ng")))]:
         if name is None:
             continue
         try:
@@ -121,8 +129,8 @@ def _loaded() -> ctypes.CDLL:
             ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int, ctypes.c_uint,
             ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p,
         )  # fmt: skip
-        return library
-    raise SpeechFailed("espeak-ng", "is not installed; on Debian: apt install libespeak-ng1")
+        return library, data
+    raise SpeechFailed("espeak-ng", "is not here; pip install 'midflight[voice]' brings it")
 
 
 @cache
