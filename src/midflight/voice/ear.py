@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from time import perf_counter
 from typing import Final
 
+from midflight.inputs import Clock
 from midflight.voice.seams import FRAME, FRAME_MS, RATE, WIDTH, SpeechFailed, Vad
 from midflight.voice.sounds import loudness
+from midflight.voice.taking import SURE
 
 log: Final = logging.getLogger("midflight.voice")
 BEFORE_MS: Final = 320  # of sound before the onset: the ear is late, and words begin softly
 AFRESH_MS: Final = 2_000  # of silence, after which the ear's memory is emptied
 FAINT: Final = 0.1
 KEPT_MAX: Final = 30 * RATE * WIDTH  # bytes of one sound
+SLOW_S: Final = 0.1  # for a frame of a third of it: who is so slow makes everybody late
+SLOW_FRAMES: Final = 5  # in a row; a machine may stumble
+IMAGINED_MS: Final = 960
+INAUDIBLE: Final = 1e-4
 LOUD: Final = 0.02  # of a frame, to count as speech where there is no better ear
 FRAME_BYTES: Final = FRAME * WIDTH
 
@@ -21,8 +28,10 @@ FRAME_BYTES: Final = FRAME * WIDTH
 class Ear:
     """One line's. Whatever its VAD does, every frame has a likelihood."""
 
-    def __init__(self, vad: Vad) -> None:
+    def __init__(self, vad: Vad, clock: Clock = perf_counter) -> None:
         self._vad: Vad | None = vad
+        self._clock = clock
+        self._slow = self._imagined_ms = 0
         self._before: deque[bytes] = deque(maxlen=BEFORE_MS // FRAME_MS)
         self._sound: bytearray | None = None
         self._left = b""  # of a frame
@@ -54,21 +63,37 @@ class Ear:
     def _likely(self, frame: bytes) -> float:
         if self._vad is not None:
             try:
+                began = self._clock()
                 likely = self._vad.hear(frame)
-                if 0.0 <= likely <= 1.0:
+                why = self._doubt(likely, self._clock() - began)
+                if not why:
                     return likely
-                why = f"gave {likely}, which is no likelihood"
             except SpeechFailed as error:
                 why = error.why
+            except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
+                why = f"has broken: {type(error).__name__}: {error}"
             log.warning("Ear has failed", extra={"action": "vad_failed", "why": why})
             self._vad, self.trouble = None, why
         return 1.0 if self.level >= LOUD else 0.0
 
-    def keep(self) -> None:
-        """A sound has begun: keep it, and what came just before."""
-        if self._sound is None:
-            self._sound = bytearray(b"".join(self._before))
-            self._before.clear()
+    def _doubt(self, likely: float, seconds: float) -> str:
+        """Why it cannot be believed, if it cannot."""
+        if not 0.0 <= likely <= 1.0:  # also what is no number at all
+            return f"gave {likely}, which is no likelihood"
+        self._slow = self._slow + 1 if seconds > SLOW_S else 0
+        if self._slow >= SLOW_FRAMES:
+            return f"takes more than {SLOW_S:g} s for each {FRAME_MS} ms"
+        unheard = likely >= SURE and self.level < INAUDIBLE
+        self._imagined_ms = self._imagined_ms + FRAME_MS if unheard else 0
+        return "hears speech where there is no sound" if self._imagined_ms >= IMAGINED_MS else ""
+
+    def keep(self) -> bool:
+        """A sound has begun: keep it, and what came just before. Whether it is a new one."""
+        if self._sound is not None:
+            return False
+        self._sound = bytearray(b"".join(self._before))
+        self._before.clear()
+        return True
 
     @property
     def sound(self) -> bytes:

@@ -43,7 +43,9 @@ BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that"
 SURE: Final = 0.7  # of words that are acted on
 SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
-NEAR: Final = 2.0  # of a lean, to go by it
+NEAR: Final = 2.0  # of a lean, to go by it where the words agree
+NEARER: Final = 2.5  # and where they are no assent
+EACH: Final = 0.6  # of each word of an assent, to need no lean
 GARBLED: Final = 0.45  # what is heard so badly is near to nothing
 AGAINST: Final = -4.0
 RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
@@ -97,6 +99,10 @@ ASKED_FOR: Final = _any(
     "(?:let me|can i|could i|may i) (?:talk|speak) (?:to|with)",
     "get me", "give me",
 )  # fmt: skip
+AHEAD: Final = re.compile(
+    "(?:please |okay |ok |yes )*(?:go ahead|proceed)(?: please| now| then| with it| with that)*"
+)
+FIRM: Final = frozenset({"yes", "yep", "yup"})  # nobody says that over a question to be polite
 AFTER: Final = "(?: please| now| right now| then)*"
 
 WHOLE: Final[Mapping[Act, str]] = {
@@ -162,6 +168,17 @@ def is_assent(text: str) -> bool:
     return words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
 
 
+def approves(text: str) -> bool:
+    """Whether it says yes to an approval, where one is asked; else it only means "go on"."""
+    return AHEAD.fullmatch(plain(text)) is not None
+
+
+def is_firm(text: str) -> bool:
+    """Whether it is an answer even over the question, where others would be assents."""
+    words = set(plain(text).split())
+    return bool(words) and words <= FIRM
+
+
 def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True) -> Verdict:
     """What a sound of this length was. In doubt it is asked about: no order is passed over.
 
@@ -177,11 +194,12 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         return Verdict.WORDS if heard.confidence >= SURE_SHORT else Verdict.UNCLEAR
     if is_assent(heard.text):
         rhymes = set(words) <= RHYMES and heard.confidence < PLAIN
-        needed = NEAR if rhymes else AGAINST
+        doubtful = min((word.confidence for word in heard.words), default=heard.confidence) < EACH
+        needed = NEAR if rhymes or doubtful else AGAINST
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
     ordered = " ".join(words) in _ORDERED  # whatever it leans to
-    near = heard.lean >= NEAR and heard.confidence >= GARBLED and not ordered
+    near = heard.lean >= NEARER and heard.confidence >= GARBLED and not ordered
     if whole and held and short and few and near:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath

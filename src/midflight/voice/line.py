@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,13 +20,14 @@ from midflight.control import Control
 from midflight.inputs import Ids, new_id
 from midflight.kernel.record import Who
 from midflight.run import Agent
-from midflight.voice.acts import Acts
+from midflight.voice.account import Account
+from midflight.voice.acts import Acts, Moment
 from midflight.voice.ear import Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
-from midflight.voice.lexicon import judge, meaning
-from midflight.voice.mouth import Mouth, Utterance
+from midflight.voice.lexicon import is_firm, judge, meaning
+from midflight.voice.mouth import Mouth
 from midflight.voice.seams import Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
-from midflight.voice.shown import Did, FloorShown, Outcome, Saying, Shown, Trouble
+from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.taking import Event as Happened
 from midflight.voice.taking import (
     Floor,
@@ -48,6 +49,11 @@ SORRY: Final = "Sorry, I did not catch that."
 CANNOT_HEAR: Final = "Sorry, I cannot make out words at the moment. Please write instead."
 CANNOT_SPEAK: Final = "I cannot speak at the moment; here it is in writing."
 DEAF_AFTER: Final = 2  # failures in a row, after which people are told to write
+SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
+NOTHING: Final = Heard("", 0.0)
+DEALT_WITH: Final = frozenset({Order.GO_ON, Order.TAKE, Order.ASK, Order.IGNORE})
+
+Doing: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Engines(Struct, frozen=True):
@@ -80,17 +86,11 @@ class Line:
         self.taking = Taking()
         voice = AnySynthesiser(*engines.synthesisers)
         self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
-        self._acts = Acts(
-            control,
-            agent,
-            thread,
-            who,
-            ids=ids,
-            aside=lambda: self.mouth.put_by,
-            drop=self._drop,
-        )
-        self._telling = Telling(control, thread, self.mouth, who, self.begin)
-        self._heard = Heard("", 0.0)
+        self._acts = Acts(control, agent, thread, who, ids=ids, mouth=self.mouth, show=show)
+        self._telling = Telling(control, thread, self.mouth, who, begin=self.begin, show=show)
+        self._account = Account(who, thread)
+        self._moment = Moment()  # when the sound began that is heard now
+        self._obeying = anyio.Lock()  # orders are carried out one after the other, as given
         self._deaf = 0
         self._told_of_ear = False
         self.pending = 0  # recognitions and verbs that are not done yet
@@ -105,15 +105,28 @@ class Line:
         self._tasks.start_soon(self.mouth.run)
         await self._telling.run()
 
+    async def hang_up(self) -> None:
+        """What was said is still done, and what was heard goes on record. That cancels nothing."""
+        if self.taking.floor in {Floor.HELD, Floor.HEARING}:
+            await self._happen(Pressed(True))
+            await self._happen(Pressed(False))  # they have ended in the middle of it
+        while self.pending:  # noqa: ASYNC110 - recognitions and verbs, each of which has a bound
+            await anyio.sleep(0.01)
+        await self._acts.hang_up()
+
     # ── what comes in ────────────────────────────────────────────────────────────────────────
 
     async def hear(self, pcm: bytes) -> None:
         """Sound from the microphone, in pieces of any size."""
         for frame in self._ear.frames(pcm):
+            spoke = self.taking.spoke_ms
             await self._happen(FrameHeard(self._ear.hear(frame)))
+            self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble and not self._told_of_ear:
                 self._told_of_ear = True
                 self._show(Trouble(f"I hear less well than I should: {self._ear.trouble}."))
+            if self.taking.floor is Floor.SPEAKING:
+                await self.mouth.watch()
             await self.tick()
 
     async def press(self, *, down: bool) -> None:
@@ -139,82 +152,100 @@ class Line:
 
     # ── the table ────────────────────────────────────────────────────────────────────────────
 
-    async def _happen(self, event: Happened) -> None:
+    async def _happen(self, event: Happened, heard: Heard = NOTHING) -> None:
+        """Take an event; ``heard`` is what was judged. What an order is about is fixed here.
+
+        To carry it out may take a while, in which the next sound begins: that is not to be mixed
+        up with this one.
+        """
         before = self.taking
         self.taking, orders = advance(before, event)
-        if self.taking.sound != before.sound:
-            self._ear.keep()
+        if self.taking.sound != before.sound and self._ear.keep():
+            front, seen = self._telling.front, self._telling.seen
+            self._moment = Moment(front, seen, self._acts.cancelling)
+        doings = [self._doing(order, heard) for order in orders]
+        if not DEALT_WITH.isdisjoint(orders):
+            self._ear.forget()
         if self.taking.floor is not before.floor:
             self._show(FloorShown(self.taking.floor))
-        for order in orders:
-            await self._obey(order)
+        if doings:
+            async with self._obeying:
+                for doing in doings:
+                    await doing()
 
-    async def _obey(self, order: Order) -> None:
+    def _doing(self, order: Order, heard: Heard) -> Doing:
         match order:
             case Order.HOLD:
-                await self.mouth.hold()
+                return self.mouth.hold
             case Order.GO_ON:
-                self._ear.forget()
-                self._show(Outcome("resumed", self._heard.text, self._heard.confidence))
-                await self.mouth.go_on()
+                return partial(self._go_on, heard)
             case Order.CUT:
-                self._show(Outcome("interrupted"))
-                await self.mouth.put_aside()
+                return self._cut
             case Order.JUDGE | Order.JUDGE_WHOLE:
-                whole = order is Order.JUDGE_WHOLE
-                now = self.taking
-                self._begin_task(
-                    partial(self._judge, self._ear.sound, now.sound, now.spoke_ms, whole)
-                )
+                now, whole = self.taking, order is Order.JUDGE_WHOLE
+                judging = partial(self._judge, self._ear.sound, now.sound, now.spoke_ms, whole)
+                return partial(self._begin_task, judging)
             case Order.TAKE:
-                self._ear.forget()
-                self._begin_task(partial(self._take, self._heard))
+                return partial(self._begin_task, partial(self._take, heard, self._moment))
             case Order.ASK:
-                self._ear.forget()
-                await self._ask()
+                return partial(self._ask, heard)
             case Order.IGNORE:
-                self._ear.forget()
-                self._show(Outcome("ignored"))
+                return self._ignore
 
-    def _begin_task(self, task: Callable[[], Awaitable[None]]) -> None:
+    async def _go_on(self, heard: Heard) -> None:
+        self._show(Outcome("resumed", heard.text, heard.confidence))
+        await self.mouth.go_on()
+
+    async def _cut(self) -> None:
+        self._show(Outcome("interrupted"))
+        await self.mouth.put_aside()
+
+    async def _ignore(self) -> None:
+        self._show(Outcome("ignored"))
+
+    async def _begin_task(self, task: Doing) -> None:
         self.pending += 1
         self._tasks.start_soon(self._counted, task)
 
-    async def _counted(self, task: Callable[[], Awaitable[None]]) -> None:
+    async def _counted(self, task: Doing) -> None:
         try:
             await task()
+        except Exception as error:  # an edge: one utterance's trouble does not end the line
+            log.exception("Words could not be dealt with", extra={"action": "voice_failed"})
+            self._show(Trouble(f"That could not be done: {error}. You can say it again, or write."))
         finally:
             self.pending -= 1
 
     async def _judge(self, pcm: bytes, sound: int, spoke_ms: int, whole: bool) -> None:
         """What was said. Whatever fails, there is a verdict: the table never waits for nothing."""
-        verdict = Verdict.UNCLEAR
-        heard = Heard("", 0.0)
+        verdict, heard = Verdict.UNCLEAR, NOTHING
         try:
             heard = await self._recogniser.recognise(pcm)
-            verdict = judge(heard, spoke_ms, whole=whole, held=self.taking.held)
+            answers = self.mouth.is_asking and is_firm(heard.text)
+            verdict = judge(heard, spoke_ms, whole=whole, held=self.taking.held and not answers)
             self._deaf = 0
         except SpeechFailed as error:
             self._deaf += whole
             log.warning("Recognition has failed", extra={"action": "stt_failed", "why": str(error)})
-        if whole and sound == self.taking.sound:
-            self._heard = heard
-        await self._happen(Judged(sound, verdict, whole))
+        await self._happen(Judged(sound, verdict, whole), heard)
 
-    async def _take(self, heard: Heard) -> None:
+    async def _take(self, heard: Heard, moment: Moment) -> None:
         self._show(Outcome("heard", heard.text, heard.confidence))
-        done = await self._acts.do(meaning(heard.text))
+        done = await self._acts.do(meaning(heard.text), moment)
+        self._account.note_act(done.act, refused=done.refused)
         self._show(Did(done.act, done.say))
         if done.say:
             self.mouth.say(done.say)
         if done.go_on:
-            await self.mouth.go_on()
+            async with self._obeying:
+                await (self.mouth.bring_back() if self.taking.held else self.mouth.go_on())
         self.begin()
 
     # ── when something is not understood, or does not work ───────────────────────────────────
 
-    async def _ask(self) -> None:
-        self._show(Outcome("asked again", self._heard.text, self._heard.confidence))
+    async def _ask(self, heard: Heard) -> None:
+        self._account.asked_again += 1
+        self._show(Outcome("asked again", heard.text, heard.confidence))
         await self.mouth.put_aside()
         deaf = self._deaf >= DEAF_AFTER
         if deaf:
@@ -226,11 +257,9 @@ class Line:
         log.warning("Synthesis has failed", extra={"action": "tts_failed", "why": str(error)})
         self._show(Trouble(CANNOT_SPEAK, text))
 
-    def _drop(self) -> list[Utterance]:
-        dropped = self.mouth.drop()
-        for said in dropped:
-            self._show(Saying(said.heard, cut=True))
-        return dropped
+    def close(self) -> None:
+        """It is over: write into the audit what it was."""
+        self._account.close(self.mouth.played)
 
 
 @asynccontextmanager
@@ -259,5 +288,10 @@ async def line_to(
             ids=ids,
         )
         tasks.start_soon(line.run)
-        yield line
-        tasks.cancel_scope.cancel()
+        try:
+            yield line
+        finally:
+            with anyio.move_on_after(SETTLE_S, shield=True):
+                await line.hang_up()
+            line.close()
+            tasks.cancel_scope.cancel()

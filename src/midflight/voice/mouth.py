@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 
+from midflight.voice.loudspeaker import Loudspeaker
 from midflight.voice.played import clauses, heard_of, speakable
 from midflight.voice.seams import RATE, WIDTH, Mark, Sink, SpeechFailed, Synthesiser
 
@@ -31,6 +32,7 @@ class Utterance:
     of: int = 0  # its place in the thread
     ended: bool = False
     fleeting: bool = False  # a question of ours, which is of no use later
+    asks: bool = False  # a question of the run, or about it: a "yes" over it is its answer
     taken: int = 0  # characters that were made into clauses
     clauses: list[Clause] = field(default_factory=list)
 
@@ -91,7 +93,8 @@ class Mouth:
         failed: Callable[[str, SpeechFailed], None],
         may: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._sink, self._synthesiser, self._failed, self._may = sink, synthesiser, failed, may
+        self._sink = Loudspeaker(sink)
+        self._synthesiser, self._failed, self._may = synthesiser, failed, may
         self._queue: deque[Utterance] = deque()
         self._aside: deque[Utterance] = deque()  # put aside where they were
         self._segments: deque[tuple[int, Clause, int, int]] = deque()  # in the sink, not played
@@ -104,10 +107,17 @@ class Mouth:
     # ── what is to be said ───────────────────────────────────────────────────────────────────
 
     def say(
-        self, text: str, *, run: str = "", of: int = 0, ended: bool = True, fleeting: bool = False
+        self,
+        text: str,
+        *,
+        run: str = "",
+        of: int = 0,
+        ended: bool = True,
+        fleeting: bool = False,
+        asks: bool = False,
     ) -> Utterance:
         """Say this after what is waiting."""
-        said = Utterance(run, text, of, ended, fleeting)
+        said = Utterance(run, text, of, ended, fleeting, asks)
         self._queue.append(said)
         self.stir()
         return said
@@ -122,6 +132,11 @@ class Mouth:
     def is_busy(self) -> bool:
         """Whether there is something to be said, or being said."""
         return any(not said.is_heard for said in self._queue)
+
+    @property
+    def played(self) -> int:
+        """Samples that were played in all."""
+        return self._sink.played
 
     @property
     def is_making(self) -> bool:
@@ -151,14 +166,18 @@ class Mouth:
 
     async def go_on(self) -> None:
         """Go on at the very next sample, with what was put aside if there is something."""
+        await self.bring_back()
         self._silent = False
+        await self._sink.go_on()
+        self.stir()
+
+    async def bring_back(self) -> None:
+        """What was put aside is said next; it stays silent if it is."""
         if self._aside:
             await self._forget_in_sink()
             later = [said for said in self._queue if not said.fleeting]
             self._queue = deque([*self._aside, *later])
             self._aside.clear()
-        await self._sink.go_on()
-        self.stir()
 
     async def put_aside(self) -> None:
         """Keep what was being said for later, and be free to say something else."""
@@ -170,11 +189,34 @@ class Mouth:
         await self._sink.go_on()
         self.stir()
 
-    def drop(self) -> list[Utterance]:
-        """What was put aside will not be said: all that was not heard to its end."""
-        dropped = [said for said in self._aside if not said.is_heard]
+    def drop(self, which: Callable[[Utterance], bool] = lambda _: True) -> list[Utterance]:
+        """What was put aside will not be said, or some of it: all that was not heard to its end."""
+        dropped = [said for said in self._aside if which(said)]
+        self._aside = deque(said for said in self._aside if not which(said))
+        return [said for said in dropped if not said.is_heard]
+
+    def hang_up(self) -> list[Utterance]:
+        """Nobody listens any longer: all that was begun and not heard to its end."""
+        self._note_played()
+        begun = [*self._aside, *self._queue]
+        self._queue.clear()
         self._aside.clear()
-        return dropped
+        return [said for said in begun if said.heard and not said.is_heard]
+
+    async def watch(self) -> None:
+        """A frame's time has passed while it is our turn: words that are not played are shown."""
+        if self._silent or not self._sink.is_stalled():
+            return
+        waiting = [clause for _, clause, _, _ in self._segments]
+        await self._forget_in_sink()
+        for clause in dict.fromkeys(waiting):
+            self._fail(clause, SpeechFailed("the loudspeaker", "plays nothing"))
+        self.stir()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether what is being said is a question, which words may answer."""
+        return next((said.asks for said in self._queue if not said.is_heard), False)
 
     @property
     def put_by(self) -> list[Utterance]:
@@ -247,14 +289,18 @@ class Mouth:
                         self._making = True
             clause.made = True
         except SpeechFailed as error:
-            clause.failed = True
-            self._failed(clause.text, error)
+            self._fail(clause, error)
         finally:
             self._making = False
 
+    def _fail(self, clause: Clause, error: SpeechFailed) -> None:
+        if not clause.failed:
+            clause.failed = True
+            self._failed(clause.text, error)
+
     async def _give(self, clause: Clause, epoch: int) -> None:
         """Give the sink what it has room for, again and again, until it has all that is made."""
-        while clause.given < clause.samples and epoch == self._epoch:
+        while clause.given < clause.samples and epoch == self._epoch and not clause.failed:
             stirred = self._stir
             room = AHEAD - (self._given - self._sink.played)
             if room <= 0 or self._silent or not self._may():
@@ -266,5 +312,15 @@ class Mouth:
             self._segments.append((self._given, clause, clause.given, count))
             clause.given += count
             self._given += count
-            await self._sink.play(bytes(clause.pcm[start : start + count * WIDTH]))
+            try:
+                await self._sink.play(bytes(clause.pcm[start : start + count * WIDTH]))
+            except SpeechFailed as error:
+                self._take_back(count)
+                self._fail(clause, error)
         self.stir()
+
+    def _take_back(self, count: int) -> None:
+        """The sink has not got the last piece."""
+        if self._segments:  # unless all was forgotten meanwhile
+            self._segments.pop()
+            self._given -= count

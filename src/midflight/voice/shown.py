@@ -35,6 +35,12 @@ class Did(Struct, frozen=True, tag_field="t", tag="did"):
     text: str = ""
 
 
+class Handed(Struct, frozen=True, tag_field="t", tag="handed"):
+    """The run is with this person; with nobody, it is the agent's again."""
+
+    to: str
+
+
 class Trouble(Struct, frozen=True, tag_field="t", tag="trouble"):
     """Something does not work as it should; what is shown instead, and what to do."""
 
@@ -42,7 +48,7 @@ class Trouble(Struct, frozen=True, tag_field="t", tag="trouble"):
     instead: str = ""
 
 
-Shown: TypeAlias = FloorShown | Outcome | Saying | Did | Trouble
+Shown: TypeAlias = FloorShown | Outcome | Saying | Did | Handed | Trouble
 
 
 def in_words(shown: Shown) -> str:
@@ -57,5 +63,7 @@ def in_words(shown: Shown) -> str:
             return f"heard of it: “{shown.text}”" if shown.cut else f"says: “{shown.text}”"
         case Did():
             return f"→ {shown.act}{f': {shown.text}' if shown.text else ''}"
+        case Handed():
+            return f"· with {shown.to}" if shown.to else "· with the agent again"
         case Trouble():
             return f"! {shown.text}{f' {shown.instead}' if shown.instead else ''}"

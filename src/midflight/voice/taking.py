@@ -106,6 +106,7 @@ class Taking(Struct, frozen=True):
 
     floor: Floor = Floor.QUIET
     held: bool = False
+    cut: bool = False  # there was, and was put aside before it was known what the sound is
     asked: bool = False  # we have asked, and wait for the answer
     sound: int = 0  # which one it is, counted from 1
     loud_ms: int = 0
@@ -143,7 +144,7 @@ def _begin(now: Taking) -> Step:
 
 def _hear(now: Taking, likely: float) -> Step:
     if now.pressed:
-        return replace(now, spoke_ms=now.spoke_ms + FRAME_MS), ()
+        return _hear_pressed(replace(now, spoke_ms=now.spoke_ms + FRAME_MS))
     match now.floor:
         case Floor.QUIET | Floor.SPEAKING:
             return _wait_for_sound(now, likely)
@@ -151,6 +152,11 @@ def _hear(now: Taking, likely: float) -> Step:
             return _follow_sound(now, likely)
         case Floor.JUDGING:
             return _hear_more(now, likely)
+
+
+def _hear_pressed(now: Taking) -> Step:
+    """A key that nobody lets go, or whose page has died, does not keep us silent for ever."""
+    return _press(now, False) if now.spoke_ms >= LONGEST_MS else (now, ())
 
 
 def _wait_for_sound(now: Taking, likely: float) -> Step:
@@ -195,7 +201,8 @@ def _look_at(now: Taking) -> Step:
 
 
 def _cut(now: Taking) -> Step:
-    return replace(now, floor=Floor.HEARING, held=False, asked=False), (Order.CUT,)
+    cut = replace(now, floor=Floor.HEARING, held=False, cut=True, asked=False)
+    return cut, (Order.CUT,)
 
 
 def _sound_ended(now: Taking) -> Step:
@@ -206,8 +213,8 @@ def _sound_ended(now: Taking) -> Step:
 
 def _nothing_more(now: Taking) -> Step:
     """It was nothing: go on where we were, if we were anywhere."""
-    over = replace(now, asked=False, held=False, quiet_ms=0)
-    if now.held:
+    over = replace(now, asked=False, held=False, cut=False, quiet_ms=0)
+    if now.held or now.cut:
         return replace(over, floor=Floor.SPEAKING), (Order.GO_ON,)
     return replace(over, floor=Floor.QUIET), (Order.IGNORE,)
 
@@ -241,10 +248,10 @@ def _decide(now: Taking, verdict: Verdict) -> Step:
     match verdict:
         case Verdict.WORDS:
             orders = (Order.CUT, Order.TAKE) if now.held else (Order.TAKE,)
-            return replace(over, held=False), orders
+            return replace(over, held=False, cut=False), orders
         case Verdict.UNCLEAR:
             return replace(over, asked=True), (Order.ASK,)
-        case Verdict.BACKCHANNEL if not now.held:
+        case Verdict.BACKCHANNEL if not (now.held or now.cut):
             return over, (Order.TAKE,)  # nothing to assent to but our question
         case Verdict.NOISE | Verdict.BACKCHANNEL:
             return _nothing_more(now)

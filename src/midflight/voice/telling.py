@@ -11,22 +11,33 @@ from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
-from midflight.kernel.phases import Effect
+from midflight.kernel.phases import Cause, Effect
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch
 from midflight.voice.mouth import Mouth, Utterance
+from midflight.voice.shown import Handed, Shown
 
-SPOKEN: Final = frozenset({"text", "aside", "cancel?"})
+CANCEL: Final = "cancel?"
+SPOKEN: Final = frozenset({"text", "aside", CANCEL})
 
 
 class Telling:
     """Follows a thread and the runs that come to its front, and gives the mouth their words."""
 
     def __init__(
-        self, control: Control, thread: str, mouth: Mouth, who: Who, begin: Callable[[], None]
+        self,
+        control: Control,
+        thread: str,
+        mouth: Mouth,
+        who: Who,
+        *,
+        begin: Callable[[], None],
+        show: Callable[[Shown], None],
     ) -> None:
         self._control, self._thread, self._mouth, self._who = control, thread, mouth, who
-        self._begin = begin  # somebody has something to say
+        self._begin, self._show = begin, show  # ``begin``: somebody has something to say
+        self.front = ""
+        self._seen: dict[str, int] = {}  # runs -> how far the person can know of them
         self._runs: set[str] = set()
         self._thinking: dict[tuple[str, str], int] = {}  # steps of models -> their attempt
         self._open: dict[tuple[str, str], Utterance] = {}
@@ -40,8 +51,11 @@ class Telling:
         cursors = {self._thread: talk.head}
         if talk.front:
             state = await self._control.state(talk.front)
-            cursors[talk.front] = state.head
+            cursors[talk.front] = self._seen[talk.front] = state.head
+            self.front = talk.front
             self._runs.add(talk.front)
+            if Cause.HUMAN in state.holds:
+                self._with_a_person(talk.front, "a person")
             for place, attempt in state.open.items():
                 if attempt.effect is Effect.MODEL:
                     self._thinking[talk.front, attempt.step] = place
@@ -54,6 +68,11 @@ class Telling:
                     self._take_line(item)
                 else:
                     self._take_step(item)
+
+    @property
+    def seen(self) -> int:
+        """How far the run in front is known to who listens."""
+        return self._seen.get(self.front, 0)
 
     async def _talk(self) -> t.ThreadState:
         """The thread as it is; an empty one where nothing was ever said."""
@@ -78,9 +97,10 @@ class Telling:
     def _take_line(self, record: Recorded) -> None:
         event = record.event
         match event:
-            case t.FrontChanged() if event.run and event.run not in self._runs:
-                self._runs.add(event.run)
-                if self._news is not None:
+            case t.FrontChanged():
+                self.front = event.run
+                if event.run and event.run not in self._runs and self._news is not None:
+                    self._runs.add(event.run)
                     self._news.add(event.run, 0)
             case t.Said() if event.kind in SPOKEN and not event.to:
                 self._said(record.position, event)
@@ -93,18 +113,29 @@ class Telling:
         """On record now; what of it was spoken already is not spoken twice."""
         said = self._last.pop(event.run, None)
         if said is None or not event.text.startswith(said.text.rstrip()):
-            self._mouth.say(event.text, run=event.run, of=position)
+            asks = event.kind == CANCEL
+            self._mouth.say(event.text, run=event.run, of=position, asks=asks)
         else:
             said.of = position
             self._mouth.add(said, event.text[len(said.text) :], ended=True)
         self._begin()
 
-    def _say(self, text: str) -> None:
-        self._mouth.say(text)
+    def _say(self, text: str, *, asks: bool = False) -> None:
+        self._mouth.say(text, asks=asks)
         self._begin()
+
+    def _with_a_person(self, run: str, name: str) -> None:
+        self._human = run
+        self._show(Handed(name))
+
+    def _with_the_agent(self, run: str) -> None:
+        if self._human == run:
+            self._human = ""
+            self._show(Handed(""))
 
     def _take_step(self, record: Recorded) -> None:
         event, run = record.event, record.journal
+        self._seen[run] = record.position
         match event:
             case e.AttemptStarted() if event.effect is Effect.MODEL and event.tool != TRIAGE:
                 self._thinking[run, event.step] = record.position
@@ -112,15 +143,20 @@ class Telling:
             case e.AttemptSettled() | e.LateOutcome():
                 self._settled(run, event)
             case e.QuestionOpened():
-                self._say(event.message)
+                self._say(event.message, asks=True)
             case e.TakenOver():
-                self._human = run
+                mine = event.who.by == self._who.by
+                self._with_a_person(run, "a person" if mine else event.who.by)
+                if not mine:
+                    self._say(f"{event.who.by} has taken over.")
             case e.HandedBack():
-                self._human = ""
+                self._with_the_agent(run)
                 note = f": {event.note}" if event.note else "."
                 self._say(f"{event.who.by} has handed back{note}")
-            case e.RunFinished() if event.outcome == "failed":
-                self._say(f"That has failed: {event.error}")
+            case e.RunFinished():
+                self._with_the_agent(run)
+                if event.outcome == "failed":
+                    self._say(f"That has failed: {event.error}")
             case _:
                 pass
 
