@@ -7,7 +7,9 @@ hearing waits for (how much was played) comes by the same way.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -44,7 +46,9 @@ WAITING_MAX: Final = 256  # messages to a page that does not read them
 UNHEARD_MAX: Final = 128  # frames that wait to be heard: four seconds
 SILENT_S: Final = 5.0  # not a breath: the microphone is off
 KNOWN_S: Final = 15.0  # between looks whether the person is still let in
-FULL, POLICY = 1013, 1008
+FULL, POLICY, INTERNAL = 1013, 1008, 1011
+LINE_FAILED: Final = "The line has failed. What was done stays done; you can call again, or write."
+BEHIND: Final = "I cannot keep up at the moment; some of that was not heard."
 
 
 def router(control: Control, agents: Iterable[Agent], engines: Callable[[], Engines]) -> APIRouter:
@@ -82,6 +86,11 @@ class _Lines:
                 await socket.close(FULL)
             else:
                 await _Call(socket, self._control, agent, thread, who, engines).run()
+        except Exception:  # an edge: whoever talks is told, and others talk on
+            log.exception("A line has failed", extra={"action": "line_failed", "journal": thread})
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await socket.send_text(as_text(Trouble(LINE_FAILED)))
+                await socket.close(INTERNAL)
         finally:
             self._open -= 1
 
@@ -91,9 +100,10 @@ class _Lines:
             if self._engines is None:
                 try:
                     self._engines = await anyio.to_thread.run_sync(self._make)
-                except SpeechFailed as error:
-                    log.error("No engine", extra={"action": "no_engine", "why": str(error)})
-                    return error
+                except Exception as error:
+                    log.exception("No engine", extra={"action": "no_engine"})
+                    known = isinstance(error, SpeechFailed)
+                    return error if known else SpeechFailed("voice", f"has not begun: {error}")
         return self._engines
 
     async def _why_not(self, thread: str, who: Who) -> str:
@@ -135,11 +145,12 @@ class _Call:
         self._out: MemoryObjectSendStream[bytes | str]
         self._out, self._to_write = anyio.create_memory_object_stream[bytes | str](WAITING_MAX)
         self._in: MemoryObjectSendStream[bytes | Talk]
-        self._in, self._to_hear = anyio.create_memory_object_stream[bytes | Talk](UNHEARD_MAX)
+        self._in, self._to_hear = anyio.create_memory_object_stream[bytes | Talk](math.inf)
         self._scope = anyio.CancelScope()
         self._heard_at = 0.0
         self._misfit = False
-        self._mute_told = False
+        self._push = self._pressed = False
+        self._mute_told = self._behind_told = False
 
     async def run(self) -> None:
         """Talk until one of both hangs up."""
@@ -184,7 +195,7 @@ class _Call:
             frame = read_bytes(data)
             self._sink.note(frame.played)
             if not self._misfit:
-                self._put(frame.pcm)
+                self._put(frame.pcm if self._pressed or not self._push else b"")
             return
         try:
             said = read_text(text or "")
@@ -193,17 +204,28 @@ class _Call:
             raise
         match said:
             case Hello():
-                self._misfit = False
+                self._misfit, self._push = False, said.mode == "push"
+                if self._pressed and not self._push:
+                    self._take_key(Talk(False))
             case Talk():
-                self._put(said)
+                self._take_key(said)
             case Silenced():
                 self._sink.silenced(said.played)
 
-    def _put(self, heard: bytes | Talk) -> None:
-        try:
-            self._in.send_nowait(heard)
-        except anyio.WouldBlock:
-            self._show(Trouble("I cannot keep up at the moment; some of that was not heard."))
+    def _take_key(self, said: Talk) -> None:
+        """Keys are never dropped: one that stays down would keep us silent."""
+        if said.on != self._pressed:
+            self._pressed = said.on
+            self._in.send_nowait(said)
+
+    def _put(self, pcm: bytes) -> None:
+        waiting = self._in.statistics().current_buffer_used
+        if waiting < UNHEARD_MAX:
+            self._in.send_nowait(pcm)
+            self._behind_told &= waiting > UNHEARD_MAX // 2  # once, until it has caught up
+        elif not self._behind_told:
+            self._behind_told = True
+            self._show(Trouble(BEHIND))
 
     # ── hearing ──────────────────────────────────────────────────────────────────────────────
 

@@ -10,22 +10,25 @@ export default function Talking({ thread }: { thread: string }) {
   const [on, setOn] = useState<"off" | "opening" | "on">("off");
   const [mode, setMode] = useState<Mode>("hands-free");
   const [shown, setShown] = useState(NOTHING_YET);
-  useEffect(() => () => call.current?.hangUp(), []);
+  useEffect(() => () => call.current?.hangUp(), []); // also one that is only being opened
   const begin = async () => {
     setOn("opening");
     setShown(NOTHING_YET);
+    const mine = new Call(thread, mode, {
+      said: (message) => setShown((before) => after(before, message)),
+      level: (level) => meter.current && (meter.current.value = Math.min(1, level * 4)),
+      over: (why) => {
+        call.current = null;
+        setOn("off");
+        if (why) setShown((before) => ({ ...before, trouble: before.trouble || why }));
+      },
+    });
+    call.current = mine;
     try {
-      call.current = await Call.begin(thread, mode, {
-        said: (message) => setShown((before) => after(before, message)),
-        level: (level) => meter.current && (meter.current.value = Math.min(1, level * 4)),
-        over: (why) => {
-          call.current = null;
-          setOn("off");
-          if (why) setShown((before) => ({ ...before, trouble: before.trouble || why }));
-        },
-      });
-      setOn("on");
+      await mine.open();
+      if (call.current === mine) setOn("on");
     } catch (error) {
+      call.current = null;
       setOn("off");
       setShown({ ...NOTHING_YET, trouble: error instanceof Error ? error.message : String(error) });
     }
@@ -45,6 +48,7 @@ export default function Talking({ thread }: { thread: string }) {
           <>
             <span className="voice-floor" role="status">
               {floorInWords(shown.floor, mode)}
+              {shown.with && `, with ${shown.with}`}
             </span>
             <meter ref={meter} className="voice-level" min={0} max={1} aria-label="How loud you are" />
           </>
@@ -69,6 +73,11 @@ export default function Talking({ thread }: { thread: string }) {
 type WaysProps = { mode: Mode; choose: (mode: Mode) => void; press: (down: boolean) => void };
 
 function Ways({ mode, choose, press }: WaysProps) {
+  const release = () => press(false);
+  useEffect(() => {
+    window.addEventListener("blur", release); // a key that goes up elsewhere is not told to us
+    return () => window.removeEventListener("blur", release);
+  });
   return (
     <div className="voice-row">
       <label>
@@ -82,10 +91,12 @@ function Ways({ mode, choose, press }: WaysProps) {
           type="button"
           className="voice-push"
           onPointerDown={() => press(true)}
-          onPointerUp={() => press(false)}
-          onPointerLeave={() => press(false)}
+          onPointerUp={release}
+          onPointerLeave={release}
+          onPointerCancel={release}
+          onBlur={release}
           onKeyDown={(event) => event.key === " " && !event.repeat && press(true)}
-          onKeyUp={(event) => event.key === " " && press(false)}
+          onKeyUp={(event) => event.key === " " && release()}
         >
           Hold to talk
         </button>

@@ -1,44 +1,37 @@
 /** One call: the microphone and the loudspeaker of this page, and a line to the server. */
 import { base } from "../net/api";
-import { frame, RATE, type FromServer, type FromWorklet, type Mode, type ToWorklet } from "./talk";
+import { Early, frame, RATE, type FromServer, type FromWorklet, type Mode, type ToWorklet } from "./talk";
 import worklet from "./worklet.ts?worker&url";
 
 export type Listener = { said: (message: FromServer) => void; level: (level: number) => void; over: (why: string) => void };
+const OPEN_MS = 20_000; // the server loads its engines when somebody first talks
+const NOT_OPENED = "The line could not be opened. Nothing was changed; try again.";
 
+/** It can be hung up at any time, also while it is being opened: nothing is left open then. */
 export class Call {
   private talking = false;
+  private ended = false;
+  private ready = false;
+  private early = new Early();
+  private microphone?: MediaStream;
+  private context?: AudioContext;
+  private node?: AudioWorkletNode;
+  private socket?: WebSocket;
 
-  private constructor(
-    private readonly socket: WebSocket,
-    private readonly context: AudioContext,
-    private readonly node: AudioWorkletNode,
-    private readonly microphone: MediaStream,
+  constructor(
+    private readonly thread: string,
     private mode: Mode,
     private readonly listener: Listener,
-  ) {
-    socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => this.take(event.data);
-    socket.onclose = () => this.hangUp("The line has ended.");
-    node.port.onmessage = (event: MessageEvent<FromWorklet>) => this.hear(event.data);
-  }
+  ) {}
 
-  /** Ask for the microphone, open the line, and begin. Raises an error with words for people. */
-  static async begin(thread: string, mode: Mode, listener: Listener): Promise<Call> {
-    const socket = await connected(thread); // first: what is said before it is open would be lost
-    const microphone = await opened().catch((error: unknown) => {
-      socket.close();
-      throw error;
-    });
-    const context = new AudioContext({ sampleRate: RATE, latencyHint: "interactive" });
+  /** First the microphone and the loudspeaker, then the line: so nothing that either side says is lost.
+   *  Raises an error with words for people. */
+  async open(): Promise<void> {
     try {
-      await context.audioWorklet.addModule(worklet);
-      const node = new AudioWorkletNode(context, "line", { numberOfInputs: 1, numberOfOutputs: 1, outputChannelCount: [1], channelCount: 1 });
-      context.createMediaStreamSource(microphone).connect(node).connect(context.destination);
-      socket.send(JSON.stringify({ t: "hello", rate: context.sampleRate, mode }));
-      return new Call(socket, context, node, microphone, mode, listener);
+      await this.prepare();
+      if (!this.ended) await this.connected();
     } catch (error) {
-      microphone.getTracks().forEach((track) => track.stop());
-      void context.close();
-      socket.close();
+      this.release();
       throw error;
     }
   }
@@ -46,6 +39,7 @@ export class Call {
   choose(mode: Mode): void {
     if (this.talking) this.press(false);
     this.mode = mode;
+    this.greet();
   }
 
   press(down: boolean): void {
@@ -55,33 +49,93 @@ export class Call {
   }
 
   hangUp(why = ""): void {
-    if (this.context.state === "closed") return;
-    this.microphone.getTracks().forEach((track) => track.stop());
-    void this.context.close();
-    this.socket.close();
+    if (this.ended) return;
+    this.release();
     this.listener.over(why);
   }
 
-  private take(data: string | ArrayBuffer): void {
-    if (data instanceof ArrayBuffer) return this.order(data);
+  private release(): void {
+    this.ended = true;
+    this.microphone?.getTracks().forEach((track) => track.stop());
+    if (this.context && this.context.state !== "closed") void this.context.close();
+    this.socket?.close();
+  }
+
+  private async prepare(): Promise<void> {
+    this.microphone = await opened();
+    if (this.ended) return this.release(); // hung up before it was there
+    this.context = new AudioContext({ latencyHint: "interactive" });
+    await this.context.audioWorklet.addModule(worklet);
+    if (this.ended) return;
+    this.node = new AudioWorkletNode(this.context, "line", { numberOfInputs: 1, numberOfOutputs: 1, outputChannelCount: [1], channelCount: 1, channelCountMode: "explicit" });
+    this.node.port.onmessage = (event: MessageEvent<FromWorklet>) => this.hear(event.data);
+    this.context.createMediaStreamSource(this.microphone).connect(this.node).connect(this.context.destination);
+    this.microphone.getTracks().forEach((track) => (track.onended = () => this.hangUp("The microphone is gone. You can still write.")));
+    await this.context.resume();
+  }
+
+  /** A line on which somebody listens: the server says so when its engines are ready. */
+  private connected(): Promise<void> {
+    const url = new URL(`v1/threads/${encodeURIComponent(this.thread)}/voice`, base());
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    const socket = (this.socket = new WebSocket(url));
+    socket.binaryType = "arraybuffer";
+    let why = NOT_OPENED;
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => socket.close(), OPEN_MS);
+      socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
+        const said = this.take(event.data);
+        if (said?.t === "trouble" && !this.ready) why = said.text;
+        if (said?.t !== "floor" || this.ready) return;
+        clearTimeout(late);
+        this.begin();
+        resolve();
+      };
+      socket.onclose = () => {
+        clearTimeout(late);
+        if (this.ready) this.hangUp("The line has ended.");
+        else if (this.ended) resolve();
+        else reject(new Error(why));
+      };
+    });
+  }
+
+  /** Somebody listens: first what was said while nobody did. */
+  private begin(): void {
+    this.ready = true;
+    this.greet();
+    for (const sound of this.early.taken()) this.send(frame(0, sound));
+  }
+
+  private greet(): void {
+    if (this.ready) this.send(JSON.stringify({ t: "hello", rate: RATE, mode: this.mode }));
+  }
+
+  private take(data: string | ArrayBuffer): FromServer | null {
+    if (data instanceof ArrayBuffer) {
+      this.order(data);
+      return null;
+    }
     const said = JSON.parse(data) as FromServer;
     if (said.t === "hold" || said.t === "go on" || said.t === "cut") this.order(said.t);
     else this.listener.said(said);
+    return said;
   }
 
   private order(order: ToWorklet): void {
-    this.node.port.postMessage(order, order instanceof ArrayBuffer ? [order] : []);
+    this.node?.port.postMessage(order, order instanceof ArrayBuffer ? [order] : []);
   }
 
   private hear(told: FromWorklet): void {
     if ("silenced" in told) return this.send(JSON.stringify({ t: "silenced", played: told.silenced }));
     const open = this.mode === "hands-free" || this.talking;
-    this.send(frame(told.played, open ? told.heard : null));
+    if (!this.ready && open) this.early.keep(told.heard);
+    if (this.ready) this.send(frame(told.played, open ? told.heard : null));
     this.listener.level(open ? told.level : 0);
   }
 
   private send(what: string | ArrayBuffer): void {
-    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(what);
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(what);
   }
 }
 
@@ -92,21 +146,4 @@ async function opened(): Promise<MediaStream> {
     const refused = error instanceof DOMException && error.name === "NotAllowedError";
     throw new Error(refused ? "The microphone was not allowed. Allow it for this page and try again." : "There is no microphone that this page can use.");
   }
-}
-
-/** A line on which somebody listens: the server says so when its engines are ready. */
-function connected(thread: string): Promise<WebSocket> {
-  const url = new URL(`v1/threads/${encodeURIComponent(thread)}/voice`, base());
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  const socket = new WebSocket(url);
-  socket.binaryType = "arraybuffer";
-  let why = "The line could not be opened. Nothing was changed; try again.";
-  return new Promise((resolve, reject) => {
-    socket.onmessage = (event: MessageEvent<string>) => {
-      const said = JSON.parse(event.data) as FromServer;
-      if (said.t === "floor") resolve(socket);
-      else if (said.t === "trouble") why = said.text;
-    };
-    socket.onclose = () => reject(new Error(why));
-  });
 }

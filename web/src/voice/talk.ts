@@ -11,6 +11,7 @@ export type FromServer =
   | { t: "floor"; floor: Floor }
   | { t: "outcome"; outcome: string; heard?: string; confidence?: number }
   | { t: "saying"; text: string; cut?: boolean }
+  | { t: "handed"; to: string }
   | { t: "did"; act: string; text?: string }
   | { t: "trouble"; text: string; instead?: string };
 
@@ -26,8 +27,33 @@ export function frame(played: number, heard: Int16Array | null): ArrayBuffer {
   return bytes;
 }
 
-export type Shown = { floor: Floor; outcome: string; heard: string; trouble: string };
-export const NOTHING_YET: Shown = { floor: "quiet", outcome: "", heard: "", trouble: "" };
+const EARLY_FRAMES = 640; // twenty seconds: longer no line takes to open
+const AT_ONCE = 31; // frames, a second of sound
+
+/** What is said while the line is still being opened, to be heard when it is. */
+export class Early {
+  private frames: Int16Array[] = [];
+
+  keep(frame: Int16Array): void {
+    if (this.frames.length < EARLY_FRAMES) this.frames.push(frame);
+  }
+
+  /** All of it in large pieces, and nothing of it twice. */
+  taken(): Int16Array[] {
+    const frames = this.frames.splice(0);
+    const pieces: Int16Array[] = [];
+    for (let first = 0; first < frames.length; first += AT_ONCE) {
+      const some = frames.slice(first, first + AT_ONCE);
+      const piece = new Int16Array(some.length * FRAME);
+      some.forEach((sound, place) => piece.set(sound, place * FRAME));
+      pieces.push(piece);
+    }
+    return pieces;
+  }
+}
+
+export type Shown = { floor: Floor; outcome: string; heard: string; trouble: string; with: string };
+export const NOTHING_YET: Shown = { floor: "quiet", outcome: "", heard: "", trouble: "", with: "" };
 
 const FLOORS: Record<Floor, string> = {
   quiet: "Listening",
@@ -53,7 +79,9 @@ export function after(shown: Shown, said: FromServer): Shown {
     case "floor":
       return { ...shown, floor: said.floor };
     case "outcome":
-      return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard || shown.heard, trouble: "" };
+      return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard ?? "", trouble: "" };
+    case "handed":
+      return { ...shown, with: said.to };
     case "trouble":
       return { ...shown, trouble: said.instead ? `${said.text} ${said.instead}` : said.text };
     case "did":

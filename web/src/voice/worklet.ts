@@ -1,19 +1,16 @@
 /** Runs beside the page, in the thread that makes sound: plays, counts what was really played, and listens. */
-import { FRAME, type FromWorklet, type ToWorklet } from "./talk";
+import { Listener, Player } from "./sound";
+import type { FromWorklet, ToWorklet } from "./talk";
 
 declare class AudioWorkletProcessor {
   readonly port: MessagePort;
 }
 declare function registerProcessor(name: string, made: new () => AudioWorkletProcessor): void;
+declare const sampleRate: number;
 
 class LineProcessor extends AudioWorkletProcessor {
-  private waiting: Int16Array[] = [];
-  private at = 0; // in the first of them
-  private held = false;
-  private played = 0;
-  private heard = new Int16Array(FRAME);
-  private filled = 0;
-  private loudness = 0;
+  private readonly player = new Player(sampleRate);
+  private readonly listener = new Listener(sampleRate, (heard, level) => this.tell({ played: this.player.played, heard, level }));
 
   constructor() {
     super();
@@ -21,46 +18,16 @@ class LineProcessor extends AudioWorkletProcessor {
   }
 
   private take(order: ToWorklet): void {
-    if (order instanceof ArrayBuffer) this.waiting.push(new Int16Array(order));
-    else if (order === "hold") this.held = true;
-    else if (order === "go on") this.held = false;
-    else {
-      this.waiting = [];
-      this.at = 0;
-      this.tell({ silenced: this.played });
-    }
+    if (order instanceof ArrayBuffer) this.player.add(new Int16Array(order));
+    else if (order === "cut") this.tell({ silenced: this.player.cut() });
+    else this.player.held = order === "hold";
   }
 
   process(inputs: Float32Array[][], outputs: Float32Array[][]): boolean {
     const out = outputs[0]?.[0];
-    if (out) this.play(out);
-    this.listen(inputs[0]?.[0], out?.length ?? 128);
+    if (out) this.player.fill(out);
+    this.listener.hear(inputs[0]?.[0] ?? new Float32Array(out?.length ?? 128));
     return true;
-  }
-
-  private play(out: Float32Array): void {
-    for (let place = 0; place < out.length; place++) {
-      const first = this.held ? undefined : this.waiting[0];
-      if (!first) return; // what is not written is silence
-      out[place] = first[this.at]! / 32768;
-      this.played++;
-      if (++this.at === first.length) {
-        this.waiting.shift();
-        this.at = 0;
-      }
-    }
-  }
-
-  private listen(sound: Float32Array | undefined, count: number): void {
-    for (let place = 0; place < count; place++) {
-      const sample = Math.max(-1, Math.min(1, sound?.[place] ?? 0));
-      this.loudness += sample * sample;
-      this.heard[this.filled++] = Math.round(sample * 32767);
-      if (this.filled < FRAME) continue;
-      this.tell({ played: this.played, heard: this.heard, level: Math.sqrt(this.loudness / FRAME) });
-      this.heard = new Int16Array(FRAME);
-      this.filled = this.loudness = 0;
-    }
   }
 
   private tell(told: FromWorklet): void {
