@@ -102,8 +102,9 @@ class _Lines:
                     self._engines = await anyio.to_thread.run_sync(self._make)
                 except Exception as error:
                     log.exception("No engine", extra={"action": "no_engine"})
-                    known = isinstance(error, SpeechFailed)
-                    return error if known else SpeechFailed("voice", f"has not begun: {error}")
+                    if isinstance(error, SpeechFailed):
+                        return error
+                    return SpeechFailed("voice", f"could not be prepared: {error}")
         return self._engines
 
     async def _why_not(self, thread: str, who: Who) -> str:

@@ -69,7 +69,6 @@ const OUTCOMES: Record<string, string> = {
   resumed: "Went on where it was",
   interrupted: "Interrupted",
   "asked again": "Not understood: say it again",
-  ignored: "",
   heard: "Heard",
 };
 
@@ -79,6 +78,7 @@ export function after(shown: Shown, said: FromServer): Shown {
     case "floor":
       return { ...shown, floor: said.floor };
     case "outcome":
+      if (said.outcome === "ignored") return shown; // it was nothing, and what was heard before still was
       return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard ?? "", trouble: "" };
     case "handed":
       return { ...shown, with: said.to };
