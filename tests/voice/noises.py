@@ -45,6 +45,12 @@ def pink(count: int, chance: np.random.Generator) -> Sound:
     return np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), count)
 
 
+def brown(count: int, chance: np.random.Generator) -> Sound:
+    """Deeper than pink: a ventilator, a car from inside."""
+    spectrum = np.fft.rfft(chance.standard_normal(count))
+    return np.fft.irfft(spectrum / np.maximum(np.arange(len(spectrum)), 1), count)
+
+
 def _band(count: int, low: float, high: float, chance: np.random.Generator) -> Sound:
     spectrum = np.fft.rfft(chance.standard_normal(count))
     hertz = np.fft.rfftfreq(count, 1 / RATE)
@@ -99,7 +105,28 @@ def _hum(chance: np.random.Generator) -> Sound:
     return np.asarray(sum(overtones)) + 0.05 * white(count, chance)
 
 
-COLOURS: dict[str, Callable[[int, np.random.Generator], Sound]] = {"white": white, "pink": pink}
+def _sneeze(chance: np.random.Generator) -> Sound:
+    """Breath drawn in, and let out at once."""
+    drawn, out = int(chance.uniform(0.3, 0.6) * RATE), int(chance.uniform(0.25, 0.45) * RATE)
+    first = _band(drawn, 800, 4000, chance) * np.linspace(0, 0.25, drawn)
+    return np.concatenate([first, _band(out, 300, 7000, chance) * _fading(out, 0.09)])
+
+
+def _keys(chance: np.random.Generator) -> Sound:
+    """A bunch of keys."""
+    sound = np.zeros(int(chance.uniform(0.6, 1.6) * RATE))
+    place = np.arange(1600)
+    for start in chance.integers(0, len(sound) - 1600, chance.integers(8, 25)):
+        ring = np.sin(2 * np.pi * chance.uniform(3000, 7000) * place / RATE)
+        sound[start : start + 1600] += ring * _fading(1600, 0.015)
+    return sound
+
+
+COLOURS: dict[str, Callable[[int, np.random.Generator], Sound]] = {
+    "white": white,
+    "pink": pink,
+    "brown": brown,
+}
 SOUNDS: dict[str, Callable[[np.random.Generator], Sound]] = {
     "cough": _cough,
     "clicks": _clicks,
@@ -107,4 +134,6 @@ SOUNDS: dict[str, Callable[[np.random.Generator], Sound]] = {
     "hiss": _hiss,
     "beep": _beep,
     "hum": _hum,
+    "sneeze": _sneeze,
+    "keys": _keys,
 }

@@ -40,7 +40,8 @@ def _made(text: str, voice: str) -> bytes:
         case "flite":
             return _flite(text, name)
         case _:
-            return read_wav(HUMAN / f"{name}.wav")
+            raw = HUMAN / f"{name}.raw"
+            return raw.read_bytes() if raw.exists() else read_wav(HUMAN / f"{name}.wav")
 
 
 def _pico(text: str, language: str) -> bytes:

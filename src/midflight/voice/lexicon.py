@@ -35,8 +35,15 @@ ASSENTING: Final = frozenset({
     "yeah", "yep", "yes", "yup", "ya", "okay", "ok", "right", "alright", "sure", "got", "gotcha",
     "wow", "cool", "great", "good", "nice", "really", "exactly", "indeed", "interesting", "fine",
     "perfect", "absolutely", "definitely", "totally", "thanks", "thank", "makes", "make", "sense",
-    "course", "well",
+    "course", "well", "lovely", "awesome", "excellent", "brilliant", "wonderful", "understood",
+    "agreed", "noted", "yea",
 })  # fmt: skip
+AGREEING: Final = frozenset({
+    "fair enough", "good to know", "i agree", "i know", "i understand", "no problem",
+    "sounds good", "that sounds good", "very good",
+})  # fmt: skip
+"""Assents whose words are none."""
+
 BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
 """Words of assents that are none by themselves."""
 
@@ -112,7 +119,7 @@ WHOLE: Final[Mapping[Act, str]] = {
     Act.HUMAN: f"{PLEASE}(?:{ASKED_FOR} (?:a |an |the |another )?{PERSON}|operator){AFTER}",
     Act.YES: _any(
         "yes", "yeah", "yep", "yup", "sure", "okay", "ok", "of course", "please do", "do it",
-        "yes please", "right", "correct", "yes cancel(?: it)?", "approve", "approved",
+        "yes please", "no problem", "right", "correct", "yes cancel(?: it)?", "approve", "approved",
     ),
     Act.NO: _any(
         "no", "nope", "nah", "don't", "do not", "no thanks", "no thank you", "no don't",
@@ -164,8 +171,10 @@ def meaning(text: str) -> Meaning:
 
 def is_assent(text: str) -> bool:
     """Whether people say it to show that they listen, not to be listened to."""
-    words = set(plain(text.replace("-", " ")).split())
-    return words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
+    said = plain(text.replace("-", " "))
+    words = set(said.split())
+    only = words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
+    return only or said in AGREEING
 
 
 def approves(text: str) -> bool:
