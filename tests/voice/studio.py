@@ -7,19 +7,30 @@ Each spoken word takes a tenth of a second. So what was heard can be told to the
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 
 from midflight.control import Control, local
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.voice.line import Engines, Line, line_to
-from midflight.voice.room import Room, RoomSink
-from midflight.voice.seams import RATE, Chunk, Heard, Mark, SpeechFailed, Vad
+from midflight.voice.room import Room, RoomSink, Timed
+from midflight.voice.seams import (
+    FRAME,
+    RATE,
+    Chunk,
+    Heard,
+    Mark,
+    Recogniser,
+    SpeechFailed,
+    Synthesiser,
+    Vad,
+)
 from midflight.voice.shown import Shown
 from midflight.voice.sounds import samples
 
@@ -55,19 +66,20 @@ class PlainVad:
 
 
 class PlainRecogniser:
-    """Knows all words; ``before`` is called first, and may fail or take its time."""
+    """Knows all words; ``before`` may fail, ``thinks`` take its time, ``after`` tell others."""
 
     name = "plain"
 
     def __init__(self, words: Words) -> None:
         self._words = words
         self.before: Callable[[], object] = lambda: None
-        self.slow_s = 0.0
+        self.thinks: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint
+        self.after: Callable[[Heard, bytes], Heard] = lambda heard, _: heard
 
     async def recognise(self, pcm: bytes) -> Heard:
         self.before()
-        await anyio.sleep(self.slow_s)
-        return self._words.of(pcm)
+        await self.thinks()
+        return self.after(self._words.of(pcm), pcm)
 
 
 class PlainSynthesiser:
@@ -92,14 +104,35 @@ class PlainSynthesiser:
 class Scene:
     """A line and its room, and all that was shown."""
 
-    def __init__(self, control: Control, line: Line, room: Room, words: Words) -> None:
+    def __init__(
+        self,
+        control: Control,
+        line: Line,
+        room: Room,
+        words: Words,
+        engines: Engines,
+        shown: list[Shown],
+    ) -> None:
         self.control, self.line, self.room, self.words = control, line, room, words
-        self.shown: list[Shown] = []
+        self._engines, self.shown = engines, shown
+
+    def spoken(self) -> str:
+        """All that the voice was asked to say."""
+        [voice] = self._engines.synthesisers
+        assert isinstance(voice, PlainSynthesiser)
+        return " ".join(" ".join(voice.asked).split())
 
     async def say(self, text: str, seconds: float = 0.6, **how: float) -> None:
         """Say it, and wait in silence until it was understood and done."""
         await self.room.hear(self.words.said(text, seconds, **how))
         await self.room.wait(0.9)
+
+    async def passes(self, seconds: float) -> None:
+        """So much time, in which those who work at something are not waited for."""
+        for _ in range(int(seconds * RATE / FRAME)):
+            await self.line.hear(bytes(FRAME * 2))
+            await anyio.lowlevel.checkpoint()
+            self.room.sink.pass_time(FRAME)
 
     async def hears(self, words: int) -> None:
         """Listen until so many words were played in all."""
@@ -121,24 +154,42 @@ async def talking(
     *agents: Agent,
     folder: Path,
     vad: Callable[[], Vad] = PlainVad,
-    recogniser: PlainRecogniser | None = None,
-    synthesiser: PlainSynthesiser | None = None,
+    recogniser: Recogniser | None = None,
+    synthesiser: Synthesiser | None = None,
+    sink: Timed | None = None,
     words: Words | None = None,
     who: Who = ANN,
 ) -> AsyncIterator[Scene]:
     """Somebody on the line with the first of these agents, in a store of its own."""
     words = words or Words()
-    engines = Engines(
-        vad, (recogniser or PlainRecogniser(words),), (synthesiser or PlainSynthesiser(),)
-    )
-    sink, shown = RoomSink(), []  # type: ignore[var-annotated]
+    heard = recogniser or PlainRecogniser(words)
+    engines = Engines(vad, (heard,), (synthesiser or PlainSynthesiser(),))
     async with (
         local("memory:", *agents, workdir=folder, drain_s=0.2) as control,
-        line_to(
-            control, agents[0], THREAD, who=who, engines=engines, sink=sink, show=shown.append
-        ) as line,
+        _line(control, agents[0], engines, words, sink or RoomSink(), who) as scene,
     ):
-        scene = Scene(control, line, Room(line, sink), words)
-        scene.shown = shown
+        yield scene
+
+
+@asynccontextmanager
+async def on_the_line(
+    agent: Agent, folder: Path
+) -> AsyncIterator[tuple[Control, Callable[[], AbstractAsyncContextManager[Scene]]]]:
+    """The same for who looks at what is left when the line has ended."""
+    words = Words()
+    engines = Engines(PlainVad, (PlainRecogniser(words),), (PlainSynthesiser(),))
+    async with local("memory:", agent, workdir=folder, drain_s=0.2) as control:
+        yield control, lambda: _line(control, agent, engines, words, RoomSink(), ANN)
+
+
+@asynccontextmanager
+async def _line(
+    control: Control, agent: Agent, engines: Engines, words: Words, sink: Timed, who: Who
+) -> AsyncIterator[Scene]:
+    shown: list[Shown] = []
+    async with line_to(
+        control, agent, THREAD, who=who, engines=engines, sink=sink, show=shown.append
+    ) as line:
+        scene = Scene(control, line, Room(line, sink), words, engines, shown)
         await scene.room.wait(0.1)
         yield scene

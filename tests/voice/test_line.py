@@ -1,7 +1,9 @@
-"""A conversation by voice: the three controls, interruptions, and faults on every seam."""
+"""A conversation by voice: the three controls, interruptions, questions, and hanging up."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -15,11 +17,22 @@ from midflight.models.scripted import Line as Scripted
 from midflight.models.scripted import ScriptedModel, call, say
 from midflight.run import Agent, Run, agent
 from midflight.tools.base import tool
-from midflight.voice.line import CANNOT_HEAR, SORRY
-from midflight.voice.seams import Heard, SpeechFailed
-from midflight.voice.shown import Did, Outcome, Trouble
+from midflight.voice.acts import WITH_A_PERSON, Moment
+from midflight.voice.lexicon import meaning
+from midflight.voice.line import SORRY
+from midflight.voice.seams import Heard
+from midflight.voice.shown import Did, Handed, Outcome
 from midflight.voice.taking import Floor
-from voice.studio import THREAD, WORD, PlainRecogniser, PlainSynthesiser, Words, talking
+from voice.studio import (
+    THREAD,
+    WORD,
+    PlainRecogniser,
+    PlainSynthesiser,
+    Scene,
+    Words,
+    on_the_line,
+    talking,
+)
 
 pytestmark = pytest.mark.anyio
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
@@ -30,13 +43,20 @@ def speaker(*texts: str) -> tuple[Agent, ScriptedModel]:
     return assistant("clerk", Profile(model, actions=()), delegates=False), model
 
 
+@asynccontextmanager
+async def counting(folder: Path, *later: str) -> AsyncIterator[tuple[Scene, ScriptedModel]]:
+    """A clerk who was asked to count to twelve, and has come to four."""
+    clerk, model = speaker(TEXT, *later)
+    async with talking(clerk, folder=folder) as there:
+        await there.say("Count please")
+        await there.hears(4)
+        yield there, model
+
+
 async def test_an_assent_does_not_derail_and_speech_goes_on_at_the_same_sample(
     tmp_path: Path,
 ) -> None:
-    clerk, model = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path) as there:
-        await there.say("Count please")
-        await there.hears(4)
+    async with counting(tmp_path) as (there, model):
         await there.say("yeah", 0.4)
         assert there.line.taking.floor is Floor.SPEAKING
         await there.rests()
@@ -49,10 +69,7 @@ async def test_an_assent_does_not_derail_and_speech_goes_on_at_the_same_sample(
 async def test_an_interruption_leaves_what_was_heard_and_begins_the_next_run_with_it(
     tmp_path: Path,
 ) -> None:
-    clerk, model = speaker(TEXT, "thirteen")
-    async with talking(clerk, folder=tmp_path) as there:
-        await there.say("Count please")
-        await there.hears(4)
+    async with counting(tmp_path, "thirteen") as (there, model):
         await there.say("What comes after twelve")
         await there.rests()
 
@@ -86,10 +103,7 @@ async def test_while_the_model_still_speaks_its_stream_is_aborted_and_it_learns_
 async def test_wait_pauses_before_any_model_is_asked_and_go_on_brings_both_back(
     tmp_path: Path,
 ) -> None:
-    clerk, model = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path) as there:
-        await there.say("Count please")
-        await there.hears(4)
+    async with counting(tmp_path) as (there, model):
         await there.say("Wait")
         held_at = there.room.sink.played
         await there.room.wait(3)
@@ -118,8 +132,12 @@ async def test_what_the_agent_has_to_say_waits_while_somebody_speaks(tmp_path: P
         spoken = there.words.said("And another thing that I wanted to say", 3.0)
         await there.room.hear(spoken[: len(spoken) // 2])
         await there.control.start(clerk, "Count", thread=THREAD, who=Who("bob"))
+        with anyio.fail_after(10):
+            while not there.line.mouth.is_busy:  # noqa: ASYNC110 - it comes by the store
+                await anyio.sleep(0.01)
         await there.room.hear(spoken[len(spoken) // 2 :])
 
+        assert there.line.mouth.is_busy  # it had something to say all the time
         assert there.room.sink.played == 0
         assert await there.room.until(lambda: there.room.sink.played > WORD)
 
@@ -155,10 +173,7 @@ async def test_no_after_stop_lets_it_go_on(tmp_path: Path) -> None:
 async def test_low_confidence_asks_again_instead_of_acting_and_silence_goes_on(
     tmp_path: Path,
 ) -> None:
-    clerk, model = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path) as there:
-        await there.say("Count please")
-        await there.hears(4)
+    async with counting(tmp_path) as (there, model):
         await there.say("Water pout sherman hey", confidence=0.4)
         assert there.of(Outcome)[-1] == Outcome("asked again", "Water pout sherman hey", 0.4)
         await there.rests()
@@ -273,113 +288,6 @@ async def test_a_question_is_read_out_and_yes_approves(tmp_path: Path) -> None:
         assert await there.said_by_agent() == ["It was approved by ann."]
 
 
-# ── faults, on every seam ────────────────────────────────────────────────────────────────────────
-
-
-async def test_recognition_that_fails_once_is_tried_again_and_nobody_notices(
-    tmp_path: Path,
-) -> None:
-    words, failures = Words(), iter([SpeechFailed("plain", "has hiccups")])
-    recogniser = PlainRecogniser(words)
-
-    def hiccup() -> None:
-        for failure in failures:
-            raise failure
-
-    recogniser.before = hiccup
-    clerk, model = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path, recogniser=recogniser, words=words) as there:
-        await there.say("Count please")
-        await there.rests()
-
-        assert [turn.text for turn in model.prompts[0].turns] == ["Count please"]
-
-
-async def test_dead_recognition_apologises_says_what_to_do_and_the_line_lives_on(
-    tmp_path: Path,
-) -> None:
-    words = Words()
-    recogniser = PlainRecogniser(words)
-
-    def dead() -> None:
-        raise SpeechFailed("plain", "is dead")
-
-    recogniser.before = dead
-    clerk, model = speaker(TEXT)
-    voice = PlainSynthesiser()
-    async with talking(
-        clerk, folder=tmp_path, recogniser=recogniser, synthesiser=voice, words=words
-    ) as there:
-        await there.say("Count please")
-        await there.rests()
-        await there.say("Count please")
-        await there.rests()
-        assert there.of(Trouble) == [Trouble(CANNOT_HEAR)]
-        assert " ".join(voice.asked).endswith("Please write instead.")
-        recogniser.before = lambda: None
-        await there.room.wait(5)
-        await there.say("Count please")
-        await there.rests()
-
-        assert len(model.asked) == 1
-
-
-async def test_a_recogniser_that_gives_garbage_is_asked_about_and_acts_on_nothing(
-    tmp_path: Path,
-) -> None:
-    clerk, model = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path) as there:
-        await there.say("\x00\x01 ¿¿ zzzz", confidence=0.02)
-        await there.say("", 1.5, confidence=0.99 * 0)
-        await there.rests()
-
-        assert {shown.outcome for shown in there.of(Outcome)} == {"asked again"}  # type: ignore[union-attr]
-        assert model.asked == []
-
-
-async def test_a_slow_recogniser_keeps_us_silent_and_then_does_as_told(tmp_path: Path) -> None:
-    words = Words()
-    recogniser = PlainRecogniser(words)
-    recogniser.slow_s = 0.3
-    clerk, _ = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path, recogniser=recogniser, words=words) as there:
-        await there.say("Count please")
-        await there.hears(3)
-        await there.say("yeah", 0.4)
-        await there.rests()
-
-        assert there.room.sink.played == 12 * WORD
-
-
-async def test_a_broken_ear_listens_to_loudness_instead_and_says_so(tmp_path: Path) -> None:
-    class Broken:
-        def hear(self, frame: bytes) -> float:
-            return float("nan")
-
-        def forget(self) -> None:
-            pass
-
-    clerk, model = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path, vad=Broken) as there:
-        await there.say("Count please")
-        await there.rests()
-
-        assert len(model.asked) == 1
-        assert "no likelihood" in str(there.of(Trouble)[0])
-
-
-async def test_a_dead_voice_shows_its_words_and_the_transcript_has_them(tmp_path: Path) -> None:
-    voice = PlainSynthesiser()
-    voice.fails_after = 0
-    clerk, _ = speaker(TEXT)
-    async with talking(clerk, folder=tmp_path, synthesiser=voice) as there:
-        await there.say("Count please")
-        await there.rests()
-
-        assert [shown.instead for shown in there.of(Trouble)] == [TEXT]  # type: ignore[union-attr]
-        assert await there.said_by_agent() == [TEXT]
-
-
 async def test_who_may_only_look_is_told_so_and_nothing_is_changed(tmp_path: Path) -> None:
     from midflight.kernel.phases import Role
 
@@ -394,15 +302,269 @@ async def test_who_may_only_look_is_told_so_and_nothing_is_changed(tmp_path: Pat
 
 
 async def test_hanging_up_cancels_nothing(tmp_path: Path) -> None:
-    async with talking(worker, folder=tmp_path) as there:
-        await there.say("Begin the work")
-        control = there.control
-        front = (await control.runs())[0].journal
-        there.line._tasks.cancel_scope.cancel()
-        await anyio.sleep(0.05)
+    async with on_the_line(worker, tmp_path) as (control, call):
+        async with call() as there:
+            await there.say("Begin the work")
+            front = (await control.runs())[0].journal
 
         assert (await control.state(front)).alive
+        assert not (await control.state(front)).holds
 
 
-def test_nothing_heard_is_never_sure() -> None:
-    assert Heard("", 0.0).confidence == 0.0
+async def test_who_hangs_up_in_the_middle_of_a_reply_leaves_what_was_heard(tmp_path: Path) -> None:
+    clerk, _ = speaker(TEXT)
+    async with on_the_line(clerk, tmp_path) as (control, call):
+        async with call() as there:
+            await there.say("Count please")
+            await there.hears(4)
+
+        [said] = [line for line in await control.transcript(THREAD) if line.kind == "said: text"]
+        assert (said.text, said.status) == ("one two three four", "cut short")
+
+
+async def test_a_reply_that_was_heard_to_its_end_or_not_begun_is_left_as_it_is(
+    tmp_path: Path,
+) -> None:
+    clerk, _ = speaker(TEXT, "never spoken")
+    async with on_the_line(clerk, tmp_path) as (control, call):
+        async with call() as there:
+            await there.say("Count please")
+            await there.rests()
+            # somebody writes; the answer comes while the caller speaks, who hangs up then
+            held = there.words.said("Hm", 3.0, confidence=0.3)
+            await there.room.hear(held[:16_000])
+            await control.send(THREAD, "And then?", who=Who("bob"))
+            with anyio.fail_after(10):
+                while not there.line.mouth.is_busy:  # noqa: ASYNC110 - it comes by the store
+                    await anyio.sleep(0.01)
+
+        said = [line for line in await control.transcript(THREAD) if line.kind == "said: text"]
+        assert [(line.text, line.status) for line in said] == [(TEXT, ""), ("never spoken", "")]
+
+
+async def test_the_last_words_of_who_hangs_up_are_still_done(tmp_path: Path) -> None:
+    async with on_the_line(worker, tmp_path) as (control, call):
+        async with call() as there:
+            await there.say("Begin the work")
+            front = (await control.runs())[0].journal
+            await there.room.hear(there.words.said("Wait"))  # and not a breath after it
+
+        assert Cause.USER in (await control.state(front)).holds
+
+
+async def test_speech_that_was_cut_for_words_nobody_understood_goes_on_where_it_was(
+    tmp_path: Path,
+) -> None:
+    words = Words()
+    recogniser = PlainRecogniser(words)
+    recogniser.after = lambda heard, pcm: Heard("mumble", 0.2) if len(pcm) > 64_000 else heard
+    clerk, model = speaker(TEXT)
+    async with talking(clerk, folder=tmp_path, recogniser=recogniser, words=words) as there:
+        await there.say("Count please")
+        await there.hears(4)
+        await there.say("well I think that we could", 2.5, confidence=0.95)
+        outcomes = [shown.outcome for shown in there.of(Outcome)]  # type: ignore[union-attr]
+        assert outcomes[-2:] == ["interrupted", "asked again"]
+        await there.rests()
+        await there.room.wait(5)
+        await there.rests()
+
+        assert there.room.sink.played == (12 + len(SORRY.split())) * WORD
+        assert await there.said_by_agent() == [TEXT]
+        assert len(model.asked) == 1
+
+
+async def test_a_long_hum_that_cut_us_is_gone_on_after(tmp_path: Path) -> None:
+    async with counting(tmp_path) as (there, _):
+        await there.say("mm hmm", 3.5)
+        assert there.line.taking.floor is Floor.SPEAKING
+        await there.rests()
+
+        assert there.room.sink.played == 12 * WORD
+        assert await there.said_by_agent() == [TEXT]
+
+
+async def test_go_on_drops_only_the_answer_that_its_model_begins_anew(tmp_path: Path) -> None:
+    never = anyio.Event()
+    lines = iter([say(f"{TEXT}. And then", pieces=9, until=never), say("All anew")])
+    clerk = assistant("clerk", Profile(ScriptedModel(lambda _: next(lines)), actions=()))
+    async with talking(clerk, folder=tmp_path) as there:
+        await there.say("Count please")
+        await there.hears(4)
+        there.line.mouth.say("A note of somebody else")
+        await there.say("Wait")
+        await there.say("Go on")
+        assert await there.room.until(lambda: not never.is_set() and not there.line.mouth.put_by)
+        await there.rests()
+
+        spoken = there.spoken()
+        assert "A note of somebody else" in spoken
+        assert "All anew" in spoken
+
+
+# ── questions, and what came since ───────────────────────────────────────────────────────────────
+
+
+@agent(converses=True)
+async def careful(run: Run) -> str:
+    approval = await run.approve("Your memo goes to all of the board. May I send it?")
+    await run.say(f"It was {approval.decision}d.")
+    return "sent"
+
+
+async def test_a_firm_yes_over_the_question_answers_it_and_a_polite_one_does_not(
+    tmp_path: Path,
+) -> None:
+    async with talking(careful, folder=tmp_path) as there:
+        await there.say("Send the memo")
+        await there.hears(3)
+        await there.say("right", 0.4)
+        assert there.line.taking.floor is Floor.SPEAKING
+        await there.say("Yes", 0.4)
+        await there.rests()
+
+        assert await there.said_by_agent() == ["It was approved."]
+
+
+async def test_go_ahead_approves_where_an_approval_is_asked(tmp_path: Path) -> None:
+    async with talking(careful, folder=tmp_path) as there:
+        await there.say("Send the memo")
+        await there.rests()
+        await there.say("Yes, go ahead")
+        await there.rests()
+
+        assert await there.said_by_agent() == ["It was approved."]
+
+
+async def test_go_ahead_is_no_answer_where_words_are_asked_for(tmp_path: Path) -> None:
+    @agent(converses=True)
+    async def curious(run: Run) -> str:
+        answer = await run.ask("Which name?", schema={"type": "string"})
+        await run.say(str(answer.payload))
+        return "made"
+
+    async with talking(curious, folder=tmp_path) as there:
+        await there.say("Make a folder")
+        await there.rests()
+        await there.say("Go ahead")
+        await there.rests()
+        front = (await there.control.runs())[0].journal
+        assert (await there.control.state(front)).questions
+        await there.say("Invoices")
+        await there.rests()
+
+        assert await there.said_by_agent() == ["Invoices"]
+
+
+async def test_a_yes_that_was_begun_before_the_question_does_not_answer_it(tmp_path: Path) -> None:
+    asking = anyio.Event()
+
+    @agent(converses=True)
+    async def late(run: Run) -> str:
+        await run.step("Wait", asking.wait)
+        await run.say((await run.approve("May I delete it all?")).decision)
+        return "over"
+
+    words = Words()
+    recogniser = PlainRecogniser(words)
+    async with talking(late, folder=tmp_path, recogniser=recogniser, words=words) as there:
+        await there.say("Begin the work")
+        front = (await there.control.runs())[0].journal
+        told = anyio.Event()
+        recogniser.thinks = told.wait
+        await there.room.hear(words.said("Yes"))
+        await there.passes(1)  # recognition still thinks about it, and the run asks
+        asking.set()
+        await there.control.until(front, lambda state: bool(state.questions))
+        await there.passes(0.2)
+        told.set()
+        await there.room.wait(1)
+
+        assert (await there.control.state(front)).questions
+        await there.rests()
+        await there.say("Yes")
+        await there.rests()
+        assert await there.said_by_agent() == ["approve"]
+
+
+async def test_a_redirect_for_a_run_that_has_left_the_front_is_a_message(tmp_path: Path) -> None:
+    words = Words()
+    recogniser = PlainRecogniser(words)
+    async with talking(worker, folder=tmp_path, recogniser=recogniser, words=words) as there:
+        first = await there.control.start(worker, "One", thread=THREAD, who=Who("bob"))
+        await there.room.wait(0.2)
+        told = anyio.Event()
+        recogniser.thinks = told.wait
+        await there.room.hear(words.said("No, only the second half"))
+        await there.passes(1)
+        await there.control.cancel(first, who=Who("bob"))
+        await there.control.ended(first)
+        second = await there.control.start(worker, "Two", thread=THREAD, who=Who("bob"))
+        told.set()
+        await there.room.wait(1)
+
+        assert (await there.control.state(second)).brief == "Two"
+        lines = await there.control.transcript(THREAD)
+        assert "No, only the second half" in [line.text for line in lines]
+
+
+async def test_while_a_person_has_it_words_are_theirs_and_go_on_says_who_has_it(
+    tmp_path: Path,
+) -> None:
+    bob = Who("bob", channel="web")
+    async with talking(worker, folder=tmp_path) as there:
+        await there.say("Begin the work")
+        front = (await there.control.runs())[0].journal
+        await there.control.take_over(front, who=bob)
+        await there.rests()
+        assert there.of(Handed) == [Handed("bob")]
+        assert "bob has taken over" in there.spoken()
+        brief = (await there.control.state(front)).brief
+        await there.say("No, only the second half")
+        await there.say("Go on")
+        await there.rests()
+
+        state = await there.control.state(front)
+        assert (state.brief, Cause.HUMAN in state.holds) == (brief, True)
+        assert WITH_A_PERSON in there.spoken()
+        await there.control.hand_back(front, "", who=bob)
+        await there.rests()
+        assert there.of(Handed)[-1] == Handed("")
+
+
+async def test_two_orders_at_once_are_done_in_the_order_in_which_they_were_said(
+    tmp_path: Path,
+) -> None:
+    async with talking(worker, folder=tmp_path) as there:
+        await there.say("Begin the work")
+        front = (await there.control.runs())[0].journal
+        await there.room.wait(0.3)
+        acts, moment = there.line._acts, Moment(front, 10**6)
+        done: list[str] = []
+
+        async def do(text: str) -> None:
+            done.append((await acts.do(meaning(text), moment)).act)
+
+        async with anyio.create_task_group() as tasks:
+            for text in ("wait", "go on", "wait", "go on", "wait"):
+                tasks.start_soon(do, text)
+
+        assert done == ["pause", "go on", "pause", "go on", "pause"]
+        assert Cause.USER in (await there.control.state(front)).holds
+
+
+async def test_the_audit_has_every_act_and_how_long_was_talked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clerk, _ = speaker(TEXT)
+    with caplog.at_level("INFO", "midflight.audit"):
+        async with on_the_line(clerk, tmp_path) as (_, call), call() as there:
+            await there.say("Count please", 0.8)
+            await there.rests()
+
+    act, over = (vars(record) for record in caplog.records if record.name == "midflight.audit")
+    assert (act["by"], act["channel"], act["act"], act["refused"]) == ("ann", "voice", "say", False)
+    assert act["target"] == {"thread": THREAD}
+    assert abs(over["speech_s"] - 0.8) < 0.1
+    assert over["spoken_s"] == 1.2
+    assert over["line_s"] > 2

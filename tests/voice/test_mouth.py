@@ -138,12 +138,13 @@ async def test_another_voice_speaks_where_the_first_cannot() -> None:
         assert (said.heard, there.shown) == ("can you hear me", [])
 
 
-async def test_a_voice_that_stalls_again_and_again_ends_in_text_and_the_next_one_is_spoken() -> (
-    None
-):
+async def test_a_voice_that_stalls_again_and_again_ends_in_text_and_the_next_one_is_spoken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 0.05)
     stalling = PlainSynthesiser()
     stalling.stalls_after = 2
-    async with stage(AnySynthesiser(stalling, next_s=0.05)) as there:
+    async with stage(AnySynthesiser(stalling)) as there:
         there.mouth.say("one two three four.")
         await there.plays(3)
         await anyio.sleep(0.2)

@@ -45,6 +45,7 @@ LINES_MAX: Final = 32  # at once; each takes a hundredth of a core, and recognit
 WAITING_MAX: Final = 256  # messages to a page that does not read them
 UNHEARD_MAX: Final = 128  # frames that wait to be heard: four seconds
 SILENT_S: Final = 5.0  # not a breath: the microphone is off
+LAST_WORD_S: Final = 1.0  # to a page that is shut out
 KNOWN_S: Final = 15.0  # between looks whether the person is still let in
 FULL, POLICY, INTERNAL = 1013, 1008, 1011
 LINE_FAILED: Final = "The line has failed. What was done stays done; you can call again, or write."
@@ -255,7 +256,9 @@ class _Call:
         """Whose key is revoked is not talked to any longer."""
         while self._socket.state.still_known():  # noqa: ASYNC110 - nobody tells us of it
             await anyio.sleep(KNOWN_S)
-        self._show(Trouble("You are not let in here any more."))
+        with anyio.move_on_after(LAST_WORD_S), suppress(WebSocketDisconnect, RuntimeError):
+            await self._socket.send_text(as_text(Trouble("You are not let in here any more.")))
+            await self._socket.close(POLICY)
         self._scope.cancel()
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────

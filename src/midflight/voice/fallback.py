@@ -28,15 +28,15 @@ TRIES: Final = 2
 RECOGNISE_S: Final = 6.0  # a person waits no longer for "what did you say?"
 FIRST_S: Final = 4.0  # to the first sound
 NEXT_S: Final = 4.0  # and between two
-LETTER_S: Final = 1.0  # no voice is slower; one that is does not end
+LETTER_S: Final = 0.6  # the slowest: a long number, read out; who takes longer does not end
 TEXT_MAX: Final = 10_000  # characters of what was said in half a minute
 
 
 class AnyRecogniser:
     """The first that can; each is tried twice, and none for longer than a person waits."""
 
-    def __init__(self, *engines: Recogniser, seconds: float = RECOGNISE_S) -> None:
-        self._engines, self._seconds = engines, seconds
+    def __init__(self, *engines: Recogniser) -> None:
+        self._engines = engines
         self.name = ", ".join(engine.name for engine in engines)
 
     async def recognise(self, pcm: bytes) -> Heard:
@@ -45,7 +45,7 @@ class AnyRecogniser:
         for engine in self._engines:
             for _ in range(TRIES):
                 try:
-                    return await _in_time(engine, pcm, self._seconds / TRIES)
+                    return await _in_time(engine, pcm, RECOGNISE_S / TRIES)
                 except SpeechFailed as error:
                     why = error
                 except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
@@ -76,11 +76,8 @@ def _broken(name: str, error: Exception) -> SpeechFailed:
 class AnySynthesiser:
     """The first that can. Where one breaks off, the next goes on at that word if it is known."""
 
-    def __init__(
-        self, *engines: Synthesiser, first_s: float = FIRST_S, next_s: float = NEXT_S
-    ) -> None:
+    def __init__(self, *engines: Synthesiser) -> None:
         self._engines = engines
-        self._first_s, self._next_s = first_s, next_s
         self.name = ", ".join(engine.name for engine in engines)
 
     async def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
@@ -103,24 +100,23 @@ class AnySynthesiser:
     async def _spoken(self, engine: Synthesiser, made: _Made) -> AsyncGenerator[Chunk, None]:
         place, before, loud = made.broke_off_at or 0, made.samples, made.loud
         async with aclosing(engine.speak(made.text[place:])) as chunks:
-            while (chunk := await self._next(engine, chunks, made.samples > before)) is not None:
+            while (chunk := await _next(engine.name, chunks, made.samples > before)) is not None:
                 marks = tuple(Mark(mark.sample + before, mark.at + place) for mark in chunk.marks)
                 made.note(engine.name, chunk, marks)
                 yield replace(chunk, marks=marks)
         if made.loud == loud:
             raise SpeechFailed(engine.name, "gave no sound")
 
-    async def _next(
-        self, engine: Synthesiser, chunks: AsyncGenerator[Chunk, None], begun: bool
-    ) -> Chunk | None:
-        """The next piece that can be heard."""
-        seconds = self._next_s if begun else self._first_s
-        with anyio.move_on_after(seconds):
-            while (chunk := await anext(chunks, None)) is not None:
-                if chunk.pcm or chunk.marks:
-                    return chunk
-            return None
-        raise SpeechFailed(engine.name, f"was silent for {seconds:g} s")
+
+async def _next(name: str, chunks: AsyncGenerator[Chunk, None], begun: bool) -> Chunk | None:
+    """The next piece that can be heard."""
+    seconds = NEXT_S if begun else FIRST_S
+    with anyio.move_on_after(seconds):
+        while (chunk := await anext(chunks, None)) is not None:
+            if chunk.pcm or chunk.marks:
+                return chunk
+        return None
+    raise SpeechFailed(name, f"was silent for {seconds:g} s")
 
 
 class _Made:

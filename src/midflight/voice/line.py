@@ -20,6 +20,7 @@ from midflight.control import Control
 from midflight.inputs import Ids, new_id
 from midflight.kernel.record import Who
 from midflight.run import Agent
+from midflight.voice import taking as t
 from midflight.voice.account import Account
 from midflight.voice.acts import Acts, Moment
 from midflight.voice.ear import Ear
@@ -28,19 +29,7 @@ from midflight.voice.lexicon import is_firm, judge, meaning
 from midflight.voice.mouth import Mouth
 from midflight.voice.seams import Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
-from midflight.voice.taking import Event as Happened
-from midflight.voice.taking import (
-    Floor,
-    FrameHeard,
-    Judged,
-    Order,
-    Pressed,
-    SpeechBegan,
-    SpeechEnded,
-    Taking,
-    Verdict,
-    advance,
-)
+from midflight.voice.taking import Floor, Order, Taking, Verdict, advance
 from midflight.voice.telling import Telling
 
 log: Final = logging.getLogger("midflight.voice")
@@ -108,8 +97,8 @@ class Line:
     async def hang_up(self) -> None:
         """What was said is still done, and what was heard goes on record. That cancels nothing."""
         if self.taking.floor in {Floor.HELD, Floor.HEARING}:
-            await self._happen(Pressed(True))
-            await self._happen(Pressed(False))  # they have ended in the middle of it
+            await self._happen(t.Pressed(True))
+            await self._happen(t.Pressed(False))  # they have ended in the middle of it
         while self.pending:  # noqa: ASYNC110 - recognitions and verbs, each of which has a bound
             await anyio.sleep(0.01)
         await self._acts.hang_up()
@@ -120,7 +109,7 @@ class Line:
         """Sound from the microphone, in pieces of any size."""
         for frame in self._ear.frames(pcm):
             spoke = self.taking.spoke_ms
-            await self._happen(FrameHeard(self._ear.hear(frame)))
+            await self._happen(t.FrameHeard(self._ear.hear(frame)))
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble and not self._told_of_ear:
                 self._told_of_ear = True
@@ -131,19 +120,19 @@ class Line:
 
     async def press(self, *, down: bool) -> None:
         """The key to talk is held down, or let go."""
-        await self._happen(Pressed(down))
+        await self._happen(t.Pressed(down))
 
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""
         self.mouth.stir()
         if self.taking.floor is Floor.SPEAKING and not self.mouth.is_busy:
-            await self._happen(SpeechEnded())
+            await self._happen(t.SpeechEnded())
         self.begin()
 
     def begin(self) -> None:
         """We have something to say: say it if nobody else speaks."""
         if self.taking.floor is Floor.QUIET and self.mouth.is_busy:
-            self.taking, _ = advance(self.taking, SpeechBegan())
+            self.taking, _ = advance(self.taking, t.SpeechBegan())
             self._show(FloorShown(self.taking.floor))
             self.mouth.stir()
 
@@ -152,7 +141,7 @@ class Line:
 
     # ── the table ────────────────────────────────────────────────────────────────────────────
 
-    async def _happen(self, event: Happened, heard: Heard = NOTHING) -> None:
+    async def _happen(self, event: t.Event, heard: Heard = NOTHING) -> None:
         """Take an event; ``heard`` is what was judged. What an order is about is fixed here.
 
         To carry it out may take a while, in which the next sound begins: that is not to be mixed
@@ -222,12 +211,13 @@ class Line:
         try:
             heard = await self._recogniser.recognise(pcm)
             answers = self.mouth.is_asking and is_firm(heard.text)
-            verdict = judge(heard, spoke_ms, whole=whole, held=self.taking.held and not answers)
+            held = (self.taking.held or self.taking.cut) and not answers
+            verdict = judge(heard, spoke_ms, whole=whole, held=held)
             self._deaf = 0
         except SpeechFailed as error:
             self._deaf += whole
             log.warning("Recognition has failed", extra={"action": "stt_failed", "why": str(error)})
-        await self._happen(Judged(sound, verdict, whole), heard)
+        await self._happen(t.Judged(sound, verdict, whole), heard)
 
     async def _take(self, heard: Heard, moment: Moment) -> None:
         self._show(Outcome("heard", heard.text, heard.confidence))

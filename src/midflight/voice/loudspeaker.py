@@ -8,14 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
-from midflight.voice.seams import FRAME_MS, WIDTH, Sink, SpeechFailed
+from midflight.voice.seams import FRAME_MS, RATE, WIDTH, Sink, SpeechFailed
 
 log: Final = logging.getLogger("midflight.voice")
 ANSWER_S: Final = 2.0  # for whatever it is told: a page has half a second
+AHEAD: Final = 2 * RATE  # of what we know: a page may be late to say that it was cut; more is a lie
 STALLED_MS: Final = 4_000  # in which it has sound to play, and plays none
 
 
@@ -31,11 +32,11 @@ class Loudspeaker:
     def played(self) -> int:
         """How much was: never less than before, nor more than it has got."""
         try:
-            told = self._sink.played
+            told: Any = self._sink.played
         except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
             _note("count", error)
             return self._played
-        if isinstance(told, int):
+        if isinstance(told, int) and told <= self._given + AHEAD:
             self._played = max(self._played, min(told, self._given))
         return self._played
 

@@ -67,8 +67,10 @@ class Clause:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was played to its end, or never will be."""
-        return self.failed or (self.made and self.played >= self.samples)
+        """Whether it was played to its end, or as far as it ever will be."""
+        if self.failed:
+            return self.played >= self.given
+        return self.made and self.played >= self.samples
 
     @property
     def heard(self) -> str:
@@ -315,12 +317,13 @@ class Mouth:
             try:
                 await self._sink.play(bytes(clause.pcm[start : start + count * WIDTH]))
             except SpeechFailed as error:
-                self._take_back(count)
+                self._take_back(clause, count)
                 self._fail(clause, error)
         self.stir()
 
-    def _take_back(self, count: int) -> None:
+    def _take_back(self, clause: Clause, count: int) -> None:
         """The sink has not got the last piece."""
         if self._segments:  # unless all was forgotten meanwhile
             self._segments.pop()
             self._given -= count
+            clause.given -= count

@@ -7,18 +7,25 @@ verbs take no time at all: every run of it is the same. At pace 1 it takes as lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from midflight.voice.line import Line
-from midflight.voice.seams import FRAME, RATE, WIDTH
+from midflight.voice.seams import FRAME, RATE, WIDTH, Sink
 from midflight.voice.taking import Floor
 
 FRAME_S: Final = FRAME / RATE
 WORK_S: Final = 30.0  # for a recognition or a verb
 NOTHING: Final = bytes(FRAME * WIDTH)
+
+
+class Timed(Sink, Protocol):
+    """A loudspeaker whose time is the room's."""
+
+    def pass_time(self, samples: int) -> None:
+        """Play for so long."""
 
 
 class RoomSink:
@@ -60,7 +67,7 @@ class RoomSink:
 class Room:
     """A line, its loudspeaker, and somebody who speaks."""
 
-    def __init__(self, line: Line, sink: RoomSink, *, pace: float = 0.0) -> None:
+    def __init__(self, line: Line, sink: Timed, *, pace: float = 0.0) -> None:
         self.line, self.sink, self._pace = line, sink, pace
         self.spoken = bytearray()  # what the person said, and their silence
 
