@@ -270,6 +270,8 @@ class _Call:
         self._put_out(what if isinstance(what, bytes) else as_text(what))
 
     def _put_out(self, what: bytes | str) -> None:
+        if self._scope.cancel_called:
+            return  # nobody is there any longer
         try:
             self._out.send_nowait(what)
         except anyio.WouldBlock:
