@@ -26,16 +26,15 @@ from voice_stage import ClockedSink, Microphone, SoundCard
 from midflight.control import Control, local
 from midflight.kernel.record import Who
 from midflight.run import Agent, Run, agent
-from midflight.voice.espeak import Espeak
 from midflight.voice.lexicon import Act
 from midflight.voice.line import Engines, Line, line_to
 from midflight.voice.offline import offline_engines
-from midflight.voice.played import clauses
 from midflight.voice.room import Room, RoomSink
 from midflight.voice.seams import RATE, Sink
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown
 from midflight.voice.sounds import silence
 from midflight.voice.taking import Floor
+from voice.counting import words_begun
 from voice.noises import mixed, noise
 from voice.speakers import said
 
@@ -190,22 +189,7 @@ async def _wrong(control: Control, sink: RoomSink, thread: str) -> int:
     said_lines = [x for x in await control.transcript(thread) if x.status == "cut short"]
     if not said_lines:
         return len(TALE.split())  # the record says that all of it was heard
-    return abs(len(said_lines[0].text.split()) - words_in(sink.cuts[0]))
-
-
-def words_in(played: int) -> int:
-    """How many words of the tale espeak-ng has begun after so many samples: one by one, anew."""
-    count, start = 0, 0
-    ready, _ = clauses(TALE, whole=True)
-    for clause in ready:
-        pcm, marks = Espeak().made(clause)
-        length = len(pcm) // 2
-        if start + length > played:
-            begun = [mark for mark in marks if start + mark.sample < played]
-            upto = begun[-1].at + 1 if begun else 0
-            return count + len(clause[:upto].split())
-        count, start = count + len(clause.split()), start + length
-    return count
+    return abs(len(said_lines[0].text.split()) - words_begun(TALE, sink.cuts[0]))
 
 
 async def lists(engines: Engines) -> list[tuple[str, dict[str, str], str, int]]:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Playwright, expect
+from playwright.sync_api import Locator, Page, Playwright, expect
 
 from midflight.voice.sounds import as_wav, silence
 from voice.clerks import GERMANY, SUMMARY
+from voice.counting import words_begun
 from voice.speakers import said
 
 pytestmark = [
@@ -69,6 +70,17 @@ def open_page(playwright: Playwright, url: str, sound: Path) -> Iterator[tuple[P
     )
     run = begun.json()["run"]
     page.goto(f"{root}/runs/{run}")
+    page.evaluate(
+        """() => {
+            window.tracks = [];
+            const media = navigator.mediaDevices, open = media.getUserMedia.bind(media);
+            media.getUserMedia = async (wanted) => {
+                const stream = await open(wanted);
+                window.tracks.push(...stream.getTracks());
+                return stream;
+            };
+        }"""
+    )
     yield page, root
     browser.close()
 
@@ -80,32 +92,98 @@ def lines_of(page: Page, root: str) -> list[dict[str, Any]]:
     return list(told["lines"])
 
 
+def open_line(page: Page) -> Locator:
+    """Talk, on a server whose engines are loaded: the microphone's file begins with the call."""
+    page.evaluate(
+        """() => new Promise((ready) => {
+            const line = new WebSocket(`ws://${location.host}/v1/threads/t-before/voice`);
+            line.onmessage = () => { line.close(); ready(); };
+        })"""
+    )
+    page.evaluate(
+        """() => {
+            window.seen = [];
+            new MutationObserver(() => {
+                for (const part of [".voice-floor", ".voice-heard"]) {
+                    const text = document.querySelector(part)?.textContent ?? "";
+                    if (text && window.seen.at(-1) !== text) window.seen.push(text);
+                }
+            }).observe(document.body, { subtree: true, childList: true, characterData: true });
+        }"""
+    )
+    voice = page.get_by_role("region", name="Voice")
+    voice.get_by_role("button", name="Talk").click()
+    expect(voice.locator(".voice-floor")).to_have_text("Listening", timeout=LONG_MS)
+    return voice
+
+
+def comes_after(seen: list[str], *wanted: str) -> bool:
+    """Whether these were seen one after the other, whatever was between them."""
+    left = iter(seen)
+    return all(any(text in one for one in left) for text in wanted)
+
+
 def test_somebody_talks_assents_and_interrupts_in_a_browser(
     playwright: Playwright, url: str, tmp_path: Path
 ) -> None:
-    spoken = silence(3) + said("Give me the summary please.", "flite:slt")
+    spoken = silence(2.5) + said("Give me the summary please.", "flite:slt")
     spoken += silence(5) + said("yeah", "flite:slt")
     spoken += silence(4) + said("What about Germany in the second quarter?", "flite:slt")
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(spoken + silence(30)))
+    cuts: list[int] = []
     for page, root in open_page(playwright, url, sound):
-        voice = page.get_by_role("region", name="Voice")
-        voice.get_by_role("button", name="Talk").click()
-        expect(voice.locator(".voice-floor")).to_have_text("Listening", timeout=LONG_MS)
+        page.on("websocket", lambda line: line.on("framesent", lambda sent: note_cut(sent, cuts)))
+        voice = open_line(page)
         expect(voice.locator("q")).to_have_text(re.compile("summary"), timeout=LONG_MS)
         expect(voice.locator(".voice-floor")).to_have_text("Speaking", timeout=LONG_MS)
-        expect(voice.locator(".voice-heard")).to_contain_text(
-            "Went on where it was", timeout=LONG_MS
-        )
         expect(voice.locator("q")).to_have_text(re.compile("Germany"), timeout=LONG_MS)
         page.screenshot(path=str(tmp_path / "talking.png"))
         expect(page.locator(".thread-pane")).to_contain_text(GERMANY, timeout=LONG_MS)
         voice.get_by_role("button", name="Hang up").click()
 
+        held = "Held while you speak"
+        seen = page.evaluate("window.seen")
+        assert comes_after(seen, "Speaking", held, "Went on where it was", held, "Interrupted"), (
+            seen
+        )
         cut = [line for line in lines_of(page, root) if line["status"] == "cut short"]
-        assert len(cut) == 1
         assert SUMMARY.startswith(cut[0]["text"])
-        assert 5 < len(cut[0]["text"].split()) < len(SUMMARY.split()) - 5
+        assert abs(len(cut[0]["text"].split()) - words_begun(SUMMARY, cuts[0])) <= 1
+        assert len(cut[0]["text"].split()) > 5
+
+
+def note_cut(sent: str | bytes, cuts: list[int]) -> None:
+    """What the page itself says that it had played, when it was told to forget the rest."""
+    if isinstance(sent, str) and '"silenced"' in sent:
+        cuts.append(json.loads(sent)["played"])
+
+
+def test_with_a_key_to_talk_a_browser_hears_while_it_is_held_and_lets_go_when_left(
+    playwright: Playwright, url: str, tmp_path: Path
+) -> None:
+    spoken = silence(3) + said("Give me the summary please.", "flite:slt") + silence(3)
+    spoken += said("What about Germany in the second quarter?", "flite:slt")
+    sound = tmp_path / "microphone.wav"
+    sound.write_bytes(as_wav(spoken + silence(30)))
+    for page, root in open_page(playwright, url, sound):
+        voice = open_line(page)
+        voice.get_by_label("Push to talk").check()
+        expect(voice.locator(".voice-floor")).to_have_text("Hold the key to talk")
+        page.wait_for_timeout(5_000)  # the first sentence is said, and no key is held
+        voice.get_by_role("button", name="Hold to talk").dispatch_event("pointerdown")
+        expect(voice.locator(".voice-floor")).to_have_text("You are speaking", timeout=LONG_MS)
+        page.wait_for_timeout(5_000)
+        page.evaluate(
+            "window.dispatchEvent(new Event('blur'))"
+        )  # nobody tells it of the key going up
+        expect(voice.locator("q")).to_have_text(re.compile("Germany"), timeout=LONG_MS)
+        expect(page.locator(".thread-pane")).to_contain_text(GERMANY, timeout=LONG_MS)
+
+        messages = [line["text"] for line in lines_of(page, root) if line["kind"] == "message"]
+        assert not any("summary" in text for text in messages)
+        page.get_by_role("link", name="New run").first.click()
+        page.wait_for_function("window.tracks.every((track) => track.readyState === 'ended')")
 
 
 def test_a_microphone_that_is_not_allowed_is_said_in_plain_words(

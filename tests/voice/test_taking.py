@@ -12,8 +12,10 @@ from midflight.voice.seams import FRAME_MS
 from midflight.voice.taking import (
     CLICK_MS,
     END_HELD_MS,
+    END_MS,
     LASTS_MS,
     PATIENCE_MS,
+    TOO_LONG_MS,
     Event,
     Floor,
     FrameHeard,
@@ -144,6 +146,42 @@ def test_a_key_that_is_pressed_holds_us_and_letting_it_go_asks_what_was_said() -
     assert (now.floor, orders) == (Floor.JUDGING, [Order.HOLD, Order.JUDGE_WHOLE])
 
 
+def test_a_key_that_nobody_lets_go_is_let_go_for_them() -> None:
+    now, orders = play([Pressed(True), *frames(0.0, 60_000)], SPEAKING)
+
+    assert (now.floor, now.pressed) == (Floor.JUDGING, False)
+    assert orders == [Order.HOLD, Order.JUDGE_WHOLE]
+    assert play([Pressed(False)], now) == (now, [])
+
+
+def cut_by_a_long_sound() -> Taking:
+    now, orders = play(frames(1.0, TOO_LONG_MS + FRAME_MS), SPEAKING)
+    assert Order.CUT in orders
+    return play(frames(0.0, END_MS), now)[0]
+
+
+def test_speech_that_was_cut_goes_on_after_what_was_nothing_or_an_assent() -> None:
+    for verdict in (Verdict.NOISE, Verdict.BACKCHANNEL):
+        now, orders = judged(cut_by_a_long_sound(), verdict)
+
+        assert (now.floor, orders) == (Floor.SPEAKING, [Order.GO_ON])
+
+
+def test_speech_that_was_cut_for_what_is_unclear_goes_on_after_the_question_and_silence() -> None:
+    now, orders = judged(cut_by_a_long_sound(), Verdict.UNCLEAR)
+    assert orders == [Order.ASK]
+
+    now, orders = play([SpeechBegan(), SpeechEnded(), *frames(0.0, PATIENCE_MS + FRAME_MS)], now)
+
+    assert (now.floor, now.cut, orders) == (Floor.SPEAKING, False, [Order.GO_ON])
+
+
+def test_speech_that_was_cut_for_words_is_theirs_to_bring_back() -> None:
+    now, orders = judged(cut_by_a_long_sound(), Verdict.WORDS)
+
+    assert (now.floor, now.cut, orders) == (Floor.QUIET, False, [Order.TAKE])
+
+
 Told = tuple[Event, Taking, tuple[Order, ...], Taking]
 LIKELY = st.sampled_from([0.0, 0.2, 0.4, 0.6, 1.0])
 MOVES: st.SearchStrategy[Any] = st.one_of(
@@ -213,3 +251,20 @@ def test_the_line_is_never_dead(history: list[Told], verdict: Verdict) -> None:
 
     assert now.floor in {Floor.QUIET, Floor.SPEAKING}
     assert not (now.floor is Floor.QUIET and now.held)
+
+
+@given(histories, st.sampled_from(Verdict))
+def test_speech_that_was_cut_is_gone_on_with_or_its_end_is_who_spoke_instead(
+    history: list[Told], verdict: Verdict
+) -> None:
+    """Whatever happened, it is not left lying where nobody takes it up."""
+    now = history[-1][3] if history else Taking()
+    left = now.cut
+    now, orders = play([Pressed(False), *frames(0.0, 1_000)], now)
+    for _ in range(3):
+        now, more = play([Judged(now.sound, verdict, True), SpeechEnded()], now)
+        now, last = play(frames(0.0, PATIENCE_MS + 1_000), now)
+        orders += [*more, *last]
+
+    assert not now.cut
+    assert not left or {Order.GO_ON, Order.TAKE} & set(orders)
