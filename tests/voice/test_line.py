@@ -533,7 +533,7 @@ async def test_while_a_person_has_it_words_are_theirs_and_go_on_says_who_has_it(
 
 
 async def test_two_orders_at_once_are_done_in_the_order_in_which_they_were_said(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with talking(worker, folder=tmp_path) as there:
         await there.say("Begin the work")
@@ -545,6 +545,13 @@ async def test_two_orders_at_once_are_done_in_the_order_in_which_they_were_said(
         async def do(text: str) -> None:
             done.append((await acts.do(meaning(text), moment)).act)
 
+        load, delays = there.control.store.load, iter([0.1, 0.0, 0.05])
+
+        async def slowly(journal: str) -> object:  # the first takes the longest
+            await anyio.sleep(next(delays, 0.0))
+            return await load(journal)
+
+        monkeypatch.setattr(there.control.store, "load", slowly)
         async with anyio.create_task_group() as tasks:
             for text in ("wait", "go on", "wait", "go on", "wait"):
                 tasks.start_soon(do, text)
