@@ -40,6 +40,8 @@ class Deaf:
         while True:
             try:
                 await anyio.sleep_forever()
+            except GeneratorExit:
+                raise  # the interpreter's own end; who ignores that keeps the process
             except BaseException:  # noqa: BLE001 - which is what the story is about
                 self.told += 1
 
