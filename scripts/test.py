@@ -52,6 +52,9 @@ DOORS = (
 HURRY = ("-n", "3", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
 """A test waits as often as it works; but every worker reads all tests before it runs its share."""
 
+WHOLE = ("-n", "4")
+"""Most of what is slow waits: for processes, browsers, leases that run out."""
+
 CHECKS = (
     ("format", ("ruff", "format", "--check", ".")),
     ("lint", ("ruff", "check", ".")),
@@ -82,7 +85,7 @@ def main() -> int:
         }
         if not fast:
             wait(checks.values())
-        tests = (*HURRY,) if fast else ("-n", "2")
+        tests = HURRY if fast else WHOLE
         passed, skipped = run_tests(*tests, "-m", selection(fast, left_out))
     failed = [name for name, check in checks.items() if not check.result()]
     if not passed:
