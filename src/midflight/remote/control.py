@@ -19,13 +19,13 @@ from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.kernel.state import Delivery
-from midflight.looking import Looking
 from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import PATIENCE_S, Connected, Link, checked_url
 from midflight.remote.stream import AWAY_S, RemoteWatch
 from midflight.remote.talks import RemoteTalks, check_who
 from midflight.run import Agent
 from midflight.stores.base import Delta, Killing
+from midflight.verbs.looking import Looking
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
 
