@@ -36,14 +36,14 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: what was chosen holds for the text that was looked at",
-        EXECUTOR + "triage.py",
+        EXECUTOR + "choosing.py",
         " and not now.choice and now.text == message.text",
         " and not now.choice",
         (OVERRULE + "a_message_that_is_edited_while_it_is_looked_at_is_looked_at_again",),
     ),
     Mutant(
         "talk: a message is chosen about once",
-        EXECUTOR + "triage.py",
+        EXECUTOR + "choosing.py",
         " and not now.choice and now.text == message.text",
         " and now.text == message.text",
         (OVERRULE + "what_a_person_has_chosen_while_a_model_thinks_stands",),

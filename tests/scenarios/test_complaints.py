@@ -43,7 +43,7 @@ async def test_stop_works_between_two_tools_and_not_only_during_a_call(driving: 
     async def reader(run: Run) -> None:
         await run.step("First", look, "first")
         between.set()
-        await asyncio.sleep(0.05)  # its own code, in no tool and in no call
+        await asyncio.sleep(20)  # its own code, in no tool and in no call
         await run.step("Second", look, "second")
 
     async with driving(reader) as control:
