@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager, contextmanager
 
 from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.decide import Switch, check_driver_name, kill, require_operator, scopes
+from midflight.kernel.decide import Switch, require_operator, scopes
 from midflight.kernel.events import Killed
+from midflight.kernel.facts import check_driver_name, kill
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
 from midflight.kernel.phases import ENDS, IN_MOTION
