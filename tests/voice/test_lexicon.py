@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.voice.lexicon import Act, is_assent, judge, meaning
-from midflight.voice.seams import Heard
+from midflight.voice.lexicon import Act, approves, is_assent, is_firm, judge, meaning
+from midflight.voice.seams import Heard, Word
 from midflight.voice.taking import Verdict
 
 MEANINGS = {
@@ -40,7 +40,36 @@ def test_a_redirect_is_what_comes_after_the_no() -> None:
     assert meaning("No, only the EU.").said == "No, only the EU."
 
 
-@pytest.mark.parametrize("text", ["Uh-huh.", "mm hmm", "Oh, I see.", "Thank you.", "yeah, okay"])
+@pytest.mark.parametrize("text", ["Go ahead.", "yes, go ahead please", "Okay, proceed."])
+def test_these_approve_where_an_approval_is_asked(text: str) -> None:
+    assert approves(text)
+    assert meaning(text).act is Act.GO_ON
+
+
+@pytest.mark.parametrize("text", ["Go on.", "No, go ahead.", "Go ahead and delete it", "continue"])
+def test_these_do_not(text: str) -> None:
+    assert not approves(text)
+
+
+def test_only_a_yes_is_firm() -> None:
+    assert is_firm("Yes.")
+    assert is_firm("Yes, yes.")
+    assert not any(map(is_firm, ("", "Okay.", "Right.", "Yeah.", "Yes but")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Uh-huh.",
+        "Fair enough.",
+        "Sounds good!",
+        "I know.",
+        "mm hmm",
+        "Oh, I see.",
+        "Thank you.",
+        "yeah, okay",
+    ],
+)
 def test_these_are_assents(text: str) -> None:
     assert is_assent(text)
 
@@ -57,7 +86,16 @@ def test_these_are_not(text: str) -> None:
     [
         (Heard("Yeah.", 0.9), 300, Verdict.BACKCHANNEL),
         (Heard("Stop.", 0.5), 300, Verdict.WORDS),
-        (Heard("Amend them.", 0.7, lean=3.0), 500, Verdict.BACKCHANNEL),
+        (Heard("Amend them.", 0.7, lean=5.0), 500, Verdict.BACKCHANNEL),
+        (Heard("Amend them.", 0.7, lean=3.0), 500, Verdict.UNCLEAR),
+        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=1.5), 350, Verdict.UNCLEAR),
+        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=4.5), 350, Verdict.BACKCHANNEL),
+        (Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.4))), 500, Verdict.UNCLEAR),
+        (
+            Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.8))),
+            500,
+            Verdict.BACKCHANNEL,
+        ),
         (Heard("Ten of clubs.", 0.83, lean=4.3), 832, Verdict.WORDS),
         (Heard("The heat that", 0.34, lean=2.9), 800, Verdict.UNCLEAR),
         (Heard("Repeat that", 0.58, lean=3.1), 736, Verdict.UNCLEAR),
@@ -74,7 +112,7 @@ def test_a_sound_was(heard: Heard, spoke_ms: int, verdict: Verdict) -> None:
 
 
 def test_what_is_only_near_to_an_assent_is_no_answer() -> None:
-    mumbled = Heard("Amend them.", 0.7, lean=3.0)
+    mumbled = Heard("Amend them.", 0.7, lean=5.0)
 
     assert judge(mumbled, 500, held=False) is Verdict.UNCLEAR
 

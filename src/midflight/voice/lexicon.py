@@ -50,9 +50,8 @@ BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that"
 SURE: Final = 0.7  # of words that are acted on
 SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
-NEAR: Final = 2.0  # of a lean, to go by it where the words agree
-NEARER: Final = 2.5  # and where they are no assent
-EACH: Final = 0.6  # of each word of an assent, to need no lean
+NEAR: Final = 4.0  # of a lean, to go by it
+EACH: Final = 0.7  # of each word of an assent, to need no lean
 GARBLED: Final = 0.45  # what is heard so badly is near to nothing
 AGAINST: Final = -4.0
 RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
@@ -208,7 +207,7 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
     ordered = " ".join(words) in _ORDERED  # whatever it leans to
-    near = heard.lean >= NEARER and heard.confidence >= GARBLED and not ordered
+    near = heard.lean >= NEAR and heard.confidence >= GARBLED and not ordered
     if whole and held and short and few and near:
         return Verdict.BACKCHANNEL
     if words in ([], ["you"]):  # what recognisers write for a breath
