@@ -12,6 +12,7 @@ import pytest
 from midflight.control import local
 from midflight.run import Run, agent
 from midflight.voice.espeak import Espeak
+from midflight.voice.lexicon import SURE, judge
 from midflight.voice.line import Engines, line_to
 from midflight.voice.moonshine import Moonshine
 from midflight.voice.offline import offline_engines
@@ -20,6 +21,7 @@ from midflight.voice.seams import FRAME, SpeechFailed
 from midflight.voice.shown import FloorShown, Outcome, Shown
 from midflight.voice.silero import Silero
 from midflight.voice.sounds import silence
+from midflight.voice.taking import Verdict
 from voice.clerks import SUMMARY
 from voice.counting import words_begun
 from voice.noises import mixed, noise
@@ -148,10 +150,12 @@ def test_recordings_of_people_are_understood() -> None:
     assert heard.confidence > 0.7
 
 
-def test_silence_is_no_text_and_never_sure() -> None:
-    heard = Moonshine().hear(silence(2))
+@pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0])
+def test_silence_is_never_taken_for_words(seconds: float) -> None:
+    heard = Moonshine().hear(silence(seconds))
 
-    assert (heard.text, heard.confidence) == ("", 0.0)
+    assert heard.confidence < SURE
+    assert judge(heard, int(seconds * 1000)) is Verdict.UNCLEAR
 
 
 def test_a_frame_of_another_size_is_refused_in_words() -> None:

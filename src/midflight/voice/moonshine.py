@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from midflight.voice.lexicon import ASSENTS, ORDERS, PLAIN
+from midflight.voice.lexicon import ASSENTS, EACH, ORDERS, PLAIN
 from midflight.voice.seams import RATE, WIDTH, Heard, SpeechFailed, Word
 from midflight.voice.silero import LOUDEST, packaged, session
 
@@ -63,11 +63,13 @@ class Moonshine:
             tokens, sure = self._model.decode(hidden, int(len(sound) / RATE * TOKENS_A_SECOND) + 4)
             text = self._model.text(tokens)
             confidence = float(np.mean(sure)) if text else 0.0  # sure of nothing is not sure
-            doubtful = len(sound) <= SHORT and confidence < PLAIN
-            lean = self._lean(hidden) if doubtful else 0.0  # four fifths of the work
+            words = self._words(tokens, sure)
+            plain = confidence >= PLAIN and all(word.confidence >= EACH for word in words)
+            weighed = len(sound) <= SHORT and not plain
+            lean = self._lean(hidden) if weighed else 0.0  # four fifths of the work
         except ort.capi.onnxruntime_pybind11_state.Fail as error:
             raise SpeechFailed(self.name, f"failed: {error}") from None
-        return Heard(text, confidence, self._words(tokens, sure), lean)
+        return Heard(text, confidence, words, lean)
 
     def _words(self, tokens: Sequence[int], sure: Sequence[float]) -> tuple[Word, ...]:
         found: list[tuple[str, list[float]]] = []
