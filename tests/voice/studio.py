@@ -129,8 +129,12 @@ class Scene:
 
     async def passes(self, seconds: float) -> None:
         """So much time, in which those who work at something are not waited for."""
-        for _ in range(int(seconds * RATE / FRAME)):
-            await self.line.hear(bytes(FRAME * 2))
+        await self.goes_by(bytes(int(seconds * RATE) * 2))
+
+    async def goes_by(self, pcm: bytes) -> None:
+        """The same, and somebody speaks in it."""
+        for start in range(0, len(pcm), FRAME * 2):
+            await self.line.hear(pcm[start : start + FRAME * 2])
             await anyio.lowlevel.checkpoint()
             self.room.sink.pass_time(FRAME)
 

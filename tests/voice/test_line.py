@@ -20,6 +20,7 @@ from midflight.tools.base import tool
 from midflight.voice.acts import WITH_A_PERSON, Moment
 from midflight.voice.lexicon import meaning
 from midflight.voice.line import SORRY
+from midflight.voice.room import RoomSink
 from midflight.voice.seams import Heard
 from midflight.voice.shown import Did, Handed, Outcome
 from midflight.voice.taking import Floor
@@ -400,6 +401,53 @@ async def test_go_on_drops_only_the_answer_that_its_model_begins_anew(tmp_path: 
         spoken = there.spoken()
         assert "A note of somebody else" in spoken
         assert "All anew" in spoken
+
+
+async def test_a_slow_recogniser_keeps_us_silent_until_it_has_told_what_was_said(
+    tmp_path: Path,
+) -> None:
+    words, told = Words(), anyio.Event()
+    recogniser = PlainRecogniser(words)
+    clerk, _ = speaker(TEXT)
+    async with talking(clerk, folder=tmp_path, recogniser=recogniser, words=words) as there:
+        await there.say("Count please")
+        await there.hears(3)
+        recogniser.thinks = told.wait
+        await there.room.hear(words.said("yeah", 0.4))
+        held_at = there.room.sink.played
+        await there.passes(3)
+        assert there.line.taking.floor is Floor.JUDGING
+        assert there.room.sink.played == held_at
+        told.set()
+        await there.rests()
+
+        assert there.room.sink.played == 12 * WORD
+
+
+async def test_who_speaks_on_while_a_page_is_slow_to_fall_silent_is_heard_from_the_first_word(
+    tmp_path: Path,
+) -> None:
+    silent = anyio.Event()
+
+    class Slow(RoomSink):
+        async def cut(self) -> int:  # type: ignore[explicit-override]
+            await silent.wait()
+            return await super().cut()
+
+    clerk, _ = speaker(TEXT, "thirteen", "fourteen")
+    async with talking(clerk, folder=tmp_path, sink=Slow()) as there:
+        await there.say("Count please")
+        await there.hears(4)
+        await there.goes_by(there.words.said("What comes after twelve"))
+        await there.passes(0.4)
+        assert there.of(Outcome)[-1] == Outcome("interrupted")  # and it waits for the page
+        await there.goes_by(there.words.said("And what after that", 0.8))
+        silent.set()
+        await there.room.wait(1)
+        await there.rests()
+
+        heard = [shown.heard for shown in there.of(Outcome) if shown.outcome == "heard"]  # type: ignore[union-attr]
+        assert heard == ["Count please", "What comes after twelve", "And what after that"]
 
 
 # ── questions, and what came since ───────────────────────────────────────────────────────────────
