@@ -13,10 +13,10 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+f4", "espeak:en-gb-x-gbclan+m5", "espeak:en-gb-x-gbcwmd+f1", "espeak:en-us+Andy",
-    "flite:rms@0.94", "flite:awb@1.07", "pico:en-GB@1.10", "pico:en-US@0.93",
+    "espeak:en-us+linda", "espeak:en+Alicia", "espeak:en-029+m8", "espeak:en-us+benjamin",
+    "flite:slt@1.08", "flite:kal16@0.92", "pico:en-GB@0.95", "pico:en-US@1.06",
 )  # fmt: skip
-BESIDE = ("clean", "brown15", "clean", "pink18", "white20")
+BESIDE = ("clean", "pink16", "clean", "white19", "brown17")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "stop it", "go back", "enough", "abort",
     "hold it", "one moment", "just a second", "slow down", "speak up", "louder please", "not now",
@@ -63,7 +63,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "brown15"), ("pink18", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "brown17"), ("pink16", "clean"))))
         for noise in noises
     ]
     return [*spread(ORDERS, 4), *people]
@@ -73,7 +73,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(201, 201 + count)
+        for seed in range(301, 301 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

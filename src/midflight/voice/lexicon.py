@@ -20,13 +20,17 @@ ASSENTS: Final = (
     "Uh-huh.", "Mm-hmm.", "Mhm.", "Mm.", "Hmm.", "Yeah.", "Yep.", "Yes.", "Okay.", "Right.",
     "All right.", "I see.", "Sure.", "Got it.", "Oh.", "Ah.", "Um.", "Uh.", "Wow.", "Cool.",
     "Great.", "Good.", "Nice.", "Really?", "Yeah, okay.", "Oh, I see.", "Ah, okay.",
-    "Exactly.", "Of course.", "Thanks.", "Makes sense.", "Interesting.",
+    "Exactly.", "Of course.", "Thanks.", "Makes sense.", "Interesting.", "Yup.", "Aha.", "Fine.",
+    "Perfect.", "Indeed.", "Absolutely.", "Definitely.", "Gotcha.", "Lovely.", "Very good.",
+    "Sounds good.", "Fair enough.", "I know.", "Alright.", "Thank you.",
 )  # fmt: skip
 ORDERS: Final = (
     "Stop.", "Stop it.", "Wait.", "No.", "Go on.", "Go back.", "Hold on.", "Hang on.", "Pause.",
     "Cancel.", "Cancel that.", "Continue.", "Be brief.", "Start over.", "Never mind.", "Not that.",
     "What?", "Louder.", "Skip this.", "Next.", "Repeat.", "Help.", "Slower.", "Why?",
-    "Repeat that.", "Say that again.",
+    "Repeat that.", "Say that again.", "Halt.", "Abort.", "Enough.", "That's enough.", "Hold it.",
+    "One moment.", "Resume.", "Proceed.", "Go ahead.", "Carry on.", "Keep going.", "Shorter.",
+    "Operator.",
 )  # fmt: skip
 """As a recogniser writes them: what short sounds are weighed against."""
 
@@ -202,7 +206,9 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         return Verdict.WORDS if heard.confidence >= SURE_SHORT else Verdict.UNCLEAR
     if is_assent(heard.text):
         rhymes = set(words) <= RHYMES and heard.confidence < PLAIN
-        doubtful = min((word.confidence for word in heard.words), default=heard.confidence) < EACH
+        single = sum(word in ASSENTING for word in words) < 2  # no order is misheard as two of them
+        worst = min((word.confidence for word in heard.words), default=heard.confidence)
+        doubtful = single and worst < EACH
         needed = NEAR if rhymes or doubtful else AGAINST
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
