@@ -184,7 +184,8 @@ async def outcome(control: Control, engines: Engines, pcm: bytes, number: str) -
         outcomes = [one.outcome for one in shown if isinstance(one, Outcome)]
         cut = "interrupted" in outcomes
         kept = any(isinstance(one, Did) and one.act in KEPT for one in shown)
-        wrong = await _wrong(control, sink, thread) if cut and not kept else 0
+        taken = "heard" in outcomes  # else it is asked about, and goes on where it was
+        wrong = await _wrong(control, sink, thread) if cut and taken and not kept else 0
     if cut:
         return "interrupted", wrong
     for word in ("asked again", "resumed"):
@@ -238,15 +239,12 @@ def counted(found: Iterable[tuple[str, dict[str, str], str, int]]) -> dict[str, 
 
 
 def utterances() -> list[tuple[str, str]]:
-    """Sentences of four words and more, and recordings, by voices that nothing was chosen with."""
-    clear = ("pico:", "flite:", "human:")
-    found = {
-        (row["text"], row["voice"])
-        for row in rows("commands")
-        if row["voice"].startswith(clear)
-        and (len(row["text"].split()) >= 4 or row["voice"].startswith("human:"))
-    }
-    return sorted(found)
+    """Each sentence of four words and more by each clear voice, and the recordings."""
+    found = rows("commands")
+    people = {(row["text"], row["voice"]) for row in found if row["voice"].startswith("human:")}
+    voices = {row["voice"] for row in found if row["voice"].startswith(("pico:", "flite:"))}
+    texts = {row["text"] for row in found if len(row["text"].split()) >= 4}
+    return sorted(people | {(text, voice) for text in texts for voice in voices})
 
 
 async def clarified(engines: Engines, recipe: str) -> tuple[float, int]:
