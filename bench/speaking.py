@@ -71,11 +71,11 @@ PAGE = """# How well one can interrupt by voice
 Made by `make bench-voice`; the figures are in `bench/results/voice.json`. Sound is real: speech by
 espeak-ng, SVOX Pico and flite, recordings of humans, and noises made by recipe, mixed as
 `bench/voice/*.tsv` says. What is measured are the rows called `held-out`, written by
-`bench/voice_lists.py` and first played after the last change of a threshold: voices (four of them
-known ones at another speed), noises, their seeds and most words are others than in the rows before.
-The list that was measured earlier is called `seen` there: in it one of 244 commands was ignored,
-which was looked at and mended, and so it proves nothing any more. Recordings of humans are few, and
-ten of thirteen were heard before.
+`bench/voice_lists.py` and first played after the last change of anything that hears or judges:
+voices (four of them known ones at another speed), noises and their seeds are others than in all rows
+before; words are those of the list before. Lists that were measured earlier are called `seen` there:
+in one 1 of 244 commands was ignored, in the other 2 of 226. Both were looked at and mended, and so
+they prove nothing any more. Recordings of humans are few, and all were heard before.
 
 Loudspeaker and microphone of the first figures keep the world's time, in threads of their own; the
 lists are played in a room whose time is the sound's. Garbled is speech under white noise as loud as
