@@ -72,8 +72,8 @@ Made by `make bench-voice`; the figures are in `bench/results/voice.json`. Sound
 espeak-ng, SVOX Pico and flite, recordings of humans, and noises made by recipe, mixed as
 `bench/voice/*.tsv` says. What is measured are the rows called `held-out`, written by
 `bench/voice_lists.py` and first played after the last change of anything that hears or judges:
-voices (four of them known ones at another speed), noises and their seeds are others than in all rows
-before; words are those of the list before. Lists that were measured earlier are called `seen` there:
+voices (four of them known ones at another speed), noises and their seeds are others than in all
+rows before; words are those of the list before. Lists that were measured earlier are called `seen`:
 in one 1 of 244 commands was ignored, in the other 2 of 226. Both were looked at and mended, and so
 they prove nothing any more. Recordings of humans are few, and all were heard before.
 
