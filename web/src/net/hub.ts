@@ -93,7 +93,7 @@ export class Hub {
   private heard(news: News, raw?: string): void {
     const journal = "journal" in news ? news.journal : "";
     try {
-      this.world = hear(this.world, news, this.now());
+      this.fold(news);
     } catch (error) {
       if (!(error instanceof Misfit)) throw error;
       return this.again(journal);
@@ -101,6 +101,12 @@ export class Hub {
     if (news.kind === "view") this.awaited.delete(journal);
     const posted: Posted = raw === undefined ? news : { kind: "whole", text: raw };
     for (const [port, journals] of this.ports) if (!journal || journals.includes(journal)) port.postMessage(posted);
+  }
+
+  /** Rows are handed on and not kept: a tab asks for the list itself, and there is no end of runs. */
+  private fold(news: News): void {
+    const { rows, gone } = this.world;
+    this.world = { ...hear(this.world, news, this.now()), rows, gone };
   }
 
   /** Views come whole with a new stream. The old one tells until then, also of what nobody watches any more. */
