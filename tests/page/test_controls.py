@@ -343,8 +343,12 @@ def test_a_viewer_sees_everything_and_presses_nothing(theatre: Theatre, look: Lo
     tab = look(stage, cookie=theatre.session("vic", "viewer"))
 
     tab.says("Running")
-    expect(tab.slot(3)).to_have_attribute("aria-disabled", "true")
-    tab.slot(3).click(force=True)
+    with tab.unheard():
+        for number in (1, 2, 3):
+            expect(tab.slot(number)).to_have_attribute("aria-disabled", "true")
+            tab.slot(number).click(force=True)
+        for key in ("Escape", "Control+e", "Control+."):
+            tab.page.keyboard.press(key)
     assert stage.view["phase"] == "running"
 
 
@@ -355,23 +359,21 @@ def test_a_viewer_is_told_why_smaller_buttons_are_off(theatre: Theatre, look: Lo
     stage.press("cancel", now=True)
     stage.until("cancelled")
     tab = look(stage, cookie=theatre.session("vic", "viewer"))
-    pressed: list[str] = []
-    tab.page.on("request", lambda asked: pressed.append(asked.method))
     tab.says("Cancelled")
-    off(tab.page.get_by_role("button", name="Undo memo"))
-    tab.step("Write memo").get_by_role("button").first.click()
-    off(tab.page.get_by_role("button", name="Fork from here"))
-    assert tab.violations() == []
-
-    tab.go_on_to(parent.run)
-    off(tab.page.locator(".background").get_by_role("button"))
     clerk = theatre.begin("clerk", "Look at churn {stage}")
     theatre.post(f"/v1/threads/{clerk.thread}/messages", {"text": f"later a slide {clerk.name}"})
-    tab.go_on_to(clerk.run)
-    for name in ("Do it now", "Remove"):
-        off(tab.page.locator(".todo-card").get_by_role("button", name=name))
-    off(tab.page.locator("li.from-me .outcome").get_by_role("button", name="Do it now"))
-    assert "POST" not in pressed
+    with tab.unheard():
+        off(tab.page.get_by_role("button", name="Undo memo"))
+        tab.step("Write memo").get_by_role("button").first.click()
+        off(tab.page.get_by_role("button", name="Fork from here"))
+        assert tab.violations() == []
+
+        tab.go_on_to(parent.run)
+        off(tab.page.locator(".background").get_by_role("button"))
+        tab.go_on_to(clerk.run)
+        for name in ("Do it now", "Remove"):
+            off(tab.page.locator(".todo-card").get_by_role("button", name=name))
+        off(tab.page.locator("li.from-me .outcome").get_by_role("button", name="Do it now"))
 
 
 def off(button: Locator) -> None:
