@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from page import scenes
 from page.conftest import Look
 from page.glass import WAIT_MS, Glass
-from page.theatre import Stage, Theatre, soon
+from page.theatre import Stage, Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -75,11 +75,13 @@ def test_what_lives_is_listed_however_old_and_what_has_ended_when_it_is_wanted(
     theatre: Theatre, look: Look
 ) -> None:
     ended = theatre.begin("looker", "Lighthouse {stage}")
-    ended.press("cancel")
+    ended.give("all")
+    ended.until("done")
     living = theatre.begin("looker", "Whales {stage}")
     for _ in range(41):
-        theatre.begin("looker", "Look {stage}").press("cancel")
-    tab = look(living)
+        theatre.begin("looker", "Look {stage}").give("all")
+    first = look(living)  # which is told more by the stream that it opens than who comes later
+    tab = Glass(first.page.context.new_page(), theatre.url).look_at(living.run)
     rail = tab.page.get_by_role("navigation", name="Runs")
     now = rail.locator("section", has=tab.page.get_by_role("heading", name="Now"))
     expect(now).to_contain_text(f"Whales {living.name}", timeout=WAIT_MS)
@@ -92,8 +94,8 @@ def test_what_lives_is_listed_however_old_and_what_has_ended_when_it_is_wanted(
 def test_from_anywhere_in_a_long_run_one_press_leads_to_where_it_is(
     theatre: Theatre, look: Look
 ) -> None:
-    stage = theatre.begin("counter", input={"steps": 205})
-    soon(lambda: stage.view["spent"]["steps"] >= 205, "205 steps")
+    stage = theatre.begin("counter", input={"steps": 205, "recite": 60})
+    stage.until_step("Recite")
     tab = look(stage)
     current = tab.page.locator("li[aria-current=step]")
     expect(current).to_be_in_viewport(timeout=WAIT_MS)
@@ -104,6 +106,7 @@ def test_from_anywhere_in_a_long_run_one_press_leads_to_where_it_is(
 
     expect(current).to_be_in_viewport(timeout=WAIT_MS)
     expect(tab.page.get_by_role("button", name="To step 206")).to_have_count(0)
+    stage.press("cancel")
 
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────

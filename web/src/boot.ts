@@ -55,10 +55,10 @@ function listen(): void {
     if (wanted === watched) return;
     watched = wanted;
     forgetOthers(journals);
-    line?.ask({ ask: "watch", journals, tab: line.tab });
+    line?.ask({ ask: "watch", journals });
   };
   onChange(follow);
-  line.ask({ ask: "watch", journals: [], tab: line.tab });
+  line.ask({ ask: "watch", journals: [] });
   follow();
 }
 

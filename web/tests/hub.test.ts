@@ -38,7 +38,7 @@ class Tab implements Port {
     this.heard.push(opened(posted));
   }
   watch(...journals: string[]): void {
-    this.onmessage?.({ data: { ask: "watch", journals, tab: "" } } as MessageEvent<Ask>);
+    this.onmessage?.({ data: { ask: "watch", journals } } as MessageEvent<Ask>);
   }
   kinds = (): string[] => this.heard.map((news) => ("journal" in news ? `${news.kind} ${news.journal}` : news.kind));
 }
@@ -208,5 +208,24 @@ describe("the hub", () => {
 
     expect(one.kinds().filter((kind) => kind === "row")).toHaveLength(50);
     expect(JSON.stringify(hub["world"])).not.toContain("r-49");
+  });
+
+  it("lets a tab go when the lock is free that the tab has said it holds, and not before", async () => {
+    const freed: (() => void)[] = [];
+    vi.stubGlobal("navigator", { locks: { request: (_: string, then: () => void) => new Promise<void>(() => void freed.push(then)) } });
+    const hub = new Hub("http://here/", () => 0);
+    const [one, two] = [new Tab(), new Tab()];
+    for (const tab of [one, two]) {
+      hub.join(tab);
+      tab.watch();
+    }
+    expect(freed).toEqual([]); // asked for too early, it would be granted, and the tab be told nothing any more
+    one.onmessage?.({ data: { ask: "held", lock: "one" } } as MessageEvent<Ask>);
+    freed[0]!();
+    await soon();
+    server.current.tell("row", { at: 1, row: row("r-1", 1) });
+    await soon();
+
+    expect([one, two].map((tab) => tab.kinds().includes("row"))).toEqual([false, true]);
   });
 });

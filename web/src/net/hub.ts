@@ -9,7 +9,8 @@ import { hear, NOTHING_KNOWN, only, type News, type World } from "../model/world
 import { Stream } from "./stream";
 
 export type Ask =
-  | { ask: "watch"; journals: string[]; tab: string }
+  | { ask: "watch"; journals: string[] }
+  | { ask: "held"; lock: string }
   | { ask: "again"; journal: string }
   | { ask: "retry"; evenIfLive: boolean }
   | { ask: "bye" };
@@ -53,9 +54,9 @@ export class Hub {
   private asked(port: Port, ask: Ask): void {
     switch (ask.ask) {
       case "watch":
-        this.watch(port, ask.journals);
-        this.leaveWith(port, ask.tab);
-        return;
+        return this.watch(port, ask.journals);
+      case "held":
+        return this.leaveWith(port, ask.lock);
       case "again":
         return this.tellAll(port, ask.journal);
       case "retry":
@@ -133,11 +134,7 @@ export class Hub {
   }
 
   /** A tab that is closed or crashes says nothing; the lock that it holds tells. */
-  private leaveWith(port: Port, tab: string): void {
-    if (!tab || this.waited.has(port) || typeof navigator === "undefined" || !navigator.locks) return;
-    this.waited.add(port);
-    void navigator.locks.request(tab, () => this.leave(port));
+  private leaveWith(port: Port, lock: string): void {
+    void navigator.locks.request(lock, () => this.leave(port));
   }
-
-  private readonly waited = new Set<Port>();
 }
