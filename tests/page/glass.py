@@ -127,7 +127,10 @@ class Glass:
 
     def violations(self) -> list[str]:
         """What axe finds wrong."""
-        wanted = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+        wanted: dict[str, Any] = {
+            "runOnly": {"type": "tag", "values": RULES},
+            "resultTypes": ["violations"],
+        }
         wanted |= {"preload": False, "iframes": False}  # no rule of these needs either
         there = self.page.evaluate("'axe' in window")  # half a megabyte, which is not sent twice
         most = {"exclude": [[".runs li:nth-child(n+4)"]]}  # the runs of other tests are all alike

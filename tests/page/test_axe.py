@@ -79,16 +79,8 @@ def test_axe_finds_nothing_in_any_state(theatre: Theatre, look: Look, width: int
         tab = look(stage, **size(width)) if tab is None else tab.turn_to(stage)
         tab.says(SCENES[name].word)
         wrong[name] = wrong_in(tab, *looks_at(tab))
-        keep_picture(tab, name, width)
 
     assert {name: found for name, found in wrong.items() if found} == {}
-
-
-def keep_picture(tab: Glass, name: str, width: int) -> None:
-    if (name, width) == ("waiting", 1280):
-        tab.page.emulate_media(**SCHEMES["dark"])
-        tab.picture("waiting-dark")
-        tab.page.emulate_media(**LIGHT)
 
 
 def test_axe_sees_what_is_wrong(theatre: Theatre, look: Look) -> None:

@@ -29,12 +29,16 @@ def button(card: Locator, name: str) -> Locator:
     return card.get_by_role("button", name=re.compile(f"^{name}"))
 
 
+@pytest.mark.picture
 def test_approve(theatre: Theatre, look: Look) -> None:
     stage, tab, card = approval(theatre, look)
     tab.slots_read("Review", "Redirect", "Cancel")
     expect(tab.slot(1)).to_contain_text("One decision")
     expect(tab.step("Send memo")).to_contain_text("May this be done")
     tab.picture("approval")
+    tab.page.emulate_media(color_scheme="dark")
+    tab.picture("waiting-dark")
+    tab.page.emulate_media(color_scheme="light")
     tab.press(1)
     expect(card.locator(".card-title")).to_be_focused()
     button(card, "Approve").click()
@@ -150,6 +154,7 @@ def test_an_edit_that_was_begun_is_open_again_after_a_reload(theatre: Theatre, l
     expect(button(card, "Approve")).to_be_visible(timeout=WAIT_MS)
 
 
+@pytest.mark.picture
 def test_several_fields_at_once(theatre: Theatre, look: Look) -> None:
     schema = {
         "type": "object",

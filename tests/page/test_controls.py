@@ -15,6 +15,7 @@ APPROVE = re.compile("^Approve")
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
+@pytest.mark.picture
 def test_pause_then_reload_then_resume(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
     tab = look(stage)
@@ -60,6 +61,7 @@ def test_a_pause_lets_an_effect_finish_and_can_be_taken_back(theatre: Theatre, l
     tab.step_is("Write memo", "Paused")
 
 
+@pytest.mark.picture
 def test_a_redirect_while_it_runs_shows_what_was_changed(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
     stage.give("fetch", "join")
@@ -136,6 +138,7 @@ def ended_before(stage: Stage, route: Route) -> None:
     route.continue_()
 
 
+@pytest.mark.picture
 def test_a_cancel_undoes_what_can_be_undone_and_gives_a_receipt(
     theatre: Theatre, look: Look
 ) -> None:
@@ -250,6 +253,7 @@ def test_a_run_to_its_end_and_what_was_done_undone_afterwards(theatre: Theatre, 
     expect(tab.page.get_by_role("dialog")).to_contain_text("The report is done")
 
 
+@pytest.mark.picture
 def test_a_failed_run_is_tried_again_from_where_it_failed(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin("failing")
     stage.give("fetch", "again")
@@ -273,6 +277,7 @@ def test_a_step_that_is_tried_again_says_so(theatre: Theatre, look: Look) -> Non
     stage.press("cancel")
 
 
+@pytest.mark.picture
 def test_a_cap_holds_the_run_until_it_is_raised(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin(limits={"usd": 0.4})
     stage.give("fetch", "join", "score", "tasks")
@@ -299,6 +304,7 @@ def test_a_background_run_is_listed_and_can_be_stopped(theatre: Theatre, look: L
     expect(tasks).to_contain_text(re.compile("cancelled", re.IGNORECASE), timeout=WAIT_MS)
 
 
+@pytest.mark.picture
 def test_an_operator_stops_all_agents_and_allows_them_again(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin()
     tab = look(stage)

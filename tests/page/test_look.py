@@ -25,6 +25,7 @@ def held(theatre: Theatre) -> dict[str, Stage]:
     return stages
 
 
+@pytest.mark.picture
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_bar_is_whole_at_every_width_and_in_every_state(
     held: dict[str, Stage], look: Look, width: int

@@ -34,6 +34,7 @@ def tab(frail: Theatre, browser: Browser) -> Iterator[Glass]:
     context.close()
 
 
+@pytest.mark.picture
 def test_a_server_that_is_killed_comes_back_and_the_page_with_it(
     frail: Theatre, tab: Glass
 ) -> None:
