@@ -42,6 +42,7 @@ def every_event(state: RunState, number: int) -> list[Event]:
     return [MAKERS[kind](state, Chance(number)) for kind in RUN_EVENTS]
 
 
+@pytest.mark.slow
 def test_the_generated_runs_see_every_phase_and_every_event() -> None:
     random = Random(0)
     phases, kinds = set(), set()

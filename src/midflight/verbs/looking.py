@@ -17,7 +17,7 @@ from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.stores.base import Query, Row
-from midflight.verbs import offers
+from midflight.verbs.covering import offers
 
 
 class Journals(Protocol):
