@@ -35,6 +35,7 @@ def test_approve(theatre: Theatre, look: Look) -> None:
     tab.slots_read("Review", "Redirect", "Cancel")
     expect(tab.slot(1)).to_contain_text("One decision")
     expect(tab.step("Send memo")).to_contain_text("May this be done")
+    expect(card.get_by_role("term")).to_have_text(["Stage", "To"])  # as its function calls them
     tab.picture("approval")
     tab.page.emulate_media(color_scheme="dark")
     tab.picture("waiting-dark")

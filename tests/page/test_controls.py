@@ -261,6 +261,8 @@ def test_a_failed_run_is_tried_again_from_where_it_failed(theatre: Theatre, look
 
     tab.says("Failed at step 2", "the line is busy")
     tab.slots_read("Try again", "Redirect", "Close")
+    steps = tab.page.get_by_role("region", name="Steps")
+    expect(steps.get_by_text("the line is busy")).to_have_count(1)  # where it happened
     tab.picture("failed")
     before = tab.page.url
     stage.give("well")

@@ -15,6 +15,14 @@ from page.theatre import Stage, Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(180)]
 FIRST_LOAD_MAX = 200_000
+OVERLAPS = """() => {
+    const texts = [...document.querySelectorAll(".timeline svg text")]
+        .map((text) => [text.textContent, text.getBoundingClientRect()]);
+    const meet = (a, b) => a.left < b.right && b.left < a.right
+        && a.top < b.bottom && b.top < a.bottom;
+    return texts.flatMap(([one, a], at) => texts.slice(at + 1)
+        .filter(([, b]) => meet(a, b)).map(([other]) => `${one} / ${other}`));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +71,9 @@ def test_one_button_stands_out_and_nothing_is_written_small(
     assert tab.filled() == ["Redirect and resume"]
     tab.page.get_by_role("button", name="Keep as is").click()
     tab.page.get_by_role("button", name="Timeline").click()
-    expect(tab.page.locator(".timeline svg text").first).to_be_visible(timeout=WAIT_MS)
+    expect(tab.page.locator(".timeline svg .rested")).to_be_visible(timeout=WAIT_MS)
     assert tab.small_print() == []
+    assert tab.page.evaluate(OVERLAPS) == []
     if width > 700:
         tab.page.get_by_role("button", name="Settings").click()
         expect(tab.page.get_by_role("dialog", name="Settings")).to_be_visible(timeout=WAIT_MS)

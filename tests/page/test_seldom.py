@@ -15,6 +15,9 @@ from page.theatre import Stage, Theatre
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
+LINES = "(box) => box.clientHeight / parseFloat(getComputedStyle(box).lineHeight)"
+
+
 @pytest.fixture
 def running(theatre: Theatre) -> Stage:
     return scenes.running(theatre)
@@ -106,6 +109,7 @@ def test_from_anywhere_in_a_long_run_one_press_leads_to_where_it_is(
 
     expect(current).to_be_in_viewport(timeout=WAIT_MS)
     expect(tab.page.get_by_role("button", name="To step 206")).to_have_count(0)
+    assert tab.page.locator(".step-saying > div").evaluate(LINES) == 4  # and no part of a fifth
     stage.press("cancel")
 
 

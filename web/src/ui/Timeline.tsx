@@ -12,7 +12,8 @@ const SPEND = 46;
 const DOTS = 10; // where the marks hang
 const RESTS = 18; // where a rest begins; how long it was is written under that
 const TOP = 38;
-const LETTER = 7; // pixels, at most, of a figure
+const LETTER = 7.2; // pixels of a figure in the axis
+const RESTED_LETTER = 6.3;
 
 const TONES: Record<string, string> = {
   done: "done", kept: "done", running: "live", retrying: "warn", waiting: "warn", paused: "warn", failed: "bad", undo_failed: "bad",
@@ -100,7 +101,7 @@ function Resting({ rest, x, bottom }: RestProps & { bottom: number }) {
 function Rested({ rest, x }: RestProps) {
   const [from, to] = [x(rest.from), x(rest.to)];
   const long = clock(rest.to - rest.from);
-  if (to - from < long.length * LETTER || rest.to - rest.from < 1) return null;
+  if (to - from < long.length * RESTED_LETTER || rest.to - rest.from < 1) return null;
   return (
     <text className="rested" x={(from + to) / 2} y={RESTS + 13} textAnchor="middle">
       {long}
