@@ -15,6 +15,14 @@ from page.theatre import Stage, Theatre
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
+ASKED = """() => {
+    window.asked = [];
+    const post = MessagePort.prototype.postMessage;
+    MessagePort.prototype.postMessage = function (told, ...more) {
+        if (told?.ask) asked.push(told); // to the worker that has the line
+        return post.call(this, told, ...more);
+    };
+}"""
 LINES = "(box) => box.clientHeight / parseFloat(getComputedStyle(box).lineHeight)"
 
 
@@ -169,6 +177,7 @@ def test_escape_leaves_a_form_with_its_words_and_the_run_alone(
         expect(tab.page.get_by_label("Search runs")).to_have_value("whales")
         tab.page.get_by_role("button", name="Settings").click()
         tab.page.get_by_role("dialog", name="Settings").wait_for()
+        tab.page.keyboard.press("Control+.")
         tab.page.keyboard.press("Escape")
         expect(tab.page.get_by_role("dialog")).to_have_count(0)
         tab.page.get_by_role("button", name="Stop all agents").click()
@@ -280,8 +289,10 @@ def test_retry_in_the_banner_of_a_lost_line_asks_at_once(running: Stage, look: L
     tab.page.context.set_offline(True)
     banner = tab.page.get_by_role("region", name="Connection")
     expect(banner).to_contain_text("The run is saved", timeout=WAIT_MS)
-    tab.page.context.set_offline(False)
+    tab.page.evaluate(ASKED)
     banner.get_by_role("button", name="Retry").click()
+    assert tab.page.evaluate("asked") == [{"ask": "retry", "evenIfLive": True}]
+    tab.page.context.set_offline(False)
 
     tab.says("Running")
     expect(banner).to_have_count(0)
