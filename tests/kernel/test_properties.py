@@ -24,7 +24,8 @@ from kernel.histories import (
 from kernel.journals import ANN, OLGA, Run
 from midflight.errors import IllegalEvent
 from midflight.kernel import events as e
-from midflight.kernel.decide import Known, record
+from midflight.kernel.decide import Known
+from midflight.kernel.facts import record
 from midflight.kernel.fold import advance, fold
 from midflight.kernel.limits import meters
 from midflight.kernel.machine import FACTS, STARTS, TRANSITIONS, VERBS
