@@ -30,7 +30,7 @@ from midflight.stores.hub import owned_tasks
 from scenarios.torture_world import clerk
 
 LIVING = tuple(phase for phase in Phase if phase not in ENDS)
-PESTERS_S = 0.005
+PESTERS_S = 0.002
 LEAVES_S = 20.0
 
 

@@ -16,11 +16,11 @@ from engines import fleet_world
 from engines.fleet import Fleet, Hand
 from engines.fleet_world import Noted
 from midflight.control import Control
-from midflight.executor.lost import WORKER_LOST
 from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Decision, Recorded
+from midflight.kernel.state import WORKER_LOST
 from midflight.stores.base import Query, Row
 
 TAKEOVER_S = 60.0

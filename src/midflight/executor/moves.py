@@ -14,14 +14,13 @@ from midflight.executor import values
 from midflight.executor.backoff import RETRY
 from midflight.executor.front import end
 from midflight.executor.heard import REDIRECTED
-from midflight.executor.lost import WORKER_LOST
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Outcome, Phase
 from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import RunState
+from midflight.kernel.state import WORKER_LOST, RunState
 from midflight.run import Evicted, Redirected, Signal, Stopped
 
 if TYPE_CHECKING:
