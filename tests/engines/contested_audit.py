@@ -88,11 +88,24 @@ class Contested(Case):
         return [f"{key}: {times}" for key, times in acts.items() if times > 1]
 
     @override
+    def _of_child(self, child: Case, line: Line) -> str:
+        if self.skipped and (line.word, line.why) == ("unknown", "undo attempted"):
+            return ""  # whoever was cancelling it was lost, and nobody goes on: its receipt tells
+        return super()._of_child(child, line)
+
+    @override
     def _of_effect(self, position: int, line: Line) -> str:
         key = self.started[position].idempotency_key
-        if key in self.lost and line.word == "unknown":
-            return "" if line.why in {"worker lost", "undo attempted"} else f"it says {line.why}"
+        acted = any(one.what == "acted" for one in self.seen[key])
+        if line.word == "unknown" and self._is_in_doubt(key, line):
+            return ""
+        if key in self.lost and line.word in {"not started", "aborted"} and not acted:
+            return ""  # undone for safety's sake before whoever was lost said so
         return super()._of_effect(position, line)
+
+    def _is_in_doubt(self, key: str, line: Line) -> bool:
+        lost = key in self.lost and line.why in {"worker lost", "undo attempted"}
+        return lost or (key in self.lost_undos and line.why == "undo attempted")
 
 
 def _lost(journal: Sequence[Recorded]) -> Iterator[int]:

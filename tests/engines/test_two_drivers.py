@@ -32,6 +32,7 @@ from scenarios.torture_world import clerk
 CANCELS = int(os.environ.get("MIDFLIGHT_CONTESTED", "60"))
 AT_ONCE = 12
 PATIENCE_S = 1.0
+STORY_S = 30.0
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60 + CANCELS)]
 
 
@@ -92,7 +93,8 @@ async def torture(control: Control, ledger: Ledger) -> list[str]:
             runs.append(run)
             n = min(plan.n, 2) if plan.moment == "starting" else plan.n
             now = msgspec.structs.replace(plan, run=run, n=n, patience=PATIENCE_S)
-            await carry_out(control, ledger, now)
+            with anyio.fail_after(STORY_S):
+                await carry_out(control, ledger, now)
 
     async with anyio.create_task_group() as tasks:
         for seed in range(CANCELS):

@@ -113,7 +113,8 @@ async def wait(driver: Driver) -> None:
     """Only people can bring it on."""
 
     def waiting(state: RunState) -> list[Event]:
-        if state.phase is not Phase.RUNNING or not driver.only_asks or state.pending:
+        moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
+        if not (moves and driver.only_asks):
             return []
         old = driver.questions.unasked(state)
         closed = [e.QuestionClosed(question=q, why=f"{WITHDRAWN}: not asked any more") for q in old]
@@ -130,7 +131,7 @@ async def wake(driver: Driver) -> None:
     def woken(state: RunState) -> list[Event]:
         due = [name for name, until in state.timers.items() if until <= now]
         cleared = [e.TimerCleared(epoch=driver.epoch, name=name) for name in due]
-        return [*driver.wait_over(state), *cleared] if driver.wakes else []
+        return [*driver.wait_over(state), *cleared] if driver.wakes and not driver.lost else []
 
     await driver.log.decide(woken)
 
