@@ -14,7 +14,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from engines.link import free_port
-from midflight.engines.restate import Restate
+from midflight.engines.restate_place import Restate
 
 MODULES = Path(__file__).parent / "node_modules" / "@restatedev"
 START_S = 30

@@ -20,7 +20,6 @@ import pytest
 from engines.contest import Contest
 from engines.contested_audit import Contested
 from midflight.control import Control
-from midflight.stores.base import Store
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
 from scenarios.ledger import SOCKET, Ledger, witness
@@ -32,7 +31,7 @@ from scenarios.torture_world import clerk
 CANCELS = int(os.environ.get("MIDFLIGHT_CONTESTED", "60"))
 AT_ONCE = 12
 PATIENCE_S = 1.0
-STORY_S = 30.0
+STORY_S = 60.0
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60 + CANCELS)]
 
 
@@ -53,7 +52,7 @@ class SqliteDesk(Desk, SqliteStore):
     pass
 
 
-Place = tuple[str, AbstractAsyncContextManager[Store]]
+Place = tuple[str, AbstractAsyncContextManager[PostgresDesk | SqliteDesk]]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
