@@ -61,7 +61,9 @@ class Contest:
                     )
                 workers.append(started)
             engine = cls(store, *workers)
-            async with owned_tasks(engine._pester, *[partial(engine._hear, w) for w in workers]):
+            async with owned_tasks(*[partial(engine._hear, w) for w in workers]) as tasks:
+                await engine.beginning(contested.READY, len(workers))
+                tasks.start_soon(engine._pester)
                 yield engine
                 await engine._leave()
         finally:
