@@ -64,6 +64,11 @@ class RestateServer:
         self.process.kill()
         self.process.wait(10)
 
+    def forget(self) -> None:
+        """Its disk is gone."""
+        for path in self._folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     def place(self, service: str) -> Restate:
         """Where it is, with a name for the runs of one test."""
         return Restate(

@@ -31,6 +31,7 @@ from midflight.errors import (
     JournalNotFound,
     MidflightError,
     StoreBusy,
+    StoreUnavailable,
 )
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
@@ -187,7 +188,10 @@ class PostgresStore:
                 behind.append(state)
             states[journal] = state
         if behind:
-            await catch_up(self._select, behind)
+            try:
+                await catch_up(self._select, behind)
+            except StoreUnavailable as error:  # what was to be written has not been sent
+                raise StoreUnavailable(f"{error} Nothing was changed.") from error
             for state in behind:
                 if state.head:
                     self._states.put(state)
