@@ -31,7 +31,6 @@ from midflight.errors import (
     JournalNotFound,
     MidflightError,
     StoreBusy,
-    StoreUnavailable,
 )
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
@@ -188,10 +187,7 @@ class PostgresStore:
                 behind.append(state)
             states[journal] = state
         if behind:
-            try:
-                await catch_up(self._select, behind)
-            except StoreUnavailable as error:  # what was to be written has not been sent
-                raise StoreUnavailable(f"{error} Nothing was changed.") from error
+            await catch_up(self._select, behind)
             for state in behind:
                 if state.head:
                     self._states.put(state)
@@ -201,8 +197,9 @@ class PostgresStore:
         """Find out why something was not written: it is known, or a journal has moved on.
 
         None if neither: then its stamp was far from the server's clock, which we now know better.
+        It only reads; but who cannot find out must not hear that nothing was changed.
         """
-        found, records = await self._pool.do(lambda c: _look(c, append_id, expected))
+        found, records = await self._pool.do(lambda c: _look(c, append_id, expected), writes=True)
         if found["known"]:
             self._landed(append_id, records)  # whoever wrote it may have died before telling
             return Committed(records, repeated=True)
