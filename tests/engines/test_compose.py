@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import anyio
 import pytest
 import typer.main
-import yaml
+import yaml  # type: ignore[import-untyped]
 from starlette.routing import Route
 
 from engines.conftest import RestateHost

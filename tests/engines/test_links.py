@@ -63,6 +63,11 @@ async def work_on(control: Control, workers: Fleet, runs: list[str], person: Per
     assert await audit(control, workers, Told(runs, [], person.asked)) == {}
 
 
+async def moves_on(control: Control, run: str) -> None:
+    before = (await control.state(run)).head
+    await control.until(run, lambda state: state.head > before + 3)
+
+
 async def one_of(control: Control, runs: list[str], driver: str) -> str:
     """A run that this one is at; a new one, if others have taken all that it had."""
     while True:
@@ -104,12 +109,12 @@ async def test_whatever_the_link_between_restate_and_workers_does_runs_go_on_and
         runs = [await control.start(fleet_world.busy, str(n)) for n in range(RUNS)]
         for fault in FAULTS:
             async with faulty(workers.link, fault):
-                heads = {run: (await control.state(run)).head for run in runs}
+                at_work = list(runs)
                 runs.append(await control.start(fleet_world.busy, "40"))  # waits, if it must
                 stopped = await control.start(fleet_world.lingerer, fault)
                 await control.cancel(stopped)
-                for run, head in heads.items():
-                    await control.until(run, lambda s, head=head: s.head > head + 3)
+                for run in at_work:
+                    await moves_on(control, run)
                 await anyio.sleep(1)
             assert (await control.ended(stopped)).phase is Phase.CANCELLED
         await work_on(control, workers, runs, Person(control, workers))
