@@ -14,8 +14,9 @@ from pathlib import Path
 
 from midflight.inputs import new_id
 from midflight.kernel import events as e
-from midflight.kernel.decide import Known, claim, decide
+from midflight.kernel.decide import Known, decide
 from midflight.kernel.diff import one_line
+from midflight.kernel.facts import claim
 from midflight.kernel.fold import fold
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.preview import preview

@@ -72,14 +72,14 @@ MUTANTS = (
     ),
     Mutant(
         "an outcome is taken once",
-        KERNEL + "decide.py",
+        KERNEL + "facts.py",
         "            if attempt is None or attempt.outcome not in {None, Outcome.UNKNOWN}:",
         "            if attempt is None:",
         ("tests/kernel/test_facts.py",),
     ),
     Mutant(
         "a living driver keeps its run",
-        KERNEL + "decide.py",
+        KERNEL + "facts.py",
         "    if state.driver and not (lease_gone or state.driver == driver):",
         "    if False:",
         ("tests/stores/test_contract_drivers.py",),
@@ -93,14 +93,14 @@ MUTANTS = (
     ),
     Mutant(
         "a kill is appended to runs in motion",
-        KERNEL + "decide.py",
+        KERNEL + "facts.py",
         "    if state.phase in IN_MOTION:\n        return (msgspec",
         "    if False:\n        return (msgspec",
         ("tests/stores/test_contract_kill.py",),
     ),
     Mutant(
         "a kill revokes the drivers of resting runs",
-        KERNEL + "decide.py",
+        KERNEL + "facts.py",
         "    return (e.DriverRevoked(scope=killed.scope),) if state.driver else ()",
         "    return ()",
         ("tests/stores/test_contract_kill.py",),
@@ -658,7 +658,7 @@ MUTANTS = (
     ),
     Mutant(
         "a driver's name is one in every store",
-        KERNEL + "decide.py",
+        KERNEL + "facts.py",
         "    if not is_driver_name(driver):",
         "    if False:",
         (DRIVERS + "a_name_that_cannot_be_a_drivers_is_refused_before_it_is_in_a_journal",),

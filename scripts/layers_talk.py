@@ -36,14 +36,14 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: what was chosen holds for the text that was looked at",
-        EXECUTOR + "triage.py",
+        EXECUTOR + "choosing.py",
         " and not now.choice and now.text == message.text",
         " and not now.choice",
         (OVERRULE + "a_message_that_is_edited_while_it_is_looked_at_is_looked_at_again",),
     ),
     Mutant(
         "talk: a message is chosen about once",
-        EXECUTOR + "triage.py",
+        EXECUTOR + "choosing.py",
         " and not now.choice and now.text == message.text",
         " and now.text == message.text",
         (OVERRULE + "what_a_person_has_chosen_while_a_model_thinks_stands",),
@@ -148,14 +148,14 @@ TALK_MUTANTS = (
     ),
     Mutant(
         "talk: only who may steer redirects by a message",
-        "src/midflight/talks.py",
+        "src/midflight/verbs/messages.py",
         '(stop_word(text), new_course(text)) if steers else ("", "")',
         "(stop_word(text) if steers else '', new_course(text))",
         (TURNED + "who_may_only_look_redirects_nothing",),
     ),
     Mutant(
         "talk: a message that has redirected is not read as well",
-        "src/midflight/talks.py",
+        "src/midflight/verbs/messages.py",
         "        e.MessagesTaken(run=run, upto=sent.position, messages=(sent.position,)),\n",
         "",
         (TURNED + "the_run_in_front_is_redirected_in_the_senders_name_and_no_triage_is_asked",),

@@ -1,17 +1,34 @@
-"""Async tests run on asyncio, what the stores are written for; Postgres is a real server."""
+"""Async tests run on asyncio, what the stores are written for; Postgres is a real server.
+
+Properties are drawn the same way on every machine: a red build can be repeated anywhere.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from midflight.tools.base import REGISTRY
 from stores.backends import postgres_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Playwright
+
+HURRY = "MIDFLIGHT_HURRY" in os.environ
+"""Set by `make check`: a few draws of each, which find what is plainly broken."""
+
+settings.register_profile(
+    "deterministic",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=8 if HURRY else 50,
+)
+settings.load_profile("deterministic")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

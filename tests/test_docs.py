@@ -36,6 +36,16 @@ def test_the_state_diagram_is_drawn_from_the_table() -> None:
     assert redrawn(page) == page, "run `make diagram`"
 
 
+def test_every_package_has_its_line_among_the_layers() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    layers = page.split("```text\n")[1].split("```")[0]
+    packages = [found.parent.name for found in (ROOT / "src/midflight").glob("*/__init__.py")]
+
+    assert len(packages) > 10
+    missing = [name for name in packages if not re.search(rf"^{name} ", layers, re.MULTILINE)]
+    assert not [name for name in missing if not name.startswith("_")]
+
+
 @pytest.mark.parametrize("name", ["journal", "interrupt", "server", "page", "scale"])
 def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None:
     bench = benchmark({"server": "http_server", "page": "browser"}.get(name, name))

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from midflight.tools.base import ChangedSince, Done, NotDone, Performed, Unclear, tool
     from midflight.tools.progress import emit, spend
     from midflight.tools.secret import Secret
-    from midflight.verbs import Accepted
+    from midflight.verbs.covering import Accepted
 
 _PLACES: Final = {
-    "Accepted": "midflight.verbs",
+    "Accepted": "midflight.verbs.covering",
     "Age": "midflight.guards",
     "Agent": "midflight.run",
     "Answer": "midflight.run",

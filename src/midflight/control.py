@@ -29,7 +29,6 @@ from midflight.kernel.record import Limits, Request, Who
 from midflight.kernel.state import Delivery, RunState
 from midflight.run import Agent
 from midflight.schemas import check_answer, plain_data
-from midflight.starting import Starting, Turn
 from midflight.stores.base import (
     PAGE,
     Draft,
@@ -40,7 +39,8 @@ from midflight.stores.base import (
     View,
 )
 from midflight.stores.opening import open_store
-from midflight.verbs import Accepted, cover, offers
+from midflight.verbs.covering import Accepted, cover, offers
+from midflight.verbs.starting import Starting, Turn
 
 __all__ = ["LIBRARY", "Accepted", "Control", "Turn", "local", "offers"]
 

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from midflight.kernel import decide as decisions
 from midflight.kernel import events as e
+from midflight.kernel import facts
 from midflight.kernel import thread as t
 from midflight.kernel.decide import Known, Switch, Verdict
 from midflight.kernel.fold import advance
@@ -89,7 +90,7 @@ class Run(Journal[RunState]):
     # the driver
 
     def claim(self, driver: str = "d-1") -> int:
-        return self.append(*decisions.claim(self.state, driver, lease_gone=True))
+        return self.append(*facts.claim(self.state, driver, lease_gone=True))
 
     def enter(self) -> int:
         return self.append(e.RunEntered(epoch=self.state.epoch))
@@ -148,7 +149,7 @@ class Run(Journal[RunState]):
 
     def report(self, fact: Fact) -> tuple[Event, ...]:
         """Hand in a fact as a driver of any age does; the answer is what was appended."""
-        events = decisions.record(self.state, fact)
+        events = facts.record(self.state, fact)
         self.append(*events)
         return events
 
@@ -201,7 +202,7 @@ class Run(Journal[RunState]):
         return self.ask(e.LimitsRaised(who=who, limits=limits))
 
     def kill(self, scope: str = "all") -> tuple[Event, ...]:
-        events = decisions.kill(self.state, e.Killed(who=OLGA, scope=scope))
+        events = facts.kill(self.state, e.Killed(who=OLGA, scope=scope))
         self.append(*events)
         return events
 

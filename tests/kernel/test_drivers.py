@@ -9,7 +9,7 @@ from kernel.journals import ANN, OLGA, paused, queued, running, waiting
 from kernel.situations import beginnings
 from midflight.errors import IllegalEvent
 from midflight.kernel import events as e
-from midflight.kernel.decide import claim
+from midflight.kernel.facts import claim
 from midflight.kernel.phases import Phase
 
 

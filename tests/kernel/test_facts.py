@@ -9,7 +9,7 @@ import pytest
 from kernel.journals import OLGA, Run, cancelling, paused, pausing, running
 from midflight.errors import IllegalEvent
 from midflight.kernel import events as e
-from midflight.kernel.decide import record
+from midflight.kernel.facts import record
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Fact, Usage
 

@@ -24,7 +24,8 @@ from kernel.journals import (
 from kernel.situations import beginnings
 from midflight.errors import IllegalEvent, NotAllowed, ScopeStopped
 from midflight.kernel import events as e
-from midflight.kernel.decide import Switch, claim, decide, scopes
+from midflight.kernel.decide import Switch, decide, scopes
+from midflight.kernel.facts import claim
 from midflight.kernel.phases import Cause, Outcome, Phase
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Request

@@ -24,7 +24,8 @@ from kernel.histories import (
 from kernel.journals import ANN, OLGA, Run
 from midflight.errors import IllegalEvent
 from midflight.kernel import events as e
-from midflight.kernel.decide import Known, record
+from midflight.kernel.decide import Known
+from midflight.kernel.facts import record
 from midflight.kernel.fold import advance, fold
 from midflight.kernel.limits import meters
 from midflight.kernel.machine import FACTS, STARTS, TRANSITIONS, VERBS
@@ -42,6 +43,7 @@ def every_event(state: RunState, number: int) -> list[Event]:
     return [MAKERS[kind](state, Chance(number)) for kind in RUN_EVENTS]
 
 
+@pytest.mark.slow
 def test_the_generated_runs_see_every_phase_and_every_event() -> None:
     random = Random(0)
     phases, kinds = set(), set()

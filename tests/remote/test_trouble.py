@@ -132,6 +132,19 @@ async def test_a_watch_goes_on_over_cuts_without_a_gap_or_a_repeat(driving: Open
     assert seen[-1] is True
 
 
+async def test_a_request_that_finds_nobody_tells_so_as_a_watch_would(driving: Open) -> None:
+    seen: list[bool] = []
+    async with driving() as control, opened(control, []) as house, bridged(house.port) as bridge:
+        url, token = f"http://127.0.0.1:{bridge.port}", house.tokens[Role.VIEWER]
+        async with RemoteControl.open(url, token, patience_s=0, connected=seen.append) as remote:
+            await remote.runs()
+            assert seen == [True]
+            bridge.cut_after = 0
+            with pytest.raises(errors.ServerAway):
+                await remote.runs()
+            assert seen == [True, False]
+
+
 async def test_waiting_for_an_end_outlasts_a_restart_of_the_server(driving: Open) -> None:
     stage = Stage("trouble-restart")
     gate = stage.gate("shop")

@@ -15,7 +15,7 @@ from midflight.kernel.record import Who
 from midflight.kernel.thread import MessageSent, MessageTriaged, Said, ThreadState
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Query, Row
-from midflight.verbs import Accepted
+from midflight.verbs.covering import Accepted
 from scenarios.company import events
 from scenarios.stage import Stage
 

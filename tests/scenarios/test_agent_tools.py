@@ -156,6 +156,7 @@ async def test_a_file_that_has_changed_fails_the_step_in_words_and_the_run_goes_
     assert (folder / "plan.txt").read_text(encoding="utf-8") == "old plan"
 
 
+@pytest.mark.slow
 async def test_a_command_of_a_model_waits_for_a_person(
     driving: Open, tmp_path: Path, story: str
 ) -> None:

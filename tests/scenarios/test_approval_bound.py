@@ -81,6 +81,7 @@ async def test_another_rule_or_other_arguments_are_asked_about_anew(
             assert stage.begun == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["while it is asked", "after it was approved", "while it rests"])
 async def test_when_what_the_tool_relies_on_has_changed_the_approval_is_asked_for_again(
     driving: Open, crashing: Open, prices: Path, when: str
@@ -122,6 +123,7 @@ async def test_when_what_the_tool_relies_on_has_changed_the_approval_is_asked_fo
         assert stage.done == ["offer"]
 
 
+@pytest.mark.slow
 async def test_what_was_approved_before_a_crash_is_not_asked_again(
     driving: Open, crashing: Open
 ) -> None:
@@ -229,6 +231,7 @@ async def test_a_redirect_beside_an_open_question_leaves_no_question_that_nobody
 # ── the window in which a cancel still wins ──────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 async def test_nothing_begins_before_the_window_has_passed(driving: Open) -> None:
     stage = Stage("hold-passes")
     clerk = sender(stage, stage.writer(hold=0.3))

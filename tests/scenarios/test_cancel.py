@@ -68,6 +68,7 @@ async def test_an_effect_in_flight_is_aborted_and_its_outcome_is_unknown(driving
         assert stage.done == ["undone a"]
 
 
+@pytest.mark.slow
 async def test_nothing_is_undone_while_anything_is_still_in_flight(driving: Open) -> None:
     """Not even what the function has given up waiting for."""
     stage, begun, go = Stage("cancel-settles"), threading.Event(), threading.Event()
@@ -230,6 +231,7 @@ async def test_an_undo_that_finds_its_object_changed_leaves_it_alone(driving: Op
         assert line.text == "page: could not be undone (changed by others since)"
 
 
+@pytest.mark.slow
 async def test_a_tool_that_swallows_cancellation_is_waited_for_and_told_of_truthfully(
     driving: Open,
 ) -> None:

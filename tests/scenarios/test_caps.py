@@ -435,6 +435,7 @@ async def test_a_step_without_progress_is_shown_as_stalled_once(
         assert found == ["Slow has shown no progress for 0.15 s"] * shown
 
 
+@pytest.mark.slow
 async def test_the_next_attempt_may_stall_again(driving: Open) -> None:
     stage = Stage("stall-again")
     look = stage.reader()

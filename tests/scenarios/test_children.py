@@ -506,6 +506,7 @@ async def test_a_child_may_ask_while_its_parent_is_paused(driving: Open) -> None
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 async def test_cancel_undoes_by_position_and_a_child_counts_where_it_was_spawned(
     driving: Open,
 ) -> None:
@@ -625,6 +626,7 @@ async def test_a_child_that_was_left_can_still_be_undone_later(driving: Open) ->
         assert (await control.state(born)).phase is Phase.CANCELLED
 
 
+@pytest.mark.slow
 async def test_cancel_now_skips_undo_everywhere_and_still_waits_for_all_to_stop(
     driving: Open,
 ) -> None:

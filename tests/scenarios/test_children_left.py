@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 OPERATOR = Who(by="olga", role=Role.OPERATOR)
 
 
+@pytest.mark.slow
 async def test_cancel_now_waits_for_whom_a_child_that_has_ended_left_at_work(
     driving: Open,
 ) -> None:

@@ -107,6 +107,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "expected", "found"), CHANGES)
 async def test_it_is_held_names_expected_and_found_and_starts_nothing(
     driving: Open, crashing: Open, body: Any, expected: str, found: str
@@ -137,6 +138,7 @@ GOING_ON = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absent", [False, True], ids=["driven", "nobody drives"])
 @pytest.mark.parametrize(("body", "result", "more"), GOING_ON)
 async def test_go_on_does_what_is_new_and_nothing_twice(
@@ -203,6 +205,7 @@ async def as_chosen(control: Control, office: Office, choice: str, state: RunSta
             assert [word for word in made if word.startswith("undone")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absent", [False, True], ids=["driven", "nobody drives"])
 async def test_fork_begins_a_new_run_there_and_undoes_nothing(
     driving: Open, crashing: Open, absent: bool
@@ -226,6 +229,7 @@ async def test_fork_begins_a_new_run_there_and_undoes_nothing(
     assert office.made == ["list", "letter", "other letter"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absent", [False, True], ids=["driven", "nobody drives"])
 async def test_cancel_undoes_what_the_run_has_done(
     driving: Open, crashing: Open, absent: bool
@@ -252,6 +256,7 @@ async def test_another_order_of_the_same_steps_is_no_change(driving: Open, crash
     assert office.made == ["list", "letter"]
 
 
+@pytest.mark.slow
 async def test_after_going_on_a_second_crash_asks_nothing(driving: Open, crashing: Open) -> None:
     office = Office("stale-twice")
     run = await office.before(crashing)

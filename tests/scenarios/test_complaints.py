@@ -43,7 +43,7 @@ async def test_stop_works_between_two_tools_and_not_only_during_a_call(driving: 
     async def reader(run: Run) -> None:
         await run.step("First", look, "first")
         between.set()
-        await asyncio.sleep(0.05)  # its own code, in no tool and in no call
+        await asyncio.sleep(20)  # its own code, in no tool and in no call
         await run.step("Second", look, "second")
 
     async with driving(reader) as control:
@@ -371,6 +371,7 @@ async def test_questions_in_a_loop_repeat_nothing_that_was_done_before_them(
         assert stage.begun == ["thing 0", "thing 1", "thing 2"]
 
 
+@pytest.mark.slow
 async def test_a_long_tool_is_never_dispatched_again_behind_our_back(driving: Open) -> None:
     stage = Stage("long-tool")
     make = stage.writer()
@@ -441,6 +442,7 @@ async def test_a_cancel_keeps_what_was_done_since_the_last_checkpoint(driving: O
         assert (await control.receipt(run)).saved == ("text so far of Write (30 characters)",)
 
 
+@pytest.mark.slow
 async def test_a_policy_that_changed_while_it_was_paused_asks_for_a_fresh_approval(
     driving: Open,
 ) -> None:
@@ -472,6 +474,7 @@ async def test_a_policy_that_changed_while_it_was_paused_asks_for_a_fresh_approv
         assert await control.result(run) == "made invoice"
 
 
+@pytest.mark.slow
 async def test_what_a_person_aborted_does_not_go_on_by_itself_after_a_restart(
     driving: Open,
 ) -> None:
@@ -495,6 +498,7 @@ async def test_what_a_person_aborted_does_not_go_on_by_itself_after_a_restart(
         assert stage.begun == []
 
 
+@pytest.mark.slow
 async def test_recursive_agents_cannot_spend_more_than_the_first_was_given(driving: Open) -> None:
     @tool(effect="read", name="complaints.think")
     async def think() -> None:

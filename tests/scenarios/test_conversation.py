@@ -69,6 +69,7 @@ async def test_to_an_agent_that_does_not_converse_nothing_happens_and_that_is_sa
         assert [m.text for m in (await talk_of(control, run)).unread.values()] == ["two"]
 
 
+@pytest.mark.slow
 async def test_a_viewers_message_begins_nothing(driving: Open) -> None:
     works = clerk(Stage("next-viewer"))
 
@@ -207,6 +208,7 @@ async def test_a_crash_in_the_middle_of_a_triage_loses_no_message(
         assert [str(x.outcome) for x in settled] == ["aborted", "done"]
 
 
+@pytest.mark.slow
 async def test_a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume(
     driving: Open,
 ) -> None:

@@ -57,6 +57,7 @@ async def test_a_fork_may_have_another_brief(driving: Open) -> None:
         assert (await control.state(run)).brief == "all customers"
 
 
+@pytest.mark.slow
 async def test_a_fork_of_a_fork_knows_what_both_have_found_out(driving: Open) -> None:
     stage = Stage("fork-fork")
     make, look = stage.writer(), stage.reader()

@@ -106,6 +106,7 @@ async def test_after_a_crash_it_gives_up_at_the_same_place_again(
     raise AssertionError("it never outlived the story")
 
 
+@pytest.mark.slow
 async def test_an_effect_that_was_given_up_before_it_began_does_not_begin(driving: Open) -> None:
     stage = Stage("give-up-early")
     make, look = stage.writer(), stage.reader()
@@ -136,6 +137,7 @@ async def test_an_effect_that_was_given_up_before_it_began_does_not_begin(drivin
     assert stage.begun == ["first", "end"]
 
 
+@pytest.mark.slow
 async def test_an_approval_that_nobody_waits_for_is_withdrawn(driving: Open) -> None:
     stage = Stage("give-up-approval")
     send = stage.writer(irreversible=True, undo=None)
@@ -158,6 +160,7 @@ async def test_an_approval_that_nobody_waits_for_is_withdrawn(driving: Open) -> 
         assert state.phase in {Phase.RUNNING, Phase.WAITING}
 
 
+@pytest.mark.slow
 async def test_a_function_that_gives_up_no_more_is_asked_about(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

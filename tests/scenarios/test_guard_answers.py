@@ -374,6 +374,7 @@ async def test_a_fork_relies_on_what_the_run_before_it_relied_on(
         assert stage.done == ["a", "b", "b"]
 
 
+@pytest.mark.slow
 async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
     driving: Open, crashing: Open, prices: Path
 ) -> None:

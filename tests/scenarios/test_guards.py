@@ -276,6 +276,7 @@ async def test_a_guard_that_the_function_does_not_name_any_more_counts_as_change
         assert await control.result(run) == "made offer"
 
 
+@pytest.mark.slow
 async def test_a_look_that_takes_too_long_counts_as_changed_and_holds_no_cancel_up(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,6 +429,7 @@ async def test_an_effect_that_relies_on_a_guard_looks_at_it_just_before_it_begin
         assert await control.result(run) == ["made note", "made offer"]
 
 
+@pytest.mark.slow
 async def test_what_changes_while_an_effect_waits_for_approval_or_in_its_window_is_noticed(
     driving: Open, prices: Path
 ) -> None:
@@ -567,6 +569,7 @@ async def test_our_own_effect_may_change_it_and_others_may_not(
         assert await never_asked(control, run) is not others
 
 
+@pytest.mark.slow
 async def test_nothing_that_a_run_does_makes_its_knowledge_younger(driving: Open) -> None:
     stage = Stage("guard-age-effect")
     make = stage.writer(relies_on=["rates"])

@@ -53,6 +53,7 @@ async def test_only_who_is_named_may_have_it(driving: Open) -> None:
         assert await control.result(run) == "olga: done"
 
 
+@pytest.mark.slow
 async def test_it_is_the_persons_also_after_a_crash(crashing: Open, driving: Open) -> None:
     async with crashing(desk) as control:
         run = await control.start(desk, "Answer her")

@@ -17,6 +17,7 @@ from scenarios.stage import Stage
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
 
+@pytest.mark.slow
 async def test_an_undo_that_blocks_for_ever_does_not_keep_a_cancel_waiting_for_ever(
     driving: Open,
 ) -> None:
@@ -52,6 +53,7 @@ async def test_an_undo_that_blocks_for_ever_does_not_keep_a_cancel_waiting_for_e
     assert len(calls) == 1  # never two of them at once
 
 
+@pytest.mark.slow
 async def test_a_blocking_undo_may_fail_and_be_tried_again(driving: Open) -> None:
     stage, calls = Stage("failing-undo"), list[str]()
     look = stage.reader()

@@ -150,6 +150,7 @@ async def test_an_undo_that_was_cut_off_goes_on_although_it_has_changed_somethin
         assert [performed.args[0] for performed in desk.undone] == ["b", "b", "a"]
 
 
+@pytest.mark.slow
 async def test_an_undo_that_failed_half_way_is_tried_again(driving: Open, tmp_path: Path) -> None:
     desk, stage = Desk(tmp_path, "leaves-half"), Stage("leaves-half")
 

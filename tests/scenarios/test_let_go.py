@@ -88,6 +88,7 @@ async def test_a_driver_that_leaves_begins_nothing_more(driving: Open) -> None:
                 await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.slow
 async def test_a_refused_request_leaves_no_state_of_a_resting_run_in_memory(
     tmp_path: Path,
 ) -> None:

@@ -18,7 +18,7 @@ from typing_extensions import override
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
-from midflight.kernel.decide import record
+from midflight.kernel.facts import record
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent

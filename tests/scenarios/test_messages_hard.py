@@ -69,6 +69,7 @@ async def test_twenty_messages_in_two_seconds_are_two_calls_at_most_and_none_is_
         assert await control.result(run) == ["one", *texts]
 
 
+@pytest.mark.slow
 async def test_a_burst_is_one_call_and_one_answer(driving: Open) -> None:
     stage, model = Stage("burst"), Model()
     works = clerk(stage, model, triage_after=0.3)

@@ -260,6 +260,7 @@ async def test_what_a_command_has_printed_up_to_the_abort_is_kept(
         await control.ended(run)
 
 
+@pytest.mark.slow
 async def test_a_letter_that_comes_in_two_pieces_is_one_letter(
     driving: Open, tmp_path: Path
 ) -> None:

@@ -147,6 +147,7 @@ class Weak:
         return getattr(self._store, name)
 
 
+@pytest.mark.slow
 async def test_a_store_that_fails_for_a_moment_brings_down_neither_engine_nor_run(
     store: Store, tmp_path: Path
 ) -> None:

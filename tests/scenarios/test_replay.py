@@ -134,6 +134,7 @@ async def test_parallel_steps_end_at_replay_in_the_order_in_which_they_ended(
     assert told[0][::2] == ["C", "A", "B"]
 
 
+@pytest.mark.slow
 async def test_a_step_that_is_not_on_record_waits_until_all_that_is_was_asked_for(
     driving: Open, crashing: Open
 ) -> None:

@@ -109,6 +109,7 @@ async def test_a_cancel_from_outside_aborts_undoes_and_is_in_the_receipt(tmp_pat
         assert words == ["unknown", "undone"]
 
 
+@pytest.mark.slow
 async def test_what_was_recorded_while_nobody_drives_is_done_when_somebody_does(
     tmp_path: Path,
 ) -> None:

@@ -202,6 +202,7 @@ async def test_an_error_that_is_final_is_not_tried_again(driving: Open) -> None:
         assert tries == 1
 
 
+@pytest.mark.slow
 async def test_who_asks_us_to_wait_is_waited_for(driving: Open) -> None:
     tries = 0
 

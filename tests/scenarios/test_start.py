@@ -144,6 +144,7 @@ async def test_a_pause_just_before_a_spawn_lets_it_begin_after_the_resume(tmp_pa
             assert await control.result(run) == "grown"
 
 
+@pytest.mark.slow
 async def test_a_driver_that_is_not_sure_of_its_lease_starts_nothing_until_it_is(
     tmp_path: Path,
 ) -> None:

@@ -356,6 +356,7 @@ async def test_a_model_call_is_aborted_by_a_pause_and_made_again(driving: Open) 
 # ── threads and processes ────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None:
     begun, done = anyio.Event(), []
     loop = asyncio.get_running_loop()
@@ -417,6 +418,7 @@ async def test_a_process_is_killed_whatever_it_does(
         assert await lines(control, run) == ["film: unknown (aborted: cancelled)"]
 
 
+@pytest.mark.slow
 async def test_a_grandchild_in_a_session_of_its_own_is_dead_when_the_run_is_cancelled(
     driving: Open, tmp_path: Path
 ) -> None:

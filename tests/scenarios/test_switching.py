@@ -446,6 +446,7 @@ async def test_two_processes_never_take_the_same_todo(shared: str, tmp_path: Pat
             assert [line for line in ledger if thread in line] == done
 
 
+@pytest.mark.slow
 async def test_after_a_kill_nothing_goes_on_before_the_release(driving: Open) -> None:
     stage, _, works = switching("killed")
     stage.gate("one")
@@ -473,6 +474,7 @@ async def test_after_a_kill_nothing_goes_on_before_the_release(driving: Open) ->
         assert await control.result(first) == ["one"]
 
 
+@pytest.mark.slow
 async def test_an_agent_that_is_stopped_begins_nothing_for_a_message_or_a_todo(
     driving: Open,
 ) -> None:

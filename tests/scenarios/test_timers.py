@@ -148,6 +148,7 @@ async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(drivin
         assert len(flaky.at) == 2, "the read is on record"
 
 
+@pytest.mark.slow
 async def test_a_question_of_a_run_that_was_let_go_expires_and_the_run_goes_on(
     driving: Open,
 ) -> None:
@@ -167,6 +168,7 @@ async def test_a_question_of_a_run_that_was_let_go_expires_and_the_run_goes_on(
         assert closed.at >= state.due_at
 
 
+@pytest.mark.slow
 async def test_a_question_expires_although_the_process_that_asked_has_died(
     driving: Open, crashing: Open
 ) -> None:
@@ -185,6 +187,7 @@ async def test_a_question_expires_although_the_process_that_asked_has_died(
         assert closed.at >= state.due_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("let_go", [True, False])
 async def test_a_question_of_a_paused_run_waits_until_it_is_resumed(
     driving: Open, let_go: bool

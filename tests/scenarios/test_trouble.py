@@ -38,6 +38,7 @@ class Full(MemoryStore):
         return await super().append(decision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "failures"),
     [(StoreFull, 0), (RuntimeError, 2)],  # types: a raised one would keep the driver alive

@@ -12,8 +12,9 @@ from typing import Any, Final
 from midflight.inputs import new_id
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
-from midflight.kernel.decide import Known, decide, record, scopes
-from midflight.kernel.decide import claim as claimed
+from midflight.kernel.decide import Known, decide, scopes
+from midflight.kernel.facts import claim as claimed
+from midflight.kernel.facts import record
 from midflight.kernel.fold import fold
 from midflight.kernel.phases import Effect, Outcome, Role
 from midflight.kernel.record import Event, Fact, Recorded, Request, Who

@@ -14,7 +14,8 @@ from msgspec import Raw, Struct
 from midflight.errors import CorruptEntry, IllegalEvent, PayloadTooLarge
 from midflight.kernel import events as e
 from midflight.kernel.catalogue import EVENTS
-from midflight.kernel.decide import claim, decide, kill
+from midflight.kernel.decide import decide
+from midflight.kernel.facts import claim, kill
 from midflight.kernel.fold import advance, fold
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Blob, Event, Recorded, Unknown, Usage, Who

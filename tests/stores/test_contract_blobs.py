@@ -97,6 +97,7 @@ async def test_there_is_no_blob_under_an_unknown_hash(store: Store) -> None:
         await store.blob("0" * 40)
 
 
+@pytest.mark.slow
 async def test_20_mb_are_refused_and_the_journal_stays_usable(store: Store) -> None:
     driver = await running(store)
     attempt = await driver.begins()

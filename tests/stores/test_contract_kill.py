@@ -358,6 +358,7 @@ async def keep_starting(store: Store, name: str, busy: anyio.Event) -> None:
         await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["all", "agent:clerk"])
 async def test_nothing_begins_after_a_kill_has_returned(store: Store, scope: str) -> None:
     for number in range(30):

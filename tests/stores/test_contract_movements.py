@@ -58,6 +58,7 @@ async def test_who_has_left_is_told_nothing(store: Store) -> None:
     assert movements.take() == {}
 
 
+@pytest.mark.slow
 @DURABLE
 async def test_what_another_process_appends_is_named_too(open_store: Open) -> None:
     async with open_store() as here, open_store() as there, here.movements() as movements:

@@ -107,6 +107,7 @@ async def test_who_has_tapped_hears_what_comes_next_at_once_also_while_a_page_is
     assert at_once == positions(heard) == [1, 2]
 
 
+@pytest.mark.slow
 async def test_who_hears_only_that_a_journal_has_moved_reads_it() -> None:
     store = SlowStore()
     store.answer.set()
@@ -139,6 +140,7 @@ async def test_old_news_does_not_send_anybody_to_the_store() -> None:
     assert positions(got) == [1]
 
 
+@pytest.mark.slow
 async def test_news_with_a_gap_before_it_waits_for_what_was_missed() -> None:
     store = SlowStore()
     store.answer.set()

@@ -101,6 +101,7 @@ async def test_a_file_that_may_not_be_written_says_whose_rights_to_mend(path: Pa
         assert (await store.row("r-1")).phase == Phase.QUEUED
 
 
+@pytest.mark.slow
 async def test_a_program_that_locks_the_file_is_waited_for_and_then_named(path: Path) -> None:
     async with SqliteStore.open(path, busy_s=0.2) as store:
         driving = await running(store)
@@ -114,6 +115,7 @@ async def test_a_program_that_locks_the_file_is_waited_for_and_then_named(path: 
         assert positions(await read_all(store)) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 async def test_a_program_that_locks_the_file_for_a_moment_is_waited_for(path: Path) -> None:
     async with SqliteStore.open(path) as store, anyio.create_task_group() as tasks:
         driving = await running(store)

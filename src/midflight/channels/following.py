@@ -18,13 +18,13 @@ from midflight.channels.shapes import Post
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
+from midflight.kernel.phases import LIVE
 from midflight.kernel.record import Recorded
 from midflight.kernel.status import place
 from midflight.sheets import RunBook, ThreadBook
 from midflight.sheets.view import asked as asked_of
 from midflight.sheets.words import short
 from midflight.stores.base import LiveWatch, Query
-from midflight.talks import LIVE
 
 FILES_MAX: Final = 9  # beside the partial work itself
 

@@ -20,7 +20,7 @@ from midflight.kernel.record import Who
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.sheets.words import short
-from midflight.talks import REDIRECTED
+from midflight.verbs.messages import REDIRECTED
 
 TEXT_MAX: Final = 64 * 1024
 LOOKS_ON: Final = "You may look here and not direct: the agent reads this as information."

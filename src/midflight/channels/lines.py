@@ -13,7 +13,7 @@ from midflight.channels.shapes import Action, Button, Post, mark
 from midflight.kernel.diff import word_diff
 from midflight.kernel.preview import Offer
 from midflight.sheets.words import short
-from midflight.transcript import Line
+from midflight.verbs.transcript import Line
 
 LINE_MAX: Final = 160
 

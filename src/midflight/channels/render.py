@@ -17,7 +17,7 @@ from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
 from midflight.sheets.shapes import Asked, RunSheet
 from midflight.sheets.words import short
-from midflight.talks import TodoOffer
+from midflight.verbs.todos import TodoOffer
 
 SYMBOLS: Final = {
     Phase.QUEUED: "◌",

@@ -29,12 +29,11 @@ from midflight.channels.shapes import Action, Form, Heard, Post
 from midflight.control import Control
 from midflight.errors import JournalNotFound, MidflightError
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.phases import Role
+from midflight.kernel.phases import LIVE, Role
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.sheets.words import short
 from midflight.stores.base import THREAD_PREFIX, Query
-from midflight.talks import LIVE
 
 log: Final = logging.getLogger("midflight.channels")
 

@@ -14,7 +14,7 @@ from midflight.kernel.phases import ENDS
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
-from midflight.verbs import Accepted
+from midflight.verbs.covering import Accepted
 
 WAIT_S: Final = 2.5  # whoever drives looks for work every two seconds
 NOBODY: Final = "recorded; continues when `midflight serve` runs"

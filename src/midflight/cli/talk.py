@@ -12,7 +12,7 @@ from midflight.cli.printing import console, print_json
 from midflight.errors import InvalidRequest
 from midflight.sheets.view import asked as as_asked
 from midflight.terminal.forms import plain, wanted
-from midflight.verbs import Accepted
+from midflight.verbs.covering import Accepted
 
 app = typer.Typer()
 To = Annotated[

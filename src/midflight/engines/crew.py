@@ -22,7 +22,8 @@ from midflight.executor.alarms import Alarms
 from midflight.executor.drive import Driver, Ensure
 from midflight.inputs import Clock, Ids
 from midflight.kernel import events as e
-from midflight.kernel.decide import claim, scopes
+from midflight.kernel.decide import scopes
+from midflight.kernel.facts import claim
 from midflight.kernel.front import is_spoken_to
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Event

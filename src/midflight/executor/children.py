@@ -18,7 +18,8 @@ from midflight.executor import values
 from midflight.executor.caps import within_caps
 from midflight.executor.replay import Waiting
 from midflight.kernel import events as e
-from midflight.kernel.decide import Known, claim, decide, record, scopes
+from midflight.kernel.decide import Known, decide, scopes
+from midflight.kernel.facts import claim, record
 from midflight.kernel.fold import advance
 from midflight.kernel.limits import allotment, at_cap, committed
 from midflight.kernel.phases import ENDS, Mode, Phase

@@ -6,7 +6,7 @@ did after that place is asked about, one by one: undo it, or keep it?
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -25,6 +25,7 @@ from midflight.kernel.record import Event, Recorded, Who
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import FrontChanged, ThreadState
 from midflight.stores.base import RUN_PREFIX, Draft, Store, Submit, View, empty_state
+from midflight.stores.waiting import until
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -192,7 +193,7 @@ async def _undo_or_keep(driver: Driver, effect: Attempt, unwanted: dict[int, Who
 async def _undo(driver: Driver, unwanted: dict[int, Who]) -> None:
     """Have it undone where it was done, newest first, before anything is done anew."""
     old = driver.log.state.fork_of
-    await _until(driver, old, lambda state: state.phase in ENDS)
+    await until(driver.store, old, lambda state: state.phase in ENDS)
 
     def decided(view: View) -> Draft:
         state = view.states[old]
@@ -208,22 +209,8 @@ async def _undo(driver: Driver, unwanted: dict[int, Who]) -> None:
 
     await driver.store.submit(Submit(driver.ids(), (old,), decided))
     await driver.ensure(old)
-    state = await _until(driver, old, lambda state: not state.undo_wanted & unwanted.keys())
+    state = await until(driver.store, old, lambda state: not state.undo_wanted & unwanted.keys())
     for effect in (state.effects[position] for position in sorted(unwanted)):
         if effect.undone is False:
             words = f"{effect.noun} of run {old} could not be undone: {effect.undo_why}"
             await give_notice(driver, f"inherited:{effect.position}", words)
-
-
-async def _until(driver: Driver, run: str, ready: Callable[[RunState], bool]) -> RunState:
-    """Wait for something in the run that was forked."""
-    state = await driver.store.load(run)
-    assert isinstance(state, RunState)
-    if ready(state):
-        return state
-    async with driver.store.watch({run: state.head}) as news:
-        async for record in news:
-            advance(state, record)
-            if ready(state):
-                break
-    return state

@@ -15,7 +15,7 @@ import anyio
 
 from midflight.errors import JournalConflict, StoreBusy, StoreFull, StoreUnavailable
 from midflight.inputs import Ids
-from midflight.kernel.decide import record
+from midflight.kernel.facts import record
 from midflight.kernel.fold import advance
 from midflight.kernel.record import Event, Fact, Recorded
 from midflight.kernel.state import RunState

@@ -10,17 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import msgspec
 from msgspec import Raw
 
 from midflight.conversation import (
-    ACTIONS,
-    DEFER,
-    INCORPORATE,
-    SWITCH,
     Choice,
     Message,
     TriageView,
@@ -29,8 +25,9 @@ from midflight.conversation import (
 from midflight.errors import JournalNotFound
 from midflight.executor import values
 from midflight.executor.calls import GRACE_S, Aborted, Call, Raised, Returned
+from midflight.executor.choosing import Chosen, Purse, apply_choices, is_open, valid_choices
 from midflight.executor.detach import detachable
-from midflight.executor.front import begun_in, drafted, finder, thread_of, to_front
+from midflight.executor.front import begun_in, drafted, thread_of, to_front
 from midflight.executor.logbook import AGAIN_S, TROUBLE
 from midflight.executor.talk import spoken
 from midflight.kernel import events as e
@@ -39,11 +36,11 @@ from midflight.kernel.fold import advance
 from midflight.kernel.limits import at_cap
 from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import NULL, Event, Recorded, Usage
+from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
 from midflight.kernel.thread import Message as Unread
-from midflight.kernel.thread import Said, ThreadState
+from midflight.kernel.thread import ThreadState
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
 from midflight.stores.hub import owned_tasks
 from midflight.tools.base import Tool
@@ -57,39 +54,6 @@ RUSH_MAX: Final = 3  # while people keep writing each call waits twice as long; 
 TRANSCRIPT: Final = 20  # lines of the conversation that a triage sees
 STOPPED: Final = "stopped"
 LATE: Final = f"no end within {TRIAGE_S:g} s"
-
-WORDS: Final = {
-    INCORPORATE: "Noted. I take it into account in: {brief}",
-    SWITCH: "I do this now, and then come back to: {brief}",
-    DEFER: "Noted for later. I go on with: {brief}",
-}
-
-
-class Purse:
-    """Hears what a triage spends."""
-
-    def __init__(self) -> None:
-        self.usage = Usage()
-
-    def hear(self, text: str) -> None:
-        """What it says on the way is for nobody."""
-
-    def pay(self, usage: Usage) -> None:
-        """One unknown price makes the sum unknown."""
-        before = self.usage
-        priced = usage.usd is not None and (before.usd is not None or not before.tokens)
-        usd = (before.usd or 0.0) + (usage.usd or 0.0) if priced else None
-        self.usage = Usage(tokens=before.tokens + usage.tokens, usd=usd)
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """How a triage ended: where it is on record (nowhere, if by rules), and what it chose."""
-
-    attempt: int
-    choices: tuple[Choice, ...] = ()
-    outcome: Outcome = Outcome.DONE
-    error: str = ""
-    usage: Usage = Usage()
 
 
 class Attention:
@@ -286,7 +250,7 @@ class Attention:
             self._call = None
         match ending:
             case Returned(value=value):
-                choices = _valid(value)
+                choices = valid_choices(value)
                 error = "" if choices else "it has chosen nothing"
                 return Chosen(attempt, choices, error=error, usage=purse.usage)
             case Raised(error=raised):
@@ -353,7 +317,7 @@ class Attention:
             moves = front.Moves()
             if chosen.attempt:
                 moves.add(driver.run, self._settled(chosen))
-            still = [m for m in messages if _is_open(talk, m)]
+            still = [m for m in messages if is_open(talk, m)]
             apply_choices(moves, view, talk, mine, still, chosen, new=new)
             return drafted(view, moves, covered=mine.agent)  # killed, we would not drive it
 
@@ -366,51 +330,3 @@ class Attention:
         await self._catch_up()
         for run in begun_in(done):
             await driver.ensure(run)
-
-
-def _is_open(talk: ThreadState, message: Unread) -> bool:
-    """Whether it is still as it was when it was looked at."""
-    now = talk.unread.get(message.position)
-    return now is not None and not now.choice and now.text == message.text
-
-
-def _valid(value: Any) -> tuple[Choice, ...]:
-    made = value if isinstance(value, Sequence) else ()
-    return tuple(c for c in made if isinstance(c, Choice) and c.action in ACTIONS)
-
-
-def apply_choices(
-    moves: front.Moves,
-    view: View,
-    talk: ThreadState,
-    run: RunState,
-    messages: list[Unread],
-    chosen: Chosen,
-    *,
-    new: str,
-) -> None:
-    """Each message gets what was chosen for it; without a choice it is incorporated.
-
-    Several that want to be done now are one new run. Whoever may not steer, switches nothing.
-    """
-    by_message = {choice.message: choice for choice in reversed(chosen.choices)}
-    now: list[Unread] = []
-    said: dict[str, None] = {}
-    why = ""
-    for message in messages:
-        choice = by_message.get(message.position) if message.who.role.steers else None
-        choice = choice or Choice(message.position, INCORPORATE, why=chosen.error)
-        match choice.action:
-            case "switch":
-                now.append(message)
-                why = why or choice.why
-            case "defer":
-                front.defer(moves, talk, message, choice.title, choice.why)
-            case _:
-                front.incorporate(moves, talk, message.position, run.journal, choice.why)
-        words = choice.say or WORDS[choice.action].format(brief=front.short(run.brief))
-        said[words] = None
-    for text in said:
-        moves.add(talk.journal, Said(run=run.journal, text=text, kind="triage"))
-    if now:
-        front.switch(moves, talk, finder(view), now, front=run, new=new, why=why)

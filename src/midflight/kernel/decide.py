@@ -1,4 +1,4 @@
-"""Requests and facts: given the state, which events follow, or why none do.
+"""Requests: given the state, which events follow, or why none do.
 
 Called by a store inside its transaction, perhaps more than once: pure, and blind to everything but
 its arguments. A refusal is an exception that says what is accepted and that nothing changed.
@@ -6,7 +6,6 @@ its arguments. A refusal is an exception that says what is accepted and that not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -26,8 +25,8 @@ from midflight.kernel import thread as t
 from midflight.kernel.diff import changed_meanwhile
 from midflight.kernel.limits import NO_CAPS, validate
 from midflight.kernel.machine import State, check, signal
-from midflight.kernel.phases import ENDS, IN_MOTION, Cause, Outcome, Phase, Role
-from midflight.kernel.record import Event, Fact, Request, Who, body_digest
+from midflight.kernel.phases import ENDS, Cause, Phase, Role
+from midflight.kernel.record import Event, Request, Who, body_digest
 from midflight.kernel.state import RunState
 
 
@@ -52,7 +51,7 @@ STOPS: Final = (e.PauseRequested, e.CancelRequested, e.Killed)
 """Never refused for being decided on an older state: a stop is right whatever has changed."""
 
 MOVES: Final = (e.RunCreated, e.ResumeRequested)
-"""What an operator's switch forbids; claiming is the third, see ``claim``."""
+"""What an operator's switch forbids; claiming is the third, see ``facts.claim``."""
 
 WITHDRAWN: Final = "withdrawn"
 """How the reason begins why a question was closed that nobody needs to answer any more."""
@@ -67,8 +66,6 @@ OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
 ASIDE: Final = ".aside"
 """Ends the name of whoever answers questions aside for an agent."""
-
-_DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
 
 
 def scopes(agent: str, thread: str) -> tuple[str, ...]:
@@ -310,95 +307,3 @@ def _own(state: t.ThreadState, request: t.MessageEdited | t.MessageWithdrawn) ->
     if who.by != message.who.by or _rank(who.role) < _rank(message.who.role):
         sender = f"its sender, {message.who.by}, as a {message.who.role}"
         raise NotAllowed(who.by, who.role, "changing this message", sender)
-
-
-# ── facts, drivers, the switch ───────────────────────────────────────────────────────────────
-
-
-def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
-    """Accept how something ended: once per attempt, in any phase, from whoever knows.
-
-    What comes from an old driver or after the end becomes a ``LateOutcome``, which changes what we
-    know and starts nothing. A read's result or a scrap of text from an old driver is dropped: its
-    successor reads again.
-    """
-    current = fact.epoch == state.epoch and state.phase in IN_MOTION
-    triaging = fact.epoch == state.epoch and state.phase is Phase.WAITING
-    match fact:
-        case e.AttemptSettled() | e.LateOutcome():
-            attempt = state.open.get(fact.attempt) or state.effects.get(fact.attempt)
-            if attempt is None or attempt.outcome not in {None, Outcome.UNKNOWN}:
-                return ()
-            if attempt.outcome is fact.outcome:
-                return ()
-            known_here = (current or triaging) and fact.attempt in state.open
-            fresh = known_here and isinstance(fact, e.AttemptSettled)
-            return (fact,) if fresh else (_late(fact),)
-        case e.StepSettled() | e.StepReused() | e.TextStreamed():
-            return (fact,) if current else ()
-        case e.StepLeft():
-            awake = state.alive and state.entered and state.phase is not Phase.CANCELLING
-            return (fact,) if awake and fact.epoch == state.epoch else ()
-        case e.UndoSettled():
-            return (fact,) if fact.undo in state.undos else ()
-        case e.ChildSettled():
-            return (fact,) if state.children.get(fact.child) == "" else ()
-        case _:
-            return (fact,)
-
-
-def _late(fact: e.AttemptSettled | e.LateOutcome) -> e.LateOutcome:
-    if isinstance(fact, e.LateOutcome):
-        return fact
-    return e.LateOutcome(
-        epoch=fact.epoch,
-        attempt=fact.attempt,
-        outcome=fact.outcome,
-        result=fact.result,
-        blob=fact.blob,
-        error=fact.error,
-        usage=fact.usage,
-        left=fact.left,
-    )
-
-
-def claim(
-    state: RunState, driver: str, *, lease_gone: bool, switches: Iterable[Switch] = ()
-) -> tuple[Event, ...]:
-    """Take a run over. Empty when a living driver has it: then there is nothing to do."""
-    check_driver_name(driver)
-    refuse_if_stopped(switches)
-    if state.driver and not (lease_gone or state.driver == driver):
-        return ()
-    claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver)
-    check(state, claimed)
-    return (claimed,)
-
-
-def is_driver_name(driver: str) -> bool:
-    """Whether a driver can have this name, and so whether there can be a lease of it."""
-    return _DRIVER_NAME.fullmatch(driver) is not None
-
-
-def check_driver_name(driver: str) -> None:
-    """Raise InvalidRequest for a name that no store could keep a lease under.
-
-    A lease is a file or a row of that name, so it must be one everywhere: a run whose driver has a
-    lease that nobody can look at could never be taken over.
-    """
-    if not is_driver_name(driver):
-        raise InvalidRequest(
-            f"{driver[:80]!r} cannot be the name of a driver: use up to 120 letters, digits and "
-            "any of _ - . : @ +, and no dot at the beginning. Nothing was changed."
-        )
-
-
-def kill(state: RunState, killed: e.Killed) -> tuple[Event, ...]:
-    """What the operator's switch does to one run: end it, or take its driver away.
-
-    A run that rests keeps its phase. Without its driver it cannot move, and the next one must
-    claim it, which is where the switch is read.
-    """
-    if state.phase in IN_MOTION:
-        return (msgspec.structs.replace(killed, in_flight=tuple(state.open)),)
-    return (e.DriverRevoked(scope=killed.scope),) if state.driver else ()

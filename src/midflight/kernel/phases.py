@@ -22,6 +22,7 @@ class Phase(StrEnum):
 
 
 ENDS: Final = frozenset({Phase.DONE, Phase.FAILED, Phase.CANCELLED, Phase.KILLED})
+LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)
 
 IN_MOTION: Final = frozenset({Phase.RUNNING, Phase.PAUSING, Phase.CANCELLING})
 """Something may be in flight: a kill ends these at once, the others keep their phase."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, cast
 
 import msgspec
@@ -90,11 +90,9 @@ class AnthropicModel:
         """Never the key."""
         return f"AnthropicModel({self._model!r})"
 
-    @asynccontextmanager
-    async def stream(self, prompt: Prompt) -> AsyncIterator[AsyncIterator[Piece]]:
+    def stream(self, prompt: Prompt) -> AbstractAsyncContextManager[AsyncIterator[Piece]]:
         """Ask; see ``Model``."""
-        async with aclosing(self._pieces(prompt)) as pieces:
-            yield pieces
+        return aclosing(self._pieces(prompt))
 
     async def _pieces(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
         check_pairing(prompt.turns)

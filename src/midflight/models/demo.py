@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final
 
 import anyio
@@ -40,11 +40,9 @@ class DemoModel:
         self.name = NAME
         self._pace, self._think, self._ids = pace, think, ids
 
-    @asynccontextmanager
-    async def stream(self, prompt: Prompt) -> AsyncIterator[AsyncIterator[Piece]]:
+    def stream(self, prompt: Prompt) -> AbstractAsyncContextManager[AsyncIterator[Piece]]:
         """Ask; see ``Model``."""
-        async with aclosing(self._pieces(prompt)) as pieces:
-            yield pieces
+        return aclosing(self._pieces(prompt))
 
     async def _pieces(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
         check_pairing(prompt.turns)

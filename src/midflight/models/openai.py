@@ -8,7 +8,7 @@ here; what cannot be is an error.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, cast
 
 import msgspec
@@ -97,11 +97,9 @@ class OpenAIModel:
         """Never the key."""
         return f"OpenAIModel({self.name.removeprefix('openai:')!r})"
 
-    @asynccontextmanager
-    async def stream(self, prompt: Prompt) -> AsyncIterator[AsyncIterator[Piece]]:
+    def stream(self, prompt: Prompt) -> AbstractAsyncContextManager[AsyncIterator[Piece]]:
         """Ask; see ``Model``."""
-        async with aclosing(self._pieces(prompt)) as pieces:
-            yield pieces
+        return aclosing(self._pieces(prompt))
 
     async def _pieces(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
         check_pairing(prompt.turns)

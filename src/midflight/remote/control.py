@@ -19,13 +19,13 @@ from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.kernel.state import Delivery
-from midflight.looking import Looking
 from midflight.remote.journals import RemoteJournals, place_of
-from midflight.remote.link import PATIENCE_S, Link, checked_url
-from midflight.remote.stream import AWAY_S, Connected, RemoteWatch
+from midflight.remote.link import PATIENCE_S, Connected, Link, checked_url
+from midflight.remote.stream import AWAY_S, RemoteWatch
 from midflight.remote.talks import RemoteTalks, check_who
 from midflight.run import Agent
 from midflight.stores.base import Delta, Killing
+from midflight.verbs.looking import Looking
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
 
@@ -60,11 +60,10 @@ class RemoteControl(RemoteTalks, Looking):
         *,
         ids: Ids = new_id,
         away_s: float = AWAY_S,
-        connected: Connected | None = None,
     ) -> None:
         self._link = link
         self._ids = ids
-        self.store = RemoteJournals(link, away_s=away_s, connected=connected)
+        self.store = RemoteJournals(link, away_s=away_s)
 
     @classmethod
     @asynccontextmanager
@@ -83,12 +82,13 @@ class RemoteControl(RemoteTalks, Looking):
         """Talk to a server for as long as the block runs.
 
         A request is repeated for ``patience_s`` seconds while the server is away, a watch for
-        ``away_s``; ``connected`` hears when a watch loses the server and has it again. ``insecure``
-        lets a token go over plain HTTP to another machine.
+        ``away_s``; ``connected`` hears whether the server was found, by each request and watch.
+        ``insecure`` lets a token go over plain HTTP to another machine.
         """
-        link = Link(checked_url(url, insecure=insecure), token, patience_s=patience_s, clock=clock)
+        checked = checked_url(url, insecure=insecure)
+        link = Link(checked, token, patience_s=patience_s, connected=connected, clock=clock)
         async with link.http:
-            yield cls(link, ids=ids, away_s=away_s, connected=connected)
+            yield cls(link, ids=ids, away_s=away_s)
 
     @property
     def url(self) -> str:

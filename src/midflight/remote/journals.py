@@ -14,7 +14,7 @@ from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
 from midflight.remote.link import Link
 from midflight.remote.records import Stretch
-from midflight.remote.stream import AWAY_S, Connected, RemoteWatch
+from midflight.remote.stream import AWAY_S, RemoteWatch
 from midflight.stores.base import PAGE, THREAD_PREFIX, Delta, Query, Row, empty_state
 
 ROWS_MAX: Final = 500  # a page of the index
@@ -31,12 +31,9 @@ class _Switches(Struct):
 class RemoteJournals:
     """Reads, looks up and watches. Decides nothing: that is the server's."""
 
-    def __init__(
-        self, link: Link, *, away_s: float = AWAY_S, connected: Connected | None = None
-    ) -> None:
+    def __init__(self, link: Link, *, away_s: float = AWAY_S) -> None:
         self._link = link
         self._away_s = away_s
-        self._connected = connected
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """Up to ``limit`` events after a position; JournalNotFound for an unknown journal."""
@@ -94,9 +91,7 @@ class RemoteJournals:
         return self._watch(cursors, live=True)
 
     def _watch(self, cursors: Mapping[str, int], *, live: bool) -> RemoteWatch[Any]:
-        return RemoteWatch(
-            self._link, cursors, live=live, away_s=self._away_s, connected=self._connected
-        )
+        return RemoteWatch(self._link, cursors, live=live, away_s=self._away_s)
 
 
 def place_of(journal: str) -> str:

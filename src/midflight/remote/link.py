@@ -7,7 +7,7 @@ be repeated and is not done twice. What has no key is repeated only if it surely
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -31,6 +31,7 @@ LATER: Final = frozenset({429, 502, 503, 504})
 
 T = TypeVar("T")
 Params = Mapping[str, str | int | float | Sequence[str]]
+Connected = Callable[[bool], None]
 
 
 def checked_url(url: str, *, insecure: bool = False) -> str:
@@ -73,13 +74,20 @@ class Waits:
 
 
 class Link:
-    """Requests to one server."""
+    """Requests to one server. ``connected`` hears whether the last one found it."""
 
     def __init__(
-        self, url: str, token: str, *, patience_s: float = PATIENCE_S, clock: Clock = wall_clock
+        self,
+        url: str,
+        token: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        connected: Connected | None = None,
+        clock: Clock = wall_clock,
     ) -> None:
         self.url = url
         self.patience_s = patience_s
+        self.tell: Connected = connected or (lambda _: None)
         self._clock = clock
         self._ahead_s: float | None = None  # of our clock; to the second, as HTTP tells the time
         here = urlsplit(url).hostname in LOOPBACK
@@ -138,6 +146,7 @@ class Link:
                 if not safe:
                     raise failure from None
             else:
+                self.tell(True)
                 if answer.is_success:
                     self._note_time(answer)
                     return answer.content
@@ -150,6 +159,7 @@ class Link:
                 raise failure from None
 
     def _away(self, error: Exception, sent: bool, key: str) -> ServerAway:
+        self.tell(False)
         why = "it did not answer in time" if _timed_out(error) else str(error) or "it hung up"
         return ServerAway(self.url, why.rstrip("."), sent=sent, key=key if sent else "")
 

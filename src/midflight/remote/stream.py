@@ -8,7 +8,7 @@ beginning, by the one rule ``text = text[:offset] + piece``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar, cast
 
@@ -29,7 +29,6 @@ CLOSING_S: Final = 2.0
 FRAME_MAX: Final = 32 * 1024 * 1024
 
 Item = TypeVar("Item", bound=Recorded | Delta)
-Connected = Callable[[bool], None]
 
 
 class Broken(Exception):
@@ -37,10 +36,7 @@ class Broken(Exception):
 
 
 class RemoteWatch(Generic[Item]):
-    """Yields while it is entered. ``connected`` is told when the server goes away and comes back.
-
-    ``live`` also yields what steps say between the records.
-    """
+    """Yields while it is entered; ``live`` also what steps say between the records."""
 
     def __init__(
         self,
@@ -49,13 +45,11 @@ class RemoteWatch(Generic[Item]):
         *,
         live: bool,
         away_s: float = AWAY_S,
-        connected: Connected | None = None,
     ) -> None:
         self._link = link
         self._cursors = dict(cursors)
         self._live = live
         self._away_s = away_s
-        self._tell = connected or (lambda _: None)
         self._ready: deque[Recorded | Delta] = deque()
         self._rest = b""
         self._response: httpx.Response | None = None
@@ -93,7 +87,7 @@ class RemoteWatch(Generic[Item]):
                 await self._more()
             except Broken as broken:
                 await self._hang_up()
-                self._tell(False)
+                self._link.tell(False)
                 self._waits = self._waits or Waits(self._away_s)
                 if not await self._waits.one():
                     raise ServerAway(self._link.url, str(broken)) from None
@@ -155,7 +149,7 @@ class RemoteWatch(Generic[Item]):
             raise Broken("it sent too much at once")
         if self._waits is not None:
             self._waits = None
-        self._tell(True)
+        self._link.tell(True)
         for frame in frames:
             self._frame(frame)
 

@@ -14,9 +14,9 @@ from midflight.kernel.thread import Todo
 from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import Link
 from midflight.stores.base import THREAD_PREFIX
-from midflight.talks import TodoOffer
-from midflight.transcript import Line
-from midflight.verbs import Accepted
+from midflight.verbs.covering import Accepted
+from midflight.verbs.todos import TodoOffer
+from midflight.verbs.transcript import Line
 
 
 class _Thread(Struct):

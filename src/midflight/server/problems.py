@@ -17,7 +17,7 @@ from midflight import errors
 from midflight.control import Control
 from midflight.kernel.machine import State, accepts
 from midflight.kernel.state import RunState
-from midflight.verbs import offers
+from midflight.verbs.covering import offers
 
 log: Final = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
 from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.base import Delta, Killing, Row
-from midflight.talks import TodoOffer
-from midflight.transcript import Line
+from midflight.verbs.todos import TodoOffer
+from midflight.verbs.transcript import Line
 
 
 class Page(Struct, frozen=True):

@@ -17,8 +17,8 @@ from midflight.kernel.receipt import Receipt
 from midflight.kernel.record import Limits
 from midflight.kernel.state import Spent
 from midflight.stores.base import Row
-from midflight.talks import TodoOffer
-from midflight.transcript import Line
+from midflight.verbs.todos import TodoOffer
+from midflight.verbs.transcript import Line
 
 
 class InFlight(Struct, frozen=True):

@@ -10,8 +10,8 @@ from midflight.kernel.thread import ThreadState
 from midflight.sheets.shapes import ThreadSheet
 from midflight.sheets.view import unread
 from midflight.stores.base import Row
-from midflight.talks import TodoOffer
-from midflight.transcript import Line, take_line
+from midflight.verbs.todos import TodoOffer
+from midflight.verbs.transcript import Line, take_line
 
 
 class ThreadBook:

@@ -19,7 +19,6 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from midflight.kernel.decide import Switch
-from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event, Recorded, Who
@@ -317,16 +316,6 @@ class Store(Protocol):
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """Remove runs that ended before a time, and threads that hold nothing else."""
-
-
-async def load(store: Store, journal: str) -> State:
-    """Fold a journal page by page, giving the loop back in between."""
-    state = empty_state(journal)
-    while True:
-        page = await store.read(journal, after=state.head)
-        fold(state, page)
-        if len(page) < PAGE:
-            return state
 
 
 def sorted_journals(journals: Collection[str]) -> list[str]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, wall_clock
-from midflight.kernel.decide import Switch, check_driver_name, kill, require_operator, scopes
+from midflight.kernel.decide import Switch, require_operator, scopes
 from midflight.kernel.events import Killed
+from midflight.kernel.facts import check_driver_name, kill
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
 from midflight.kernel.phases import ENDS, IN_MOTION
 from midflight.kernel.record import Recorded, Who
 from midflight.kernel.state import RunState
-from midflight.stores import base
 from midflight.stores.base import (
     PAGE,
     Append,
@@ -31,10 +31,8 @@ from midflight.stores.base import (
     empty_state,
 )
 from midflight.stores.codec import decode
-from midflight.stores.hub import Hub, LiveSubscription, Subscription
-from midflight.stores.movements import Movements
 from midflight.stores.plan import Planned, draft, plan, summary
-from midflight.stores.voices import Voices
+from midflight.stores.watched import Watched
 
 
 class MemoryLease:
@@ -47,10 +45,11 @@ class MemoryLease:
         self.lock = None
 
 
-class MemoryStore:
+class MemoryStore(Watched):
     """Forgets everything when the process ends, and otherwise behaves as the other stores do."""
 
     def __init__(self, clock: Clock = wall_clock) -> None:
+        super().__init__(self.read)
         self._clock = clock
         self._journals: dict[str, list[Recorded]] = {}
         self._states: dict[str, State] = {}
@@ -58,7 +57,6 @@ class MemoryStore:
         self._blobs: dict[str, bytes] = {}
         self._switches: dict[str, Switch] = {}
         self._leases: set[str] = set()
-        self._hub = Hub()
 
     async def append(self, decision: Append) -> Committed:
         """See ``Store.append``."""
@@ -97,10 +95,6 @@ class MemoryStore:
         if journal not in self._journals:
             raise JournalNotFound(journal)
         return self._journals[journal][after : after + limit]
-
-    async def load(self, journal: str) -> State:
-        """See ``Store.load``."""
-        return await base.load(self, journal)
 
     async def rows(self, query: Query) -> list[Row]:
         """See ``Store.rows``."""
@@ -177,23 +171,6 @@ class MemoryStore:
         if digest not in self._blobs:
             raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
         return self._blobs[digest]
-
-    def watch(self, cursors: Mapping[str, int]) -> Subscription:
-        """See ``Store.watch``."""
-        return self._hub.subscribe(self.read, cursors)
-
-    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
-        """See ``Store.watch_live``."""
-        return self._hub.subscribe_live(self.read, cursors)
-
-    def movements(self) -> Movements:
-        """See ``Store.movements``."""
-        return self._hub.hear_of_all()
-
-    @property
-    def voices(self) -> Voices:
-        """See ``Store.voices``."""
-        return self._hub.voices
 
     async def now(self) -> float:
         """See ``Store.now``."""

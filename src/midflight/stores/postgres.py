@@ -23,12 +23,10 @@ from functools import partial
 from typing import Any, Final, Self
 
 import anyio
-import msgspec
 
 from midflight.errors import (
     CorruptEntry,
     JournalConflict,
-    JournalNotFound,
     MidflightError,
     StoreBusy,
 )
@@ -37,28 +35,23 @@ from midflight.kernel.decide import Switch, require_operator
 from midflight.kernel.events import Killed
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded, Request, Who
-from midflight.stores import base
 from midflight.stores.base import (
-    PAGE,
     Append,
     Committed,
     Killing,
     Purged,
-    Query,
-    Row,
     Submit,
     View,
     Widen,
     empty_state,
 )
-from midflight.stores.codec import decode
-from midflight.stores.hub import Hub, LiveSubscription, Subscription, owned_tasks
-from midflight.stores.movements import Movements
+from midflight.stores.hub import owned_tasks
 from midflight.stores.plan import draft, plan
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_lease import TTL_S, RowLease, hold
 from midflight.stores.postgres_links import Pool, mind
 from midflight.stores.postgres_news import News
+from midflight.stores.postgres_reading import PostgresReading
 from midflight.stores.postgres_requests import (
     Moved,
     catch_up,
@@ -68,8 +61,7 @@ from midflight.stores.postgres_requests import (
 )
 from midflight.stores.postgres_server import SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
-from midflight.stores.postgres_writer import Job, Writer, row_of
-from midflight.stores.voices import Voices
+from midflight.stores.postgres_writer import Job, Writer
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug
 RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is decided again
@@ -83,19 +75,18 @@ class _Stale(Exception):
     """What was decided here was decided on a state that is not the last one."""
 
 
-class PostgresStore:
+class PostgresStore(PostgresReading):
     """See ``Store``; made by ``PostgresStore.open``."""
 
     def __init__(
         self, server: Server, *, clock: Clock, ids: Ids, connections: int, lease_s: float
     ) -> None:
+        super().__init__(Pool(server, connections))
         self._server = server
         self._ids = ids
         self._lease_s = lease_s
         self._clock = ServerClock(clock)
-        self._pool = Pool(server, connections)
         self._states = States()
-        self._hub = Hub()
         self._news = News(server, self._hub, ids)
         self._writer = Writer(
             server, self._states, self._clock, landed=self._written, unsure=self._unsure
@@ -379,55 +370,7 @@ class PostgresStore:
         self._states.forget([*found["runs"], *found["threads"]])
         return Purged(len(found["runs"]), len(found["threads"]), found["values_removed"])
 
-    # ── reading ──────────────────────────────────────────────────────────────────────────────
-
-    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
-        """See ``Store.read``."""
-        page = await self._fetch("read_events", journal, after, limit)
-        if not page:
-            await self.row(journal)
-        return [decode(*row) for row in page]
-
-    async def load(self, journal: str) -> State:
-        """See ``Store.load``."""
-        return await base.load(self, journal)
-
-    async def row(self, journal: str) -> Row:
-        """See ``Store.row``."""
-        rows = await self._fetch("row", journal)
-        if not rows:
-            raise JournalNotFound(journal)
-        return row_of(rows[0])
-
-    async def rows(self, query: Query) -> list[Row]:
-        """See ``Store.rows``."""
-        *wanted, search = msgspec.structs.astuple(query)
-        name, more = ("search_rows", [query.words]) if search else ("rows", [])
-        return [row_of(row) for row in await self._fetch(name, *wanted, *more)]
-
-    async def due(self, limit: int = 100) -> list[Row]:
-        """See ``Store.due``."""
-        return [row_of(row) for row in await self._fetch("due", limit)]
-
-    async def blob(self, digest: str) -> bytes:
-        """See ``Store.blob``."""
-        found = await self._fetch("blob", digest)
-        if not found:
-            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
-        return bytes(found[0]["body"])
-
-    async def now(self) -> float:
-        """See ``Store.now``."""
-        ((now,),) = await self._fetch("clock")
-        return float(now)
-
-    async def _fetch(self, name: str, *arguments: object) -> list[Any]:
-        return await self._select(SQL[name], *arguments)
-
-    async def _select(self, statement: str, *arguments: object) -> list[Any]:
-        return await self._pool.do(lambda c: c.fetch(statement, *arguments))
-
-    # ── leases and watching ──────────────────────────────────────────────────────────────────
+    # ── leases ───────────────────────────────────────────────────────────────────────────────
 
     def lease(self, driver: str) -> AbstractAsyncContextManager[RowLease]:
         """See ``Store.lease``."""
@@ -437,23 +380,6 @@ class PostgresStore:
         """See ``Store.lease_gone``."""
         ((lives,),) = await self._fetch("lease_lives", driver)
         return not lives
-
-    def watch(self, cursors: Mapping[str, int]) -> Subscription:
-        """See ``Store.watch``."""
-        return self._hub.subscribe(self.read, cursors)
-
-    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
-        """See ``Store.watch_live``."""
-        return self._hub.subscribe_live(self.read, cursors)
-
-    def movements(self) -> Movements:
-        """See ``Store.movements``."""
-        return self._hub.hear_of_all()
-
-    @property
-    def voices(self) -> Voices:
-        """See ``Store.voices``."""
-        return self._hub.voices
 
 
 async def _look(

@@ -16,7 +16,7 @@ from typing import Final
 import anyio
 
 from midflight.errors import InvalidRequest, StoreError
-from midflight.kernel.decide import check_driver_name
+from midflight.kernel.facts import check_driver_name
 from midflight.stores.hub import owned_tasks
 from midflight.stores.postgres_links import Pool
 from midflight.stores.postgres_server import SQL

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from midflight.errors import CorruptEntry
-from midflight.kernel.decide import Switch, kill
+from midflight.kernel.decide import Switch
 from midflight.kernel.events import Killed
+from midflight.kernel.facts import kill
 from midflight.kernel.fold import advance
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded

@@ -29,9 +29,7 @@ from midflight.errors import (
 )
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch, require_operator
-from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded, Who
-from midflight.stores import base
 from midflight.stores.base import (
     PAGE,
     Append,
@@ -43,15 +41,14 @@ from midflight.stores.base import (
     Submit,
 )
 from midflight.stores.codec import INLINE_MAX
-from midflight.stores.hub import Hub, LiveSubscription, Subscription, owned_tasks
-from midflight.stores.movements import Movements
+from midflight.stores.hub import owned_tasks
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
 from midflight.stores.sqlite_ledger import SQL, Ledger, read_events, row_of
 from midflight.stores.sqlite_nudge import Nudges
 from midflight.stores.sqlite_writer import Job, Writer
 from midflight.stores.turnstile import Turnstile
-from midflight.stores.voices import Voices
+from midflight.stores.watched import Watched
 
 LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
 POLL_S: Final = 0.1  # the fallback when a nudge is lost; with it a watcher is never later
@@ -62,16 +59,16 @@ BUSY_S: Final = 5.0  # for a program that locks the file without passing the tur
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(Watched):
     """See ``Store``; made by ``SqliteStore.open``."""
 
     def __init__(self, path: Path, clock: Clock, ids: Ids) -> None:
+        self._watched = anyio.Event()
+        super().__init__(self.read, self._watched.set)
         self._path = path
         self._clock = clock
         self._ids = ids
-        self._hub = Hub()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
-        self._watched = anyio.Event()
         self._writer: Writer
         self._writing: sqlite3.Connection
         self._set_up_done = False
@@ -203,10 +200,6 @@ class SqliteStore:
             await self.row(journal)
         return page
 
-    async def load(self, journal: str) -> State:
-        """See ``Store.load``."""
-        return await base.load(self, journal)
-
     async def row(self, journal: str) -> Row:
         """See ``Store.row``."""
         rows = await self._select("row", (journal,))
@@ -282,26 +275,6 @@ class SqliteStore:
     async def lease_gone(self, driver: str) -> bool:
         """See ``Store.lease_gone``."""
         return self._leases.gone(driver)
-
-    def watch(self, cursors: Mapping[str, int]) -> Subscription:
-        """See ``Store.watch``."""
-        self._watched.set()
-        return self._hub.subscribe(self.read, cursors)
-
-    def watch_live(self, cursors: Mapping[str, int]) -> LiveSubscription:
-        """See ``Store.watch_live``."""
-        self._watched.set()
-        return self._hub.subscribe_live(self.read, cursors)
-
-    def movements(self) -> Movements:
-        """See ``Store.movements``."""
-        self._watched.set()
-        return self._hub.hear_of_all()
-
-    @property
-    def voices(self) -> Voices:
-        """See ``Store.voices``."""
-        return self._hub.voices
 
     async def _listen(self) -> None:
         """Hear of other processes' appends: by nudge at once, by polling in any case."""

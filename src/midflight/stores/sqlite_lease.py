@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from midflight.errors import InvalidRequest
-from midflight.kernel.decide import check_driver_name, is_driver_name
+from midflight.kernel.facts import check_driver_name, is_driver_name
 
 TRIES_MAX: Final = 10
 TRY_AGAIN_S: Final = 0.002

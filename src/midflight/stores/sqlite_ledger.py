@@ -17,8 +17,9 @@ import msgspec
 
 from midflight.errors import CorruptEntry, JournalConflict
 from midflight.inputs import Clock
-from midflight.kernel.decide import Switch, kill
+from midflight.kernel.decide import Switch
 from midflight.kernel.events import Killed
+from midflight.kernel.facts import kill
 from midflight.kernel.fold import BULK, advance
 from midflight.kernel.machine import State
 from midflight.kernel.phases import IN_MOTION

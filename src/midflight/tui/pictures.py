@@ -14,7 +14,7 @@ from midflight.kernel.phases import ENDS, Phase
 from midflight.sheets import RunSheet, StepSheet, ThreadSheet
 from midflight.stores.base import Row
 from midflight.terminal import looks
-from midflight.transcript import Line
+from midflight.verbs.transcript import Line
 
 Tones = Mapping[str, str]
 STEPS_MAX: Final = 400  # of a long run its end is shown; midflight show has them all

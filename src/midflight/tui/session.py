@@ -15,7 +15,7 @@ from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, ThreadBook, ThreadSheet
 from midflight.stores.base import PAGE, Delta, Query, Row
 from midflight.stores.hub import owned_tasks
-from midflight.talks import TodoOffer
+from midflight.verbs.todos import TodoOffer
 
 AGAIN_S: Final = 2.0  # after trouble
 BACKGROUND_S: Final = 2.0  # how often runs that were begun by this one are looked at

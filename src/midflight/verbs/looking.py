@@ -5,34 +5,14 @@ Whatever is shown is folded from the journal, here as on the server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from collections.abc import Callable
 
-from midflight.errors import JournalNotFound
-from midflight.kernel.fold import advance
-from midflight.kernel.machine import State
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt, receipt
-from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.stores.base import Query, Row
-from midflight.verbs import offers
-
-
-class Journals(Protocol):
-    """What has to be readable: a store, or that of a server."""
-
-    async def load(self, journal: str) -> State:
-        """A whole journal, folded."""
-
-    async def rows(self, query: Query) -> list[Row]:
-        """Look the read model up."""
-
-    def watch(
-        self, cursors: Mapping[str, int]
-    ) -> AbstractAsyncContextManager[AsyncIterable[Recorded]]:
-        """Events after the given positions, then live ones."""
+from midflight.stores.waiting import Journals, run_state, until
+from midflight.verbs.covering import offers
 
 
 class Looking:
@@ -42,10 +22,7 @@ class Looking:
 
     async def state(self, run: str) -> RunState:
         """The run as it is now."""
-        state = await self.store.load(run)
-        if not isinstance(state, RunState):
-            raise JournalNotFound(run)
-        return state
+        return await run_state(self.store, run)
 
     async def preview(self, run: str) -> dict[str, Offer]:
         """For each verb: whether it can be pressed, and what it would do now."""
@@ -65,12 +42,4 @@ class Looking:
 
     async def until(self, run: str, ready: Callable[[RunState], bool]) -> RunState:
         """Wait until the run's state is as wanted."""
-        state = await self.state(run)
-        if ready(state):
-            return state
-        async with self.store.watch({run: state.head}) as news:
-            async for record in news:
-                advance(state, record)
-                if ready(state):
-                    break
-        return state
+        return await until(self.store, run, ready)

@@ -18,7 +18,7 @@ from midflight.kernel.record import Request, Who
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
 from midflight.stores.base import View
-from midflight.verbs import cover
+from midflight.verbs.covering import cover
 
 CHOICES: Final = ("incorporate", "switch", "defer", "back", "undo")
 

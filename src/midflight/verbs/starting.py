@@ -10,7 +10,6 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from midflight import turns
 from midflight.errors import InvalidRequest
 from midflight.executor.forking import created_by_fork, place_of
 from midflight.executor.front import finder, thread_of, to_front
@@ -21,12 +20,15 @@ from midflight.kernel.phases import ENDS, Mode
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
-from midflight.looking import Looking
 from midflight.run import Agent
 from midflight.schemas import plain_data
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Store, Submit, View
-from midflight.talks import Talks
-from midflight.verbs import Accepted
+from midflight.verbs import turns
+from midflight.verbs.asides import Asides
+from midflight.verbs.covering import Accepted
+from midflight.verbs.looking import Looking
+from midflight.verbs.messages import Messages
+from midflight.verbs.todos import Todos
 
 _ID: Final = re.compile(r"[0-9a-f]{28}")  # as ``new_id`` makes them
 
@@ -39,7 +41,7 @@ class Turn(Struct, frozen=True):
     started: bool = False
 
 
-class Starting(Talks, Looking):
+class Starting(Messages, Todos, Asides, Looking):
     """The part of ``Control`` that makes runs."""
 
     store: Store

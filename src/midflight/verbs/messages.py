@@ -1,0 +1,218 @@
+"""What people write: sent, corrected, overruled.
+
+Each is one transaction with what follows from it: a message and the run that it starts, a stop word
+and the pause, “never mind, do that instead” and the redirect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from midflight.conversation import new_course, stop_word
+from midflight.errors import JournalNotFound
+from midflight.executor.front import finder
+from midflight.kernel import events as e
+from midflight.kernel import front
+from midflight.kernel import thread as t
+from midflight.kernel.machine import TRANSITIONS
+from midflight.kernel.phases import LIVE, Cause
+from midflight.kernel.preview import preview
+from midflight.kernel.record import Who
+from midflight.kernel.state import RunState
+from midflight.kernel.status import answer
+from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
+from midflight.verbs.covering import Accepted, cover
+from midflight.verbs.overruling import Overruling
+from midflight.verbs.telling import Telling, take_over
+from midflight.verbs.transcript import Line, lines_of
+
+REDIRECTED: Final = "redirected"
+BROUGHT_ABOUT: Final = {"": "started", "pause": "paused", "redirect": REDIRECTED}
+"""By what is on record as the choice about a message that has acted at once."""
+
+
+class Messages(Telling):
+    """The part of ``Control`` that is about what people write."""
+
+    async def send(self, to: str, text: str, *, who: Who | None = None, key: str = "") -> Accepted:
+        """Write a message into a thread, or into that of a run. When accepted it is stored.
+
+        Where an agent converses and nothing is in front it starts the next run. Of somebody who may
+        control, a stop word that is the whole message pauses at once, and never cancels by itself;
+        “never mind, do that instead” redirects.
+        """
+        run = "" if to.startswith(THREAD_PREFIX) else to
+        thread = (await self.store.row(run)).thread if run else to
+        message = t.MessageSent(who=who or self._who, key=key, text=text)
+        steers = message.who.role.steers
+        word, course = (stop_word(text), new_course(text)) if steers else ("", "")
+        live = await self._live(thread) if word else []
+        new, seen = RUN_PREFIX + self._ids(), {}
+
+        def then(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:
+            seen[thread] = talk
+            sent = t.Message(talk.head + 1, text, message.who, at=view.now)
+            if word:
+                return _stopped(view, talk, moves, sent, word, [run or talk.front, *live])
+            turned = _redirected(view, talk, moves, sent, course, run or talk.front)
+            return turned or _started(view, talk, moves, sent, new)
+
+        accepted = await self._tell(thread, "send", message, then, read_at_once=bool(word))
+        talk = seen.get(thread) or await self._thread(thread)
+        if not seen:  # it was sent before
+            accepted = replace(accepted, **_brought_about(talk, accepted.position))
+        hosted, reads = talk.host is not None, accepted.target or run or await self._front(talk)
+        if hosted and talk.front and not accepted.did:
+            await self._engine.ensure(talk.front)  # it may have been evicted while it waits
+        heard = bool(word) or accepted.did == REDIRECTED
+        said = await self._answer(reads, hosted=hosted, heard=heard)
+        return replace(accepted, status="; ".join(filter(None, [said, accepted.status])))
+
+    async def _live(self, thread: str) -> list[str]:
+        """What lives there; children whose parents live are covered by those."""
+        rows = await self.store.rows(Query(thread=thread, phases=LIVE))
+        alive = {row.journal for row in rows}
+        return [row.journal for row in rows if row.parent not in alive]
+
+    async def _answer(self, run: str, *, hosted: bool, heard: bool = False) -> str:
+        try:
+            state = await self.store.load(run) if run else None
+        except JournalNotFound:  # it has ended long ago, and was purged
+            return ""
+        if not isinstance(state, RunState):
+            return ""
+        return answer(state, await self.store.now(), hosted=hosted, heard=heard)
+
+    async def edit_message(self, thread: str, message: int, text: str, **by: Any) -> Accepted:
+        """Give a message that nobody has read yet another text. Its sender only."""
+        return await self._tell(
+            thread, "edit", self._by(t.MessageEdited, message=message, text=text, **by)
+        )
+
+    async def withdraw_message(self, thread: str, message: int, **by: Any) -> Accepted:
+        """Take a message back that nobody has read yet. Its sender only."""
+        return await self._tell(
+            thread, "withdraw", self._by(t.MessageWithdrawn, message=message, **by)
+        )
+
+    async def overrule(self, thread: str, message: int, choice: str, **by: Any) -> Accepted:
+        """Want something else done about a message than was chosen.
+
+        ``incorporate``: into the work in front. ``switch``: do it now, and park what is in front.
+        ``defer``: keep it as a todo. ``back``: go back now to what was parked for it. ``undo``: the
+        run that has read it goes back to its brief.
+        """
+        request = self._by(t.ChoiceOverruled, message=message, choice=choice, **by)
+        new = RUN_PREFIX + self._ids()
+
+        def then(view: View, talk: t.ThreadState, moves: front.Moves) -> dict[str, Any]:
+            overruling = Overruling(view, talk, moves, who=request.who, new=new)
+            return {"status": overruling.overrule(request)}
+
+        return await self._tell(thread, "overrule", request, then)
+
+    async def heard(self, thread: str, text: str, *, run: str, of: int = 0, **by: Any) -> Accepted:
+        """Note how much a listener has heard of what ``run`` has said, who cut it short.
+
+        ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here
+        on the conversation holds what was heard, for people and for models.
+        """
+        return await self._tell(
+            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, **by)
+        )
+
+    async def transcript(self, thread: str) -> list[Line]:
+        """All that was said and chosen in a thread, in order."""
+        found: list[Any] = []
+        while page := await self.store.read(thread, after=len(found)):
+            found += page
+        return lines_of(found)
+
+
+def _brought_about(talk: t.ThreadState, message: int) -> dict[str, Any]:
+    """What a message had brought about at once when it was sent."""
+    read = talk.read.get(message)
+    if read is None or not read.run or read.choice not in BROUGHT_ABOUT:
+        return {}
+    return {"did": BROUGHT_ABOUT[read.choice], "target": read.run}
+
+
+def _started(
+    view: View, talk: t.ThreadState, moves: front.Moves, sent: t.Message, new: str
+) -> dict[str, Any]:
+    """Where an agent converses and nothing is in front, a message begins its next run."""
+    if talk.host is None or not sent.who.role.steers or not front.is_free(talk, finder(view)):
+        return {}
+    for switch in view.switches:
+        return {"status": f"stopped by operator {switch.by}, your message is kept"}
+    messages = [*front.left_messages(talk, finder(view)), sent]
+    front.begin(moves, talk, finder(view), new=new, messages=messages)
+    front.take(moves, talk, new, messages)
+    return {"did": "started", "target": new}
+
+
+def _redirected(
+    view: View, talk: t.ThreadState, moves: front.Moves, sent: t.Message, course: str, run: str
+) -> dict[str, Any]:
+    """The run that was spoken to is redirected. One that takes none now has a message like others.
+
+    As every redirect it does not resume: what a person holds goes that way when they let it go on.
+    """
+    state = finder(view)(run) if course and run else None
+    if state is None or e.RedirectRequested not in TRANSITIONS[state.phase]:
+        return {}
+    if Cause.PARKED in state.holds or view.switches:
+        return {}
+    draft = cover(view, run, "redirect", e.RedirectRequested(who=sent.who, text=course))
+    take_over(moves, draft)
+    moves.add(
+        talk.journal,
+        t.MessageTriaged(message=sent.position, choice="redirect", run=run, why="its own words"),
+        e.MessagesTaken(run=run, upto=sent.position, messages=(sent.position,)),
+    )
+    then = "taken when you resume" if Cause.USER in state.holds else ""
+    return {
+        "did": REDIRECTED,
+        "target": run,
+        "in_flight": draft.note.in_flight,
+        "status": "; ".join(filter(None, [f"redirected to: {front.short(course)}", then])),
+    }
+
+
+def _stopped(
+    view: View,
+    talk: t.ThreadState,
+    moves: front.Moves,
+    sent: t.Message,
+    word: str,
+    runs: Sequence[str],
+) -> dict[str, Any]:
+    """Pause what is in front, or all that is at work if nothing is; it costs nothing."""
+    there = [state for state in map(finder(view), dict.fromkeys(filter(None, runs))) if state]
+    working = [state for state in there if state.alive and Cause.PARKED not in state.holds]
+    working = [s for s in working if e.PauseRequested in TRANSITIONS[s.phase] and not s.aside_of]
+    if working and working[0].journal in {talk.front, runs[0]}:
+        working = working[:1]
+    flying: list[str] = []
+    for state in working:
+        if Cause.USER not in state.holds:
+            draft = cover(view, state.journal, "pause", e.PauseRequested(who=sent.who))
+            take_over(moves, draft)
+            flying += draft.note.in_flight
+    target = working[0].journal if working else ""
+    taken = (sent.position,)
+    moves.add(
+        talk.journal,
+        t.MessageTriaged(message=sent.position, choice="pause", run=target, why="a stop word"),
+        e.MessagesTaken(run=target, upto=sent.position, messages=taken),
+    )
+    if not working:
+        return {"status": "nothing is at work here"}
+    offers = [preview(state)["cancel"].consequence for state in working]
+    asks = f"Cancel? {'; '.join(offers)}." if word == "cancel?" else ""
+    if asks:
+        moves.add(talk.journal, t.Said(run=target, text=f"Paused. {asks}", kind="cancel?"))
+    return {"did": "paused", "target": target, "in_flight": tuple(flying), "status": asks}

@@ -1,0 +1,84 @@
+"""What is asked of a thread, and how it is recorded: one transaction with what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from midflight.engines.base import Engine
+from midflight.errors import JournalNotFound
+from midflight.executor.front import begun_in, drafted, thread_of, transact
+from midflight.inputs import Ids
+from midflight.kernel import front
+from midflight.kernel import thread as t
+from midflight.kernel.decide import Known, decide
+from midflight.kernel.record import Request, Who
+from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
+from midflight.verbs.covering import Accepted
+
+Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
+"""What follows from a request, in the same transaction; gives what its receipt says of that."""
+
+
+class Telling:
+    """The part of ``Control`` that records what is asked of threads."""
+
+    store: Store
+    _engine: Engine
+    _who: Who
+    _ids: Ids
+
+    def _by(self, kind: Callable[..., Any], *, who: Who | None = None, **asked: Any) -> Any:
+        return kind(who=who or self._who, **asked)
+
+    async def _thread(self, thread: str) -> t.ThreadState:
+        talk = await self.store.load(thread)
+        if not isinstance(talk, t.ThreadState):
+            raise JournalNotFound(thread)
+        return talk
+
+    async def _tell(
+        self,
+        thread: str,
+        verb: str,
+        request: Request,
+        then: Then | None = None,
+        *,
+        agent: str = "",
+        read_at_once: bool = False,
+    ) -> Accepted:
+        """Record a request over a thread, with what follows from it."""
+
+        def decided(covered: str, view: View) -> Draft:
+            talk = thread_of(view, thread)
+            verdict = decide(talk, request, read_at_once=read_at_once)
+            if isinstance(verdict, Known):
+                return Draft(note=Accepted(thread, verb, verdict.position))
+            moves = front.Moves()
+            moves.add(thread, *verdict)
+            told = then(view, talk, moves) if then is not None else {}
+            accepted = Accepted(thread, verb, talk.head + 1, **told)
+            return drafted(view, moves, covered=covered, note=accepted)
+
+        if not thread.startswith(THREAD_PREFIX):
+            raise JournalNotFound(thread)
+        done = await transact(
+            self.store.submit, self._ids, (thread,), decided, thread=thread, agent=agent
+        )
+        for run in begun_in(done):
+            await self._engine.ensure(run)
+        accepted: Accepted = done.note
+        return accepted
+
+    async def _front(self, talk: t.ThreadState) -> str:
+        """The run that a thread is about; the newest that nobody has spawned, if none is named."""
+        if talk.front:
+            return talk.front
+        runs = await self.store.rows(Query(thread=talk.journal))
+        return next((row.journal for row in runs if not row.parent), "")
+
+
+def take_over(moves: front.Moves, draft: Draft) -> None:
+    """What was decided about a run comes with what is decided about its thread."""
+    for journal, events in draft.events.items():
+        moves.add(journal, *events)
