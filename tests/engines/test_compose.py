@@ -107,6 +107,15 @@ async def test_a_worker_answers_its_health_check(
         answer.close()
 
 
+def test_a_frozen_worker_is_noticed_in_time_although_the_second_try_leads_there_too(
+    services: dict[str, Any],
+) -> None:
+    told = services["restate"]["environment"]
+    kept = "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_"
+
+    assert 2 * (seconds(told[f"{kept}INTERVAL"]) + seconds(told[f"{kept}TIMEOUT"])) < 20
+
+
 def test_every_service_is_looked_after_and_bounded(services: dict[str, Any]) -> None:
     for service in services.values():
         assert {"test", "interval", "timeout", "retries"} <= service["healthcheck"].keys()

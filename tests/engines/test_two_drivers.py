@@ -28,7 +28,7 @@ from scenarios.torture_cancel import carry_out
 from scenarios.torture_plans import drawn
 from scenarios.torture_world import clerk
 
-CANCELS = int(os.environ.get("MIDFLIGHT_CONTESTED", "60"))
+CANCELS = int(os.environ.get("MIDFLIGHT_CONTESTED", "50"))
 AT_ONCE = 12
 PATIENCE_S = 1.0
 STORY_S = 60.0
