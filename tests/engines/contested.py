@@ -6,7 +6,8 @@ It claims whatever it is told of, also from a worker that lives: to it every oth
 So two drivers of a run are alive at once, each sure of its lease. On SQLite, where death is proved
 by a lock that no engine can be wrong about, it claims only what is free.
 
-Before an attempt is written down it says so, and waits a little, so that somebody can press then.
+Before an attempt is written down it says so and waits a little, so that somebody can press then, and
+a little more until it hears that it was.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import asyncio
 import os
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -31,16 +32,24 @@ from midflight.stores.sqlite import SqliteStore
 from scenarios.torture_world import clerk
 
 READY = "ready"
-WAITS_S = 0.004
+WAITS_S, LAGS_S = 0.015, 0.005
 chance = random.Random(os.getpid())
 
 
-async def announce(decision: Append) -> None:
-    """Say that an attempt is about to be written down, and for which run."""
-    for entry in decision.entries:
-        if any(isinstance(event, e.AttemptStarted) for event in entry.events):
-            os.write(1, f"{entry.journal}\n".encode())
-            await anyio.sleep(chance.random() * WAITS_S)
+async def slowly(append: Callable[[Append], Awaitable[Committed]], decision: Append) -> Committed:
+    """Say which run's attempt is about to be written down; its answer takes a while, too."""
+    starts = [
+        entry.journal
+        for entry in decision.entries
+        if any(isinstance(event, e.AttemptStarted) for event in entry.events)
+    ]
+    if not starts:
+        return await append(decision)
+    os.write(1, "".join(f"{run}\n" for run in starts).encode())
+    await anyio.sleep(chance.random() * WAITS_S)
+    done = await append(decision)
+    await anyio.sleep(chance.random() * LAGS_S)
+    return done
 
 
 class Thief(PostgresStore):
@@ -48,8 +57,7 @@ class Thief(PostgresStore):
 
     @override
     async def append(self, decision: Append) -> Committed:
-        await announce(decision)
-        return await super().append(decision)
+        return await slowly(super().append, decision)
 
     @override
     async def submit(self, request: Submit) -> Committed:
@@ -64,8 +72,7 @@ class OnFile(SqliteStore):
 
     @override
     async def append(self, decision: Append) -> Committed:
-        await announce(decision)
-        return await super().append(decision)
+        return await slowly(super().append, decision)
 
 
 def opened(address: str) -> AbstractAsyncContextManager[Store]:

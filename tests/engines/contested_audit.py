@@ -64,6 +64,12 @@ class Contested(Case):
                 wrong.append(f"{key} began after the answer")
         return wrong
 
+    def late(self) -> int:
+        """How much began after the answer, with or without its leave."""
+        answered = self.number("acked")
+        seen = (one for told in self.seen.values() for one in told)
+        return sum(one.what == "begin" and one.number > answered for one in seen)
+
     @override
     def acted_after_the_end(self) -> list[str]:
         end = self.number("ended")

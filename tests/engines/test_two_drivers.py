@@ -132,4 +132,8 @@ def summary(cases: list[Contested]) -> str:
     claims = Counter(case.claims for case in cases)
     words = Counter(line.word for case in cases for line in case.receipt.lines)
     lost = sum(len(case.lost) for case in cases)
-    return f"{len(cases)} runs, claims {dict(sorted(claims.items()))}, {lost} lost, {dict(words)}"
+    late = sum(case.late() for case in cases)
+    return (
+        f"{len(cases)} runs, claims {dict(sorted(claims.items()))}, {lost} lost, "
+        f"{late} begun after the answer, {dict(words)}"
+    )
