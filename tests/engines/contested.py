@@ -6,8 +6,8 @@ It claims whatever it is told of, also from a worker that lives: to it every oth
 So two drivers of a run are alive at once, each sure of its lease. On SQLite, where death is proved
 by a lock that no engine can be wrong about, it claims only what is free.
 
-Before an attempt is written down it says so and waits a little, so that somebody can press then, and
-a little more until it hears that it was.
+Before an attempt is written down it says so and waits a little, so that somebody can press then;
+and a little more until it hears that it was.
 """
 
 from __future__ import annotations
