@@ -80,7 +80,7 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "executor: a cancelled function is told again whatever it catches",
-        EXECUTOR + "context.py",
+        EXECUTOR + "listening.py",
         "            driver.raise_if_told(driver.heard)\n        except Signal:",
         "            pass\n        except Signal:",
         ("tests/scenarios/test_stubborn_agents.py",),

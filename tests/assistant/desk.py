@@ -9,7 +9,7 @@ import anyio
 from midflight.assistant import Profile, assistant
 from midflight.assistant.policy import Policy
 from midflight.models.base import Prompt
-from midflight.models.scripted import Line, ScriptedModel, say
+from midflight.models.scripted import Line, ScriptedModel, call, say
 from midflight.run import Agent
 from midflight.tools.base import Performed, Tool, tool
 
@@ -91,6 +91,15 @@ def clerk(
         context_tokens=context_tokens,
     )
     return assistant(name, profile, triage_model=quick, **declared), model, office  # type: ignore[arg-type]
+
+
+def slow_clerk(name: str, *replies: Line) -> tuple[Agent, Office]:
+    """One that looks at ``slow`` first, whose gate is closed, and then says that it is ready."""
+    office = Office(name)
+    office.gate("slow")
+    said = replies or (say("Ready."),)
+    works, _, _ = clerk(name, [call(f"{name}_look", what="slow"), *said], office)
+    return works, office
 
 
 async def until(ready: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from assistant.desk import Office, clerk
+from assistant.desk import Office, clerk, slow_clerk
 from channels.conftest import Talking, on_discord
 from channels.person import Person
 from channels.stand_in import StandIn
@@ -128,9 +128,7 @@ async def test_a_restart_between_a_command_or_a_form_and_its_answer_loses_neithe
 async def test_a_form_that_cannot_be_made_in_time_is_said_to_be_slow(
     talking: Talking, discord: StandIn, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    office = Office("tired")
-    office.gate("slow")
-    works, _, _ = clerk("tired", [call("tired_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("tired")
 
     async with talking(works):
         chat = ann.dm()
@@ -150,9 +148,7 @@ async def test_where_discord_takes_no_buttons_the_words_are_there(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
     discord.takes_buttons = False
-    office = Office("bare")
-    office.gate("slow")
-    works, _, _ = clerk("bare", [call("bare_look", what="slow"), say("Hello.")], office)
+    works, office = slow_clerk("bare", say("Hello."))
 
     async with talking(works):
         chat = ann.dm()
@@ -166,9 +162,7 @@ async def test_where_discord_takes_no_buttons_the_words_are_there(
 async def test_a_press_whose_way_to_be_answered_has_expired_is_answered_in_the_chat(
     driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:
-    office = Office("expired")
-    office.gate("slow")
-    works, _, _ = clerk("expired", [call("expired_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("expired")
     async with driving(works) as control:
         chat = ann.dm()
         async with on_discord(control, works, discord, tmp_path):
@@ -194,9 +188,7 @@ async def test_a_press_whose_way_to_be_answered_has_expired_is_answered_in_the_c
 async def test_somebody_removes_the_status_message_and_it_is_shown_again(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
-    office = Office("removed")
-    office.gate("slow")
-    works, _, _ = clerk("removed", [call("removed_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("removed")
 
     async with talking(works):
         chat = ann.dm()
@@ -212,9 +204,7 @@ async def test_somebody_removes_the_status_message_and_it_is_shown_again(
 async def test_a_channel_that_is_gone_is_left_alone_and_the_run_goes_on(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
-    office = Office("gone")
-    office.gate("slow")
-    works, _, _ = clerk("gone", [call("gone_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("gone")
 
     async with talking(works) as control:
         chat = ann.dm()

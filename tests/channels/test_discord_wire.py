@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from assistant.desk import Office, clerk
+from assistant.desk import Office, clerk, slow_clerk
 from channels.conftest import ALLOWED, Talking, on_discord, until_chosen
 from channels.guild import Message, User, snowflake
 from channels.person import Person
@@ -196,9 +196,7 @@ async def test_of_very_much_that_was_missed_the_newest_is_heard_and_the_rest_is_
 async def test_what_is_delivered_twice_is_done_once(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
-    office = Office("twice")
-    office.gate("slow")
-    works, _, _ = clerk("twice", [call("twice_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("twice")
 
     async with talking(works) as control:
         chat = ann.dm()
@@ -280,9 +278,7 @@ async def test_a_wrong_token_is_said_in_words(
 async def test_a_token_that_is_revoked_ends_it_in_words_and_the_next_life_goes_on(
     driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
 ) -> None:
-    office = Office("revoked")
-    office.gate("slow")
-    works, _, _ = clerk("revoked", [call("revoked_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("revoked")
     async with driving(works) as control:
         chat = ann.dm()
         with pytest.RaisesGroup(pytest.RaisesExc(DiscordRefused, match="any more")):

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from assistant.desk import Office, clerk, until
+from assistant.desk import Office, clerk, slow_clerk, until
 from channels.conftest import until_chosen
 from channels.paper import ANN, LostAnswer, Paper, life, working
 from midflight.channels import Heard, Post
@@ -95,9 +95,7 @@ async def test_a_chat_that_is_away_for_a_while_is_told_everything_later(
 async def test_a_late_press_is_done_if_it_costs_nothing_and_otherwise_asked_again(
     driving: Any, tmp_path: Path
 ) -> None:
-    office = Office("late")
-    office.gate("slow")
-    works, _, _ = clerk("late", [call("late_look", what="slow"), say("Never.")], office)
+    works, office = slow_clerk("late", say("Never."))
     paper, now = Paper(), [1_000_000.0]
 
     async with driving(works) as control:
@@ -253,9 +251,7 @@ async def test_two_bots_in_one_chat_have_a_thread_each_and_answer_what_is_theirs
 async def test_two_bots_of_one_agent_on_one_thread_tell_everything_once_each_and_echo_nothing(
     driving: Any, tmp_path: Path
 ) -> None:
-    office = Office("both")
-    office.gate("slow")
-    works, _, _ = clerk("both", [call("both_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("both")
     left, right = Paper(), Paper()
     right.name = "slate"
     bob = Who("bob", Role.CONTROLLER, "slate:wall")

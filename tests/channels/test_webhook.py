@@ -13,7 +13,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from assistant.desk import Office, clerk, until
+from assistant.desk import Office, clerk, slow_clerk, until
 from channels.conftest import Talking, until_chosen
 from channels.person import Person
 from channels.stand_in import StandIn
@@ -114,9 +114,7 @@ async def joined(control: Control, agent: Agent, desk: Desk, folder: Path) -> As
 async def test_texts_presses_and_forms_go_both_ways(
     driving: Talking, desk: Desk, tmp_path: Path
 ) -> None:
-    office = Office("hook")
-    office.gate("slow")
-    works, _, _ = clerk("hook", [call("hook_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("hook")
 
     async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
         assert (await send(text="begin")).status_code == 202
@@ -246,9 +244,7 @@ def test_a_secret_that_is_too_short_is_refused() -> None:
 async def test_several_channels_on_one_thread_neither_echo_nor_lose_anything(
     talking: Talking, discord: StandIn, ann: Person, desk: Desk, tmp_path: Path
 ) -> None:
-    office = Office("shared")
-    office.gate("slow")
-    works, _, _ = clerk("shared", [call("shared_look", what="slow"), say("Ready.")], office)
+    works, office = slow_clerk("shared")
     page = Who("pat", Role.CONTROLLER, "http")
 
     async with talking(works) as control, joined(control, works, desk, tmp_path) as send:

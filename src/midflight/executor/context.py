@@ -4,44 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 from uuid import UUID
 
 import anyio
 
-from midflight.conversation import Message, Spoken
 from midflight.errors import InvalidRequest, StepFailed
-from midflight.executor import approval, children, talk, values
+from midflight.executor import children, values
 from midflight.executor.calls import refuse_inside_a_step
 from midflight.executor.drive import Driver
-from midflight.executor.earlier import earlier
-from midflight.executor.heard import KEYED, Answered, Record
-from midflight.executor.replay import Waiting
+from midflight.executor.heard import Record
+from midflight.executor.people import People
 from midflight.executor.steps import Step
 from midflight.guards import Guard
 from midflight.kernel import events as e
-from midflight.kernel.decide import ASKED, HANDED_OVER
 from midflight.kernel.limits import validate
-from midflight.kernel.record import Limits, Who
-from midflight.run import Agent, Answer, Approval, Child, Redirected, Signal
-from midflight.schemas import check_schema
+from midflight.kernel.record import Limits
+from midflight.run import Agent, Child, Signal
 from midflight.tools.base import Tool, as_tool, is_reusable
 
 BREATH: Final = 64  # steps from the record before the other runs have their turn
-PATIENCE: Final = 3  # signals raised before a function that catches them all waits for ever
 
 
-class RunContext:
+class RunContext(People):
     """The run of one call of an agent function; ``course`` is the last one that it has heard of."""
 
-    __slots__ = ("_chance", "_driver", "_seed", "_signals", "restored")
+    __slots__ = ("_chance", "_seed", "restored")
 
     def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._signals = 0
+        super().__init__(driver)
         self._seed = driver.replay.seed
         self._chance: random.Random | None = None
         self.restored: Any = driver.restored
@@ -161,9 +154,6 @@ class RunContext:
                 driver.raise_if_told(call.course)
         return replay.claim(identity)
 
-    def _what(self, key: str, unkeyed: str, reusable: bool = True) -> str:
-        return f"{KEYED}{key}" if key else self._driver.replay.scoped(unkeyed, reusable=reusable)
-
     def _outdated(self, tool: Tool, record: Record) -> bool:
         return tool.fresh is not None and self._driver.clock() - record.at > tool.fresh
 
@@ -211,126 +201,6 @@ class RunContext:
                 self._driver, step, agent, brief, given=given, limits=limits, course=course
             )
 
-    # ── people ───────────────────────────────────────────────────────────────────────────────
-
-    async def plan(self, *steps: str) -> None:
-        """See ``Run.plan``."""
-        refuse_inside_a_step("run.plan")
-        await self._listen()
-        driver = self._driver
-        planned = e.PlanSet(epoch=driver.epoch, steps=steps)
-        async with self._turn("plan", "a plan") as (_, course):
-            while driver.log.state.plan != steps and not driver.replay.unfinished:
-                await driver.gate(course)
-                await driver.log.decide(
-                    lambda s: [*driver.wait_over(s), planned] if driver.may_start(course) else []
-                )
-
-    async def ask(
-        self,
-        message: str,
-        *,
-        schema: dict[str, Any] | None = None,
-        expires_in: float | None = None,
-        answerers: Sequence[str] = (),
-    ) -> Answer:
-        """See ``Run.ask``."""
-        answered = await self._ask(ASKED, message, schema, expires_in, answerers)
-        return Answer(values.decode(bytes(answered.payload)), answered.by)
-
-    async def approve(
-        self,
-        message: str,
-        *,
-        details: Any = None,
-        expires_in: float | None = None,
-        answerers: Sequence[str] = (),
-    ) -> Approval:
-        """See ``Run.approve``."""
-        schema = approval.schema(details, edited={})
-        answered = await self._ask("approval", message, schema, expires_in, answerers)
-        match values.decode(bytes(answered.payload)):
-            case str(decision):
-                return Approval(decision, answered.by)
-            case {"edit": edited}:
-                return Approval("edit", answered.by, edit=edited)
-            case {"respond": text}:
-                return Approval("respond", answered.by, respond=text)
-            case _:
-                return Approval("")
-
-    async def hand_over(self, message: str, *, to: Sequence[str] = ()) -> Answer:
-        """See ``Run.hand_over``."""
-        answered = await self._ask(HANDED_OVER, message, None, None, to)
-        return Answer(values.decode(bytes(answered.payload)), answered.by)
-
-    async def cancel(self, why: str, *, by: str = "") -> NoReturn:
-        """See ``Run.cancel``."""
-        refuse_inside_a_step("run.cancel")
-        await self._listen()
-        driver = self._driver
-        async with self._turn("cancel", "its own end") as (_, course):
-            await driver.gate(course)
-            who = Who(by=by or driver.agent.name, channel="agent")
-            await driver.cancel(e.CancelRequested(who=who, why=why))
-            await driver.log.until(lambda: driver.told is not None)
-            driver.raise_if_told(course)
-        raise AssertionError("a run that cancels itself is told so")
-
-    async def _ask(
-        self,
-        kind: str,
-        message: str,
-        schema: dict[str, Any] | None,
-        expires_in: float | None,
-        answerers: Sequence[str],
-    ) -> Answered:
-        refuse_inside_a_step(f"run.{kind}")
-        await self._listen()
-        if schema is not None:
-            check_schema(schema)
-        driver = self._driver
-        about = values.digest(bytes(values.encode(kind, "its schema", schema)))
-        what = self._what("", f"{kind}:{message}:{about}")
-        expires_at = None if expires_in is None else driver.clock() + expires_in
-        async with self._turn(what, f"the question {message!r}") as (step, course):
-            return await driver.questions.ask(
-                step,
-                kind,
-                message,
-                schema=schema,
-                expires_at=expires_at,
-                answerers=tuple(answerers),
-                course=course,
-            )
-
-    async def inbox(self) -> list[Message]:
-        """See ``Run.inbox``."""
-        refuse_inside_a_step("run.inbox")
-        await self._listen()
-        what = self._what("", "inbox", reusable=False)
-        async with self._turn(what, "the inbox") as (step, course):
-            return await talk.take_messages(self._driver, step, course)
-
-    async def earlier(self) -> list[Spoken]:
-        """See ``Run.earlier``."""
-        await self._listen()
-        driver = self._driver
-        return await earlier(driver.store, driver.log.state, driver.begun_for)
-
-    async def say(self, text: str) -> None:
-        """See ``Run.say``."""
-        refuse_inside_a_step("run.say")
-        await self._listen()
-        what = self._what("", f"say:{values.digest(text.encode())}")
-        async with self._turn(what, "something to say") as (step, course):
-            await talk.say(self._driver, step, text, course)
-
-    def notices(self) -> list[str]:
-        """See ``Run.notices``."""
-        replay = self._driver.replay
-        return [text for at, text in replay.notices if at <= replay.now]
-
     # ── the world, time, chance ──────────────────────────────────────────────────────────────
 
     async def guard(self, guard: Guard) -> None:
@@ -374,55 +244,3 @@ class RunContext:
     def uuid(self) -> UUID:
         """See ``Run.uuid``."""
         return UUID(int=self.random().getrandbits(128), version=4)
-
-    # ── signals ──────────────────────────────────────────────────────────────────────────────
-
-    async def _listen(self) -> None:
-        """Raise what has to be told; a function that will not hear it waits for ever."""
-        driver = self._driver
-        if self._signals >= PATIENCE and driver.told is not None:
-            await anyio.sleep_forever()
-        if driver.delivering or driver.replay.tells:
-            await driver.note_call()
-        else:
-            driver.replay.calls += 1
-        try:
-            driver.raise_if_told(driver.heard)
-        except Signal:
-            self._note()
-            raise
-
-    @asynccontextmanager
-    async def _turn(self, what: str, called: str) -> AsyncIterator[tuple[str, int]]:
-        """One call that may wait and is no step: its identity, and the course it is made on."""
-        driver = self._driver
-        identity = driver.replay.identity(what)
-        async with self._waiting(identity, called) as call:
-            await driver.log.until(
-                lambda: not driver.replay.is_told(identity) or driver.is_told(call.course)
-            )
-            driver.raise_if_told(call.course)
-            yield identity, call.course
-            if not driver.replay.is_done(identity):  # told of a redirect it has not looked for
-                driver.raise_if_told(call.course)
-
-    @asynccontextmanager
-    async def _waiting(self, identity: str, called: str) -> AsyncIterator[Waiting]:
-        """While a call waits it can be told things."""
-        driver = self._driver
-        driver.waiting[identity] = call = Waiting(identity, called, driver.heard)
-        driver.log.stir()
-        try:
-            yield call
-        except Signal as signal:
-            if isinstance(signal, Redirected):
-                driver.replay.turn_away(identity, signal)
-            self._note()
-            raise
-        finally:
-            del driver.waiting[identity]
-            driver.log.stir()
-
-    def _note(self) -> None:
-        """Once more it was told to stop: whether it hears that is up to it, but not for ever."""
-        self._signals += self._driver.told is not None
