@@ -85,7 +85,8 @@ mutants: $(INSTALLED)  ## remove each protecting layer alone and see its test go
 	@$(BIN)/python scripts/mutants.py
 
 pictures: $(INSTALLED)  ## take the pictures of the page anew, into docs/pictures
-	@MIDFLIGHT_PICTURES=1 $(BIN)/python -m pytest -q tests/page
+	@MIDFLIGHT_PICTURES=1 $(BIN)/python -m pytest -q -m picture tests/page
+	@$(BIN)/python scripts/page_pictures.py
 
 web-types: $(INSTALLED)  ## write the page's types anew from the structs of the server
 	@$(BIN)/python scripts/web_types.py

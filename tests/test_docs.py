@@ -36,6 +36,16 @@ def test_the_state_diagram_is_drawn_from_the_table() -> None:
     assert redrawn(page) == page, "run `make diagram`"
 
 
+def test_the_pictures_of_the_page_were_taken_of_the_page_as_it_is() -> None:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        from page_pictures import TAKEN_OF, shown
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+
+    assert TAKEN_OF.read_text(encoding="utf-8") == shown(), "run `make pictures`, and look at them"
+
+
 def test_every_package_has_its_line_among_the_layers() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     layers = page.split("```text\n")[1].split("```")[0]

@@ -53,20 +53,26 @@ def running(theatre: Theatre) -> Stage:
     return stage
 
 
-def pausing(theatre: Theatre) -> Stage:
-    stage = theatre.begin(brief=TITLE)
-    stage.give("fetch", "join", "score")
+def changing(theatre: Theatre) -> Stage:
+    """With an effect in flight that a pause waits for."""
+    stage = running(theatre)
+    stage.give("score")
     stage.until_step("Create follow-up tasks")
-    stage.press("pause")
-    stage.until("pausing")
     return stage
+
+
+def pressed(stage: Stage, verb: str, phase: str) -> Stage:
+    stage.press(verb)
+    stage.until(phase)
+    return stage
+
+
+def pausing(theatre: Theatre) -> Stage:
+    return pressed(changing(theatre), "pause", "pausing")
 
 
 def paused(theatre: Theatre) -> Stage:
-    stage = running(theatre)
-    stage.press("pause")
-    stage.until("paused")
-    return stage
+    return pressed(running(theatre), "pause", "paused")
 
 
 def capped(theatre: Theatre) -> Stage:
@@ -77,10 +83,7 @@ def capped(theatre: Theatre) -> Stage:
 
 
 def taken_over(theatre: Theatre) -> Stage:
-    stage = running(theatre)
-    stage.press("take_over")
-    stage.until("paused")
-    return stage
+    return pressed(running(theatre), "take_over", "paused")
 
 
 def parked(theatre: Theatre) -> Stage:
@@ -112,18 +115,13 @@ def waiting(theatre: Theatre) -> Stage:
 
 
 def cancelling(theatre: Theatre) -> Stage:
-    stage = waiting(theatre)
-    stage.press("cancel")
-    stage.until("cancelling")
-    return stage
+    return pressed(waiting(theatre), "cancel", "cancelling")
 
 
 def cancelled(theatre: Theatre) -> Stage:
     stage = waiting(theatre)
     stage.give("undo")
-    stage.press("cancel")
-    stage.until("cancelled")
-    return stage
+    return pressed(stage, "cancel", "cancelled")
 
 
 def cancelled_at_once(theatre: Theatre) -> Stage:
@@ -131,6 +129,14 @@ def cancelled_at_once(theatre: Theatre) -> Stage:
     stage.press("cancel", now=True)
     stage.until("cancelled")
     stage.give("undo")
+    return stage
+
+
+def undo_broken_off(theatre: Theatre) -> Stage:
+    """Of the memo nobody knows how far its undo had come; of the task none was begun."""
+    stage = cancelling(theatre)
+    stage.press("cancel", now=True)
+    stage.until("cancelled")
     return stage
 
 
@@ -151,12 +157,31 @@ def done(theatre: Theatre) -> Stage:
 
 
 def killed(theatre: Theatre) -> Stage:
-    stage = running(theatre)
+    return kill(running(theatre))
+
+
+def killed_in_flight(theatre: Theatre) -> Stage:
+    return kill(changing(theatre))
+
+
+def kill(stage: Stage) -> Stage:
+    """By an operator, who allows other runs again at once."""
     scope = f"thread:{stage.thread}"
-    theatre.post("/v1/operator/kill", {"scope": scope, "reason": "wrong prices"})
+    stage.theatre.post("/v1/operator/kill", {"scope": scope, "reason": "wrong prices"})
     stage.until("killed")
-    theatre.post("/v1/operator/release", {"scope": scope})
+    stage.theatre.post("/v1/operator/release", {"scope": scope})
     return stage
+
+
+def hasty(theatre: Theatre) -> Stage:
+    stage = theatre.begin("hasty")
+    stage.give("look")
+    stage.until("done")
+    return stage
+
+
+def retrying(theatre: Theatre) -> Stage:
+    return theatre.begin("caller")  # tries again after half a minute
 
 
 TURN: Final = ("Redirect", "Cancel")

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from page.conftest import Look
 from page.glass import WAIT_MS, Glass
+from page.openings import run_out
 from page.theatre import Stage, Theatre, soon
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -28,12 +29,17 @@ def button(card: Locator, name: str) -> Locator:
     return card.get_by_role("button", name=re.compile(f"^{name}"))
 
 
+@pytest.mark.picture
 def test_approve(theatre: Theatre, look: Look) -> None:
     stage, tab, card = approval(theatre, look)
     tab.slots_read("Review", "Redirect", "Cancel")
     expect(tab.slot(1)).to_contain_text("One decision")
     expect(tab.step("Send memo")).to_contain_text("May this be done")
+    expect(card.get_by_role("term")).to_have_text(["Stage", "To"])  # as its function calls them
     tab.picture("approval")
+    tab.page.emulate_media(color_scheme="dark")
+    tab.picture("waiting-dark")
+    tab.page.emulate_media(color_scheme="light")
     tab.press(1)
     expect(card.locator(".card-title")).to_be_focused()
     button(card, "Approve").click()
@@ -149,6 +155,7 @@ def test_an_edit_that_was_begun_is_open_again_after_a_reload(theatre: Theatre, l
     expect(button(card, "Approve")).to_be_visible(timeout=WAIT_MS)
 
 
+@pytest.mark.picture
 def test_several_fields_at_once(theatre: Theatre, look: Look) -> None:
     schema = {
         "type": "object",
@@ -176,6 +183,28 @@ def test_an_answer_that_came_too_late_is_not_sent(theatre: Theatre, look: Look) 
     expect(card).to_contain_text("Expires in")
     expect(tab.slot(1)).to_contain_text("s left")
     stage.until("done")
+
+    tab.says("Done")
+    assert answer_of(stage) is None
+
+
+def test_an_expired_question_says_so_and_takes_no_answer(theatre: Theatre, look: Look) -> None:
+    stage = run_out(theatre)
+    tab = look(stage)
+    tab.says("Paused")
+    card = tab.page.get_by_role("group", name="Who?")
+    expired = re.compile(r"Expired \d+:\d\d ago. Nothing was done.")
+    expect(card).to_contain_text(expired, timeout=WAIT_MS)
+    expect(button(card, "Ana")).to_have_attribute("aria-disabled", "true")
+    expect(button(card, "Skip it")).to_have_count(0)
+    with tab.unheard():
+        button(card, "Ana").click(force=True)
+
+
+def test_a_question_is_skipped(theatre: Theatre, look: Look) -> None:
+    stage, tab, card = asked(theatre, look, {"enum": ["ana", "bob"]})
+    expect(card).to_contain_text("It goes on without an answer")
+    button(card, "Skip it").click()
 
     tab.says("Done")
     assert answer_of(stage) is None

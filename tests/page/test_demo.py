@@ -36,6 +36,7 @@ def demo(tmp_path: Path, browser: Browser) -> Iterator[Glass]:
         process.terminate()
 
 
+@pytest.mark.picture
 def test_what_is_put_off_is_listed_while_the_work_goes_on(demo: Glass) -> None:
     demo.page.get_by_label("Message the agent").fill("later: draft a slide")
     demo.page.keyboard.press("Enter")
@@ -45,6 +46,7 @@ def test_what_is_put_off_is_listed_while_the_work_goes_on(demo: Glass) -> None:
     demo.picture("demo")
 
 
+@pytest.mark.picture
 def test_from_the_printed_link_to_the_outbox(demo: Glass, tmp_path: Path) -> None:
     demo.says("Waiting for you", "Who shall get the memo?")
     demo.page.get_by_role("button", name="Sales leads").click()
@@ -59,6 +61,7 @@ def test_from_the_printed_link_to_the_outbox(demo: Glass, tmp_path: Path) -> Non
     assert demo.violations() == []
 
 
+@pytest.mark.picture
 def test_redirected_to_the_eu_then_cancelled(demo: Glass, tmp_path: Path) -> None:
     demo.press(2)
     demo.rewrite.fill("only EU")

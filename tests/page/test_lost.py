@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from page.conftest import come_in
 from page.glass import WAIT_MS, Glass
+from page.scenes import SCENES
 from page.theatre import Stage, Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -32,6 +34,7 @@ def tab(frail: Theatre, browser: Browser) -> Iterator[Glass]:
     context.close()
 
 
+@pytest.mark.picture
 def test_a_server_that_is_killed_comes_back_and_the_page_with_it(
     frail: Theatre, tab: Glass
 ) -> None:
@@ -55,6 +58,31 @@ def test_a_server_that_is_killed_comes_back_and_the_page_with_it(
     tab.says("Running", "Score churn risk")
     names = [step.split("\n")[0] for step in tab.page.locator(".step-name").all_inner_texts()]
     assert len(names) == len(set(names)) == 6
+
+
+LAST_SEEN: Final = {
+    "queued": "It had not begun when the line was lost",
+    "pausing": "It was pausing when the line was lost",
+    "paused": "It was paused when the line was lost",
+    "waiting": "It waits for you",
+    "stale": "It waits for you",
+    "cancelling": "It was cancelling when the line was lost",
+}
+ENDED: Final = ("done", "failed", "cancelled")
+
+
+def test_a_lost_line_says_how_the_run_stood_in_every_state(frail: Theatre, tab: Glass) -> None:
+    tabs = {"queued": tab}
+    for name in (*LAST_SEEN, *ENDED):
+        here = tabs.setdefault(name, Glass(tab.page.context.new_page(), frail.url))
+        here.look_at(SCENES[name].begin(frail).run).says(SCENES[name].word)
+    frail.kill()
+
+    for name, detail in LAST_SEEN.items():
+        tabs[name].says("Reconnecting", detail)
+        tabs[name].slots_are(*SCENES[name].slots)
+    for name in ENDED:
+        tabs[name].says(SCENES[name].word)  # which cannot change any more
 
 
 def test_a_pause_pressed_while_offline_is_sent_when_the_server_is_back(

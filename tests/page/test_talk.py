@@ -61,6 +61,7 @@ def read(theatre: Theatre, stage: Stage) -> bool:
     return [line["status"] for line in lines if line["kind"] == "message"] == ["read"]
 
 
+@pytest.mark.picture
 def test_a_message_switches_and_the_way_back_leads_back(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin("clerk", "Look at churn {stage}")
     tab = look(stage)

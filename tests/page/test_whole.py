@@ -87,3 +87,22 @@ def test_a_dialog_that_breaks_leaves_run_and_bar(running: Stage, look: Look) -> 
     expect(broken.get_by_role("button", name="Reload")).to_be_visible(timeout=WAIT_MS)
     tab.says("Running")
     tab.step_is("Fetch customers", "Running")
+
+
+NEWS_THAT_BREAK = 'event: switches\ndata: {"at": 1, "switches": null}\n\n'
+
+
+def test_a_page_that_breaks_as_a_whole_says_so_and_comes_back(running: Stage, look: Look) -> None:
+    tab = look(running)
+    tab.page.add_init_script("delete window.SharedWorker")  # so that this tab has its own line
+    news = {"content_type": "text/event-stream", "body": NEWS_THAT_BREAK}
+    tab.page.route("**/v1/events?*", lambda route: route.fulfill(**news))
+    tab.page.reload()
+
+    broken = tab.page.get_by_role("alert").filter(has_text="This page cannot be shown")
+    expect(broken).to_contain_text("the agent goes on", timeout=WAIT_MS)
+    assert tab.violations() == []
+    assert running.view["phase"] == "running"
+    tab.page.unroute("**/v1/events?*")
+    broken.get_by_role("button", name="Reload").click()
+    tab.says("Running")

@@ -148,6 +148,13 @@ async def errand(run: Run) -> str:
     return "errand done"
 
 
+@agent("hasty")
+async def hasty(run: Run) -> str:
+    """Is done before its plan is."""
+    await run.plan("Look", "Look again")
+    return str(await run.step("Look", look, run.input["stage"], "look"))
+
+
 @agent("trader")
 async def trader(run: Run) -> str:
     """Relies on a file; the last word of its brief names its cues."""

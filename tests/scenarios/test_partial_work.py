@@ -312,20 +312,31 @@ async def test_a_cancel_saves_results_text_and_files_and_the_receipt_says_so(
         )
         (told,) = await said(control, run, "partial")
 
-        assert 'Read list: "CUSTOMERS"' in told
+        assert "Read list: CUSTOMERS\n" in told
         assert "Write, so far:\none two three" in told
         folder = Path(told.partition("The folder is ")[2].partition(".\n")[0])
         assert (folder / "memo.md").read_text() == "# Draft"
 
 
-async def test_a_result_that_has_a_text_is_saved_as_that_text(driving: Open) -> None:
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ({"text": "2 of 3 at risk", "rows": [1, 2]}, "2 of 3 at risk"),
+        ({"customers": 412, "new": True}, "customers 412, new yes"),
+        ([{"name": "Ana", "city": None}, {"name": "Bo"}], "city nothing, name Ana; name Bo"),
+    ],
+    ids=["its text", "by name", "a list"],
+)
+async def test_a_result_is_saved_in_words_and_not_as_code(
+    driving: Open, result: Any, told: str
+) -> None:
     stage = Stage("partial-worded")
     look = stage.reader()
     stage.gate("slow")
 
     @tool(effect="read", name="partial-worded.count")
-    async def count() -> dict[str, Any]:
-        return {"text": "2 of 3 at risk", "rows": [1, 2]}
+    async def count() -> Any:
+        return result
 
     @agent("partial-worded")
     async def works(run: Run) -> None:
@@ -337,8 +348,8 @@ async def test_a_result_that_has_a_text_is_saved_as_that_text(driving: Open) -> 
         await stage.until_begun("slow")
         await control.cancel(run)
         await control.ended(run)
-        (told,) = await said(control, run, "partial")
-        assert told.endswith("\n\nCount: 2 of 3 at risk")
+        (saved,) = await said(control, run, "partial")
+        assert saved.endswith(f"\n\nCount: {told}")
 
 
 async def test_a_cancel_with_nothing_done_saves_nothing(driving: Open) -> None:

@@ -151,9 +151,17 @@ export async function attempt<T>(call: (key: string) => Promise<T>, told: (words
   return null;
 }
 
+/** Forks that nobody has answered yet: the same one, pressed again, is made once. */
+const forks = new Map<string, { key: string; sent: boolean }>();
+
 export async function fork(run: RunSheet, at: number, brief = "", draft?: Draft): Promise<void> {
-  const made = await attempt((key) => api.verb(run.run, "fork", { at, brief }, key));
-  if (!made) return;
+  const wanted = JSON.stringify([run.run, at, brief]);
+  const { key, sent } = forks.get(wanted) ?? { key: newKey(), sent: false };
+  if (sent) return;
+  forks.set(wanted, { key, sent: true });
+  const made = await attempt(() => api.verb(run.run, "fork", { at, brief }, key));
+  if (!made) return void forks.set(wanted, { key, sent: false });
+  forks.delete(wanted);
   if (draft) forgetDraft(draft);
   go(pathOf(made.run));
 }

@@ -1,6 +1,7 @@
 /** Coming in, listening, and keeping what is watched in step with what is shown. */
 import { link, type Link } from "./net/link";
 import { api, Refused } from "./net/api";
+import { LIVING } from "./model/types";
 import type { News } from "./model/world";
 import { probe, rememberedPresses, resend } from "./actions";
 import { pathOf } from "./model/route";
@@ -54,10 +55,10 @@ function listen(): void {
     if (wanted === watched) return;
     watched = wanted;
     forgetOthers(journals);
-    line?.ask({ ask: "watch", journals, tab: line.tab });
+    line?.ask({ ask: "watch", journals });
   };
   onChange(follow);
-  line.ask({ ask: "watch", journals: [], tab: line.tab });
+  line.ask({ ask: "watch", journals: [] });
   follow();
 }
 
@@ -118,15 +119,27 @@ export function retry(): void {
 // ── the rail ─────────────────────────────────────────────────────────────────────────────────
 
 const PAGE = "40";
+const LIVING_PAGE = "500";
 
 export async function loadRuns(): Promise<void> {
   try {
     const page = await api.runs({ limit: PAGE });
     addRows(page.rows);
     if (!state().older.loaded) set({ older: { next: page.next, loading: false, loaded: true } });
+    if (page.next) await loadLiving();
   } catch {
     // the stream tells that the line is lost, and this is asked again when it is back
   }
+}
+
+/** However long ago it was begun: what still lives can cost something, and must be found without searching. */
+async function loadLiving(): Promise<void> {
+  let before = "";
+  do {
+    const page = await api.runs({ limit: LIVING_PAGE, ...(before ? { before } : {}) }, LIVING);
+    addRows(page.rows);
+    before = page.next;
+  } while (before);
 }
 
 export async function loadOlder(): Promise<void> {

@@ -76,6 +76,26 @@ describe("a press that asks again", () => {
   });
 });
 
+describe("a fork", () => {
+  it("that is pressed twice is made once", async () => {
+    await Promise.all([fork(run(), 3), fork(run(), 3)]);
+
+    expect(server.pressed).toEqual(["fork"]);
+  });
+
+  it("that was refused goes out again under its key, and another one under its own", async () => {
+    server.mood = "refuses";
+    await fork(run(), 3);
+    server.mood = "answers";
+    await fork(run(), 3);
+    await fork(run(), 3); // made; this is meant to be a second one
+    await fork(run(), 4);
+
+    expect(server.keys[0]).toBe(server.keys[1]);
+    expect(new Set(server.keys).size).toBe(3);
+  });
+});
+
 describe("words that go with a press", () => {
   const words = { place: "redirect:r-1", text: "Only the EU" };
   beforeEach(() => keepDraft(words.place, words.text));

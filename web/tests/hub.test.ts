@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Hub, opened, type Ask, type Port, type Posted } from "../src/net/hub";
 import type { News } from "../src/model/world";
-import { run, thread } from "./given";
+import { row, run, thread } from "./given";
 
 /** A server that streams what it is told to, and remembers what was asked of it. */
 class Server {
@@ -38,7 +38,7 @@ class Tab implements Port {
     this.heard.push(opened(posted));
   }
   watch(...journals: string[]): void {
-    this.onmessage?.({ data: { ask: "watch", journals, tab: "" } } as MessageEvent<Ask>);
+    this.onmessage?.({ data: { ask: "watch", journals } } as MessageEvent<Ask>);
   }
   kinds = (): string[] => this.heard.map((news) => ("journal" in news ? `${news.kind} ${news.journal}` : news.kind));
 }
@@ -53,6 +53,19 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 const view = { journal: "r-1", at: 200, view: run() };
+
+/** A tab that has the whole of a run, and a server that takes its time from then on. */
+async function watching(): Promise<Tab> {
+  const hub = new Hub("http://here/", () => 0);
+  const one = new Tab();
+  hub.join(one);
+  one.watch("r-1");
+  await soon();
+  server.current.tell("view", view);
+  await soon();
+  server.current.slow = true;
+  return one;
+}
 
 describe("the hub", () => {
   it("has one stream for what all tabs watch", async () => {
@@ -148,14 +161,7 @@ describe("the hub", () => {
   });
 
   it("is told by the old stream until the new one speaks, and by the new one alone from then on", async () => {
-    const hub = new Hub("http://here/", () => 0);
-    const one = new Tab();
-    hub.join(one);
-    one.watch("r-1");
-    await soon();
-    server.current.tell("view", view);
-    await soon();
-    server.current.slow = true;
+    const one = await watching();
     one.watch("r-1", "r-2");
     await soon();
 
@@ -173,14 +179,7 @@ describe("the hub", () => {
   });
 
   it("asks once for the whole, however much the old stream still tells that does not fit", async () => {
-    const hub = new Hub("http://here/", () => 0);
-    const one = new Tab();
-    hub.join(one);
-    one.watch("r-1");
-    await soon();
-    server.current.tell("view", view);
-    await soon();
-    server.current.slow = true;
+    await watching();
     for (let n = 0; n < 3; n++) server.current.tell("patch", { journal: "r-1", at: 2, head: 11, patch: [{ op: "remove", path: "/steps/99" }] });
     await soon();
 
@@ -188,19 +187,45 @@ describe("the hub", () => {
   });
 
   it("asks for nothing when the old stream tells of what is not watched any more", async () => {
-    const hub = new Hub("http://here/", () => 0);
-    const one = new Tab();
-    hub.join(one);
-    one.watch("r-1");
-    await soon();
-    server.current.tell("view", view);
-    await soon();
-    server.current.slow = true;
+    const one = await watching();
     one.watch("r-2");
     await soon();
     server.current.tell("patch", { journal: "r-1", at: 2, head: 11, patch: [{ op: "replace", path: "/phase", value: "paused" }] });
     await soon();
 
     expect(server.current.asked).toEqual([["r-1"], ["r-2"]]);
+  });
+
+  it("keeps nothing of runs that nobody watches, however many there are", async () => {
+    const hub = new Hub("http://here/", () => 0);
+    const one = new Tab();
+    hub.join(one);
+    one.watch("r-1");
+    await soon();
+    for (let n = 0; n < 50; n++) server.current.tell("row", { at: 200, row: row(`r-${n}`, 1) });
+    server.current.tell("view", { ...view, journal: "r-1" });
+    await soon();
+
+    expect(one.kinds().filter((kind) => kind === "row")).toHaveLength(50);
+    expect(JSON.stringify(hub["world"])).not.toContain("r-49");
+  });
+
+  it("lets a tab go when the lock is free that the tab has said it holds, and not before", async () => {
+    const freed: (() => void)[] = [];
+    vi.stubGlobal("navigator", { locks: { request: (_: string, then: () => void) => new Promise<void>(() => void freed.push(then)) } });
+    const hub = new Hub("http://here/", () => 0);
+    const [one, two] = [new Tab(), new Tab()];
+    for (const tab of [one, two]) {
+      hub.join(tab);
+      tab.watch();
+    }
+    expect(freed).toEqual([]); // asked for too early, it would be granted, and the tab be told nothing any more
+    one.onmessage?.({ data: { ask: "held", lock: "one" } } as MessageEvent<Ask>);
+    freed[0]!();
+    await soon();
+    server.current.tell("row", { at: 1, row: row("r-1", 1) });
+    await soon();
+
+    expect([one, two].map((tab) => tab.kinds().includes("row"))).toEqual([false, true]);
   });
 });

@@ -30,6 +30,13 @@ describe("a question as a card", () => {
     expect(edit.schema.properties?.["kwargs"]?.properties).toMatchObject({ to: { type: "string" }, amount: { type: "number" }, express: { type: "boolean" } });
   });
 
+  it("calls the arguments of a call as its function does, also to edit them", () => {
+    const ways = waysOf({ ...approval, "x-details": { args: ["ann@example.org", 3], kwargs: {} }, "x-names": ["send_to"] });
+
+    expect(ways.facts).toEqual([["Send to", "ann@example.org"], ["Argument 2", "3"]]);
+    expect(ways.forms[0]!.schema.properties?.["args"]).toEqual({ "x-names": ["send_to"] });
+  });
+
   it("of few choices is a button each, of many a list", () => {
     expect(waysOf({ enum: ["a", "b"], "x-labels": { a: "Take A" } }).buttons.map((each) => each.label)).toEqual(["Take A", "B"]);
     expect(waysOf({ enum: [1, 2, 3, 4, 5, 6, 7] })).toMatchObject({ buttons: [], forms: [{ label: "Answer" }] });

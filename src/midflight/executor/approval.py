@@ -71,7 +71,7 @@ async def approved(step: Step) -> None:
         about + _digest(step),
         "approval",
         message,
-        schema(values.decode(step.given)) | {"x-tool": step.tool.name},
+        schema(values.decode(step.given)) | {"x-tool": step.tool.name, "x-names": _names(step)},
         replaces=about,
         expires_at=None if within is None else step.driver.clock() + within,
     )
@@ -87,6 +87,16 @@ async def approved(step: Step) -> None:
             why = f"rejected by {answer.by}" if answer.by else f"not approved: {answer.closed}"
             await step.record(NULL, why)
     await step.may_start()
+
+
+def _names(step: Step) -> list[str]:
+    """What the function calls the arguments that were given without a name, as far as it does."""
+    try:
+        parameters = inspect.signature(step.tool.function).parameters.values()
+    except (TypeError, ValueError):  # of a kind that cannot be asked
+        return []
+    by_place = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return [one.name for one in parameters if one.kind in by_place][: len(step.args)]
 
 
 async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
 from midflight.executor.children import await_all, await_turn
@@ -99,7 +100,7 @@ def _told(driver: Driver, what: tuple[str, ...]) -> str:
     parts = [f"Cancelled. Kept: {'; '.join(what)}."]
     if driver.workdir.is_dir() and any(driver.workdir.glob("*")):
         parts.append(f"The folder is {driver.workdir}.")
-    parts += list(_results(driver))[:RESULTS_MAX]
+    parts += islice(_results(driver), RESULTS_MAX)
     parts += [
         f"{step.partition(':')[0]}, so far:\n{text[-TEXT_MAX:]}"
         for step, text in driver.replay.texts.items()
@@ -112,18 +113,26 @@ def _results(driver: Driver) -> Iterator[str]:
     for record in reversed(driver.replay.records.values()):
         if not record.name or record.error or bytes(record.result) == bytes(NULL):
             continue
-        result = _in_words(bytes(record.result))
+        result = _in_words(values.decode(bytes(record.result)))
         short = result if len(result) <= RESULT_MAX else f"{result[:RESULT_MAX]}…"
         yield f"{record.name}: {short}"
 
 
-def _in_words(result: bytes) -> str:
-    """As it is on record; of something that has a text, the text."""
-    match values.decode(result):
-        case {"text": str(text)} if text.strip():
+def _in_words(value: Any) -> str:
+    """As a person would write it; of something that has a text, the text."""
+    match value:
+        case str(text) | {"text": str(text)} if text.strip():
             return text
+        case None:
+            return "nothing"
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return ", ".join(f"{name} {_in_words(one)}" for name, one in value.items())
+        case list():
+            return "; ".join(map(_in_words, value))
         case _:
-            return result.decode()
+            return str(value)
 
 
 def _few(names: list[str]) -> str:

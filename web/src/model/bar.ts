@@ -101,7 +101,7 @@ function atRest(run: RunSheet): string {
 export const capReached = (run: RunSheet): string =>
   run.questions.find((question) => question.kind === "cap")?.message.split(":")[0] ?? "usd";
 
-function atCap(run: RunSheet): string {
+export function atCap(run: RunSheet): string {
   const spent = run.spent;
   switch (capReached(run)) {
     case "usd":

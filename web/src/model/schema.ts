@@ -26,6 +26,7 @@ export interface Schema {
   $ref?: string;
   "x-labels"?: Record<string, string>;
   "x-details"?: unknown;
+  "x-names"?: string[]; // of the arguments of a call, in their order
 }
 
 export interface Button { value: unknown; label: string; consequence: string }
@@ -40,7 +41,7 @@ const FORM_WORDS: Record<string, [string, string]> = {
 
 export function waysOf(given: unknown): Ways {
   const schema = isObject(given) ? (given as Schema) : null;
-  const ways: Ways = { buttons: [], forms: [], ...details(schema?.["x-details"]) };
+  const ways: Ways = { buttons: [], forms: [], ...details(schema?.["x-details"], schema?.["x-names"]) };
   if (!schema) ways.forms.push(plain({ type: "string", minLength: 1 }));
   else for (const part of schema.oneOf ?? schema.anyOf ?? [schema]) addWay(ways, resolve(part, schema), schema);
   ways.buttons.sort((a, b) => rank(a.value) - rank(b.value));
@@ -78,7 +79,7 @@ function wrapped(name: string, schema: Schema, whole: Schema): Form {
   const [label, consequence] = FORM_WORDS[name]!;
   const shown = whole["x-details"];
   const start = name === "edit" && shown !== undefined ? shown : startOf(schema);
-  const fits = name === "edit" && !hasFields(schema) ? shapeOf(start) : schema;
+  const fits = name === "edit" && !hasFields(schema) ? named(shapeOf(start), whole["x-names"]) : schema;
   return { key: name, label, consequence, schema: fits, start, wrap: name };
 }
 
@@ -105,18 +106,26 @@ export function shapeOf(value: unknown): Schema {
   return {};
 }
 
+/** A call whose arguments have the names that the function gives them. */
+function named(schema: Schema, names: string[] | undefined): Schema {
+  const args = schema.properties?.["args"];
+  return args && names ? { ...schema, properties: { ...schema.properties, args: { ...args, "x-names": names } } } : schema;
+}
+
+export const argumentName = (names: readonly string[] | undefined, at: number): string => labelOf(names?.[at] ?? `Argument ${at + 1}`);
+
 function hasFields(schema: Schema): boolean {
   const named = Object.keys(schema.properties ?? {});
   const arguments_ = named.length === 2 && named.includes("args") && named.includes("kwargs");
   return named.length > 0 && !arguments_;
 }
 
-function details(shown: unknown): Pick<Ways, "facts" | "text"> {
+function details(shown: unknown, names: string[] | undefined): Pick<Ways, "facts" | "text"> {
   if (typeof shown === "string") return { facts: [], text: shown };
   if (!isObject(shown)) return { facts: [], text: shown === undefined || shown === null ? "" : JSON.stringify(shown) };
   const { args, kwargs, ...others } = shown;
   const isCall = Array.isArray(args) || isObject(kwargs);
-  const positional = Array.isArray(args) ? args.map((value, at): [string, unknown] => [`Argument ${at + 1}`, value]) : [];
+  const positional = Array.isArray(args) ? args.map((value, at): [string, unknown] => [argumentName(names, at), value]) : [];
   const entries = isCall ? [...positional, ...Object.entries(isObject(kwargs) ? kwargs : {}), ...Object.entries(others)] : Object.entries(shown);
   return { text: "", facts: entries.map(([name, value]) => [labelOf(name), inWords(value)]) };
 }

@@ -26,7 +26,7 @@ const ENDS: Record<string, string> = {
 };
 const ENDS_ALL: ReadonlySet<string> = new Set(["recover", "cancel", "kill", "end"]);
 const FOLD_SHARE = 0.25; // a rest longer than this part of the work is folded
-const FOLDED_SHARE = 0.07; // to this part of the width
+const FOLDED_SHARE = 0.1; // to this part of the width, which has room for how long it was
 const LANES_MAX = 4;
 
 /** The stretches in which it was held or waited; two that overlap are one. */

@@ -1,5 +1,5 @@
 /** What the server tells, under the names that the page uses. The shapes are generated from the server's structs. */
-import type { RunSheet, StepSheet, ThreadSheet } from "../generated/types";
+import type { Phase, RunSheet, StepSheet, ThreadSheet } from "../generated/types";
 
 export type {
   Accepted, Asked, Background, Change, InFlight, Limits, Line, Mark, Me, Offer, Phase, Receipt, ReceiptLine, Row,
@@ -11,4 +11,11 @@ export interface Problem { error: string; message: string; changed: boolean | nu
 export type Sheet = RunSheet | ThreadSheet;
 export type StepState = StepSheet["status"];
 
-export const ENDED: ReadonlySet<string> = new Set(["done", "failed", "cancelled", "killed"]);
+const LIVES: Record<Phase, boolean> = {
+  queued: true, running: true, pausing: true, paused: true, waiting: true, cancelling: true,
+  done: false, failed: false, cancelled: false, killed: false,
+};
+const phases = Object.entries(LIVES);
+
+export const LIVING: readonly string[] = phases.flatMap(([phase, lives]) => (lives ? [phase] : []));
+export const ENDED: ReadonlySet<string> = new Set(phases.flatMap(([phase, lives]) => (lives ? [] : [phase])));

@@ -56,7 +56,8 @@ export const api = {
   me: () => get<Me>("v1/me"),
   comeIn: (code: string) => post<unknown>("v1/session", { code }),
   leave: () => post<unknown>("v1/leave", {}),
-  runs: (query: Record<string, string>) => get<{ rows: Row[]; next: string }>(`v1/runs?${new URLSearchParams(query)}`),
+  runs: (query: Record<string, string>, phases: readonly string[] = []) =>
+    get<{ rows: Row[]; next: string }>(`v1/runs?${new URLSearchParams([...Object.entries(query), ...phases.map((phase) => ["phase", phase])])}`),
   row: (run: string) => get<{ run: string; thread: string }>(`v1/runs/${part(run)}`),
   thread: (thread: string) => get<{ thread: string; front: string; runs: Row[] }>(`v1/threads/${part(thread)}`),
   records: (run: string, after: number, limit: number) =>

@@ -9,7 +9,8 @@ import { hear, NOTHING_KNOWN, only, type News, type World } from "../model/world
 import { Stream } from "./stream";
 
 export type Ask =
-  | { ask: "watch"; journals: string[]; tab: string }
+  | { ask: "watch"; journals: string[] }
+  | { ask: "held"; lock: string }
   | { ask: "again"; journal: string }
   | { ask: "retry"; evenIfLive: boolean }
   | { ask: "bye" };
@@ -53,9 +54,9 @@ export class Hub {
   private asked(port: Port, ask: Ask): void {
     switch (ask.ask) {
       case "watch":
-        this.watch(port, ask.journals);
-        this.leaveWith(port, ask.tab);
-        return;
+        return this.watch(port, ask.journals);
+      case "held":
+        return this.leaveWith(port, ask.lock);
       case "again":
         return this.tellAll(port, ask.journal);
       case "retry":
@@ -93,7 +94,7 @@ export class Hub {
   private heard(news: News, raw?: string): void {
     const journal = "journal" in news ? news.journal : "";
     try {
-      this.world = hear(this.world, news, this.now());
+      this.fold(news);
     } catch (error) {
       if (!(error instanceof Misfit)) throw error;
       return this.again(journal);
@@ -101,6 +102,12 @@ export class Hub {
     if (news.kind === "view") this.awaited.delete(journal);
     const posted: Posted = raw === undefined ? news : { kind: "whole", text: raw };
     for (const [port, journals] of this.ports) if (!journal || journals.includes(journal)) port.postMessage(posted);
+  }
+
+  /** Rows are handed on and not kept: a tab asks for the list itself, and there is no end of runs. */
+  private fold(news: News): void {
+    const { rows, gone } = this.world;
+    this.world = { ...hear(this.world, news, this.now()), rows, gone };
   }
 
   /** Views come whole with a new stream. The old one tells until then, also of what nobody watches any more. */
@@ -127,11 +134,7 @@ export class Hub {
   }
 
   /** A tab that is closed or crashes says nothing; the lock that it holds tells. */
-  private leaveWith(port: Port, tab: string): void {
-    if (!tab || this.waited.has(port) || typeof navigator === "undefined" || !navigator.locks) return;
-    this.waited.add(port);
-    void navigator.locks.request(tab, () => this.leave(port));
+  private leaveWith(port: Port, lock: string): void {
+    void navigator.locks.request(lock, () => this.leave(port));
   }
-
-  private readonly waited = new Set<Port>();
 }

@@ -3,20 +3,23 @@ import type { News } from "../model/world";
 import { Hub, opened, type Ask, type Port, type Posted } from "./hub";
 import { base, newKey } from "./api";
 
-export interface Link { ask(ask: Ask): void; tab: string }
+export interface Link { ask(ask: Ask): void }
 
 export function link(tell: (news: News) => void): Link {
   const tab = `midflight-tab-${newKey()}`;
   const port = shared() ?? own();
   port.onmessage = (message: MessageEvent<Posted>) => tell(opened(message.data));
   const ask = (wanted: Ask) => port.postMessage(wanted);
-  // Held as long as this tab lives; the hub waits for it.
-  void navigator.locks?.request(tab, () => new Promise(() => {}));
+  // Held as long as this tab lives, and the hub waits for it: it is told only once it would have to wait.
+  void navigator.locks?.request(tab, () => {
+    ask({ ask: "held", lock: tab });
+    return new Promise(() => {});
+  });
   addEventListener("online", () => ask({ ask: "retry", evenIfLive: true }));
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) ask({ ask: "retry", evenIfLive: false });
   });
-  return { ask, tab };
+  return { ask };
 }
 
 function shared(): MessagePort | null {

@@ -2,7 +2,7 @@
 import { lazy, Suspense, useEffect, useState } from "react";
 import { retry, comeIn } from "../boot";
 import { ENDED } from "../model/types";
-import { titleOf } from "../model/words";
+import { capital, titleOf } from "../model/words";
 import { useApp, useRun } from "../store";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
@@ -145,7 +145,7 @@ function Missing({ why, openRail }: { why: string; openRail: () => void }) {
     <main className="work alone">
       <div className="steps-pane empty">
         <h1>There is nothing at this address</h1>
-        <p className="quiet">{why}</p>
+        <p className="quiet">{capital(why)}</p>
         <p className="buttons">
           <button type="button" className="button" onClick={openRail}>
             Show runs

@@ -1,7 +1,7 @@
 /** What opens inside the bar and grows upward: a redirect, a new cap, a hand-back, a question before a costly press. */
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { confirmAsk, dropAsk, expecting, fork, press } from "../actions";
-import { capReached, forkPlace, type Slot } from "../model/bar";
+import { atCap, capReached, forkPlace, type Slot } from "../model/bar";
 import { draft, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
 import type { Limits, RunSheet } from "../model/types";
@@ -174,7 +174,7 @@ function RaiseCap({ run }: { run: RunSheet }) {
     close();
   };
   return (
-    <LayerForm title="Raise the cap" field="" was={run.questions.find((each) => each.kind === "cap")?.message} hint={wrong || "Then continues"} keep="Keep as is" send="Raise cap" submit={submit}>
+    <LayerForm title="Raise the cap" field="" was={atCap(run)} hint={wrong || "Then continues"} keep="Keep as is" send="Raise cap" submit={submit}>
       <div className="caps">
         {mine.map(([name, label]) => (
           <div className="field" key={name}>

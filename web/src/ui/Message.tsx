@@ -6,6 +6,7 @@ import type { Outcome } from "../model/talk";
 import type { Line } from "../model/types";
 import { api } from "../net/api";
 import { followFront, runSheet, state, useApp } from "../store";
+import { leavesOnEscape } from "./keys";
 import { Steer } from "./Steer";
 
 export function Message({ line, outcome }: { line: Line; outcome: Outcome | null }) {
@@ -81,7 +82,7 @@ function EditMessage({ line, close: shut }: { line: Line; close: () => void }) {
   };
   return (
     <li className="edit-message">
-      <form className="edit-message" onSubmit={(event) => { event.preventDefault(); void save(); }}>
+      <form className="edit-message" onKeyDown={leavesOnEscape(shut)} onSubmit={(event) => { event.preventDefault(); void save(); }}>
         <textarea className="input" aria-label="Edit your message" rows={2} autoFocus value={text} onChange={(event) => write(event.target.value)} />
         {wrong && <p className="wrong" role="alert">{wrong}</p>}
         <div className="buttons">

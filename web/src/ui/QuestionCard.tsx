@@ -7,6 +7,7 @@ import { misfit, waysOf, type Form } from "../model/schema";
 import type { Asked, RunSheet } from "../model/types";
 import { clock } from "../model/words";
 import { useApp } from "../store";
+import { leaveField, leavesOnEscape } from "./keys";
 import { SchemaField } from "./SchemaField";
 
 /** Whether it is answered on a card: a cap and a hand-over are answered in the bar. */
@@ -154,7 +155,7 @@ function AnswerForm({ form, place, close, send, wrong, setWrong }: FormProps) {
     if (!problem) void send(form.wrap ? { [form.wrap]: value } : value);
   };
   return (
-    <form ref={box} noValidate onSubmit={(event) => { event.preventDefault(); submit(); }}>
+    <form ref={box} noValidate onKeyDown={leavesOnEscape(close ?? leaveField)} onSubmit={(event) => { event.preventDefault(); submit(); }}>
       <SchemaField name={form.wrap === "respond" ? "What to do instead" : "Your answer"} schema={form.schema} value={value} change={write} top />
       {wrong && (
         <p className="wrong" role="alert">

@@ -7,6 +7,7 @@ import { ago, count, money } from "../model/words";
 import { go, useApp } from "../store";
 import { useNow } from "../clock";
 import { Icon, type IconName } from "./Icon";
+import { leaveField, leavesOnEscape } from "./keys";
 
 const KillSwitch = lazy(() => import("./KillSwitch"));
 const Settings = lazy(() => import("./Settings"));
@@ -55,7 +56,7 @@ function Find() {
     search(text);
   };
   return (
-    <div className="find" role="search">
+    <div className="find" role="search" onKeyDown={leavesOnEscape(leaveField)}>
       <Icon name="search" />
       <input type="search" aria-label="Search runs" placeholder="Search" value={words} onChange={(event) => write(event.target.value)} />
     </div>

@@ -12,11 +12,13 @@ export function ReceiptCard({ run }: { run: RunSheet }) {
   const { lines, saved, inherited } = run.receipt;
   const undone = lines.filter((line) => line.word === "undone");
   const others = lines.filter((line) => line.word !== "undone");
-  if (!run.result && !run.error && lines.length + saved.length + inherited.length === 0) return null;
+  const result = run.phase === "done" ? run.result : "";
+  const error = run.phase === "failed" && !isToldByStep(run) ? causeOf(run.error) : "";
+  if (!result && !error && lines.length + saved.length + inherited.length === 0) return null;
   return (
     <section className="receipt" aria-label="Receipt">
-      {run.phase === "done" && run.result && <p className="result">{run.result}</p>}
-      {run.phase === "failed" && run.error && <p className="bad">{causeOf(run.error)}</p>}
+      {result && <p className="result">{result}</p>}
+      {error && <p className="bad">{error}</p>}
       {saved.length > 0 && <List title="Saved to thread" items={saved} />}
       {undone.length > 0 && <List title="Undone" items={undone.map((line) => line.noun + earlier(line))} />}
       {others.length > 0 && (
@@ -33,6 +35,9 @@ export function ReceiptCard({ run }: { run: RunSheet }) {
     </section>
   );
 }
+
+/** The step that has failed says why, and so does the bar. */
+const isToldByStep = (run: RunSheet): boolean => run.steps.some((step) => step.error !== "" && causeOf(run.error).startsWith(step.error.replace(/…$/, "")));
 
 const earlier = (line: ReceiptLine): string => (line.earlier ? ", for the earlier brief" : "");
 

@@ -1,6 +1,6 @@
 /** A field for each kind of value that a JSON Schema can ask for; what has no field of its own is typed as JSON. */
 import { useId, useState } from "react";
-import { isObject, labelOf, resolve, shapeOf, type Schema } from "../model/schema";
+import { argumentName, isObject, labelOf, resolve, shapeOf, type Schema } from "../model/schema";
 
 interface Props { name: string; schema: Schema; value: unknown; change: (value: unknown) => void; needed?: boolean; top?: boolean; root?: Schema }
 
@@ -112,11 +112,12 @@ function Choose(props: Props) {
 
 function Items(props: Props) {
   const items = props.value as unknown[];
+  const names = props.schema["x-names"];
   return (
     <fieldset>
-      <legend>{title(props)}</legend>
+      {!names && <legend>{title(props)}</legend>}
       {items.map((each, at) => (
-        <SchemaField key={at} name={`${props.name} ${at + 1}`} schema={props.schema.items ?? shapeOf(each)} value={each} change={(next) => props.change(items.with(at, next))} />
+        <SchemaField key={at} name={names ? argumentName(names, at) : `${props.name} ${at + 1}`} schema={props.schema.items ?? shapeOf(each)} value={each} change={(next) => props.change(items.with(at, next))} />
       ))}
     </fieldset>
   );

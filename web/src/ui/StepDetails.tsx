@@ -7,6 +7,7 @@ import { clock, count, hour, money } from "../model/words";
 import { api } from "../net/api";
 import { isObject } from "../model/schema";
 import { useRun } from "../store";
+import { leavesOnEscape } from "./keys";
 import { Steer } from "./Steer";
 
 export default function StepDetails({ run: given, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
@@ -115,7 +116,7 @@ function ForkHere({ run, step, number }: { run: RunSheet; step: StepSheet; numbe
       </div>
     );
   return (
-    <form className="step-fork" onSubmit={(event) => { event.preventDefault(); void fork(run, step.position, brief === run.brief ? "" : brief, { place, text: brief }); }}>
+    <form className="step-fork" onKeyDown={leavesOnEscape(() => setOpen(false))} onSubmit={(event) => { event.preventDefault(); void fork(run, step.position, brief === run.brief ? "" : brief, { place, text: brief }); }}>
       <div className="field">
         <label htmlFor={`fork-${step.id}`}>Brief of the new run</label>
         <textarea id={`fork-${step.id}`} className="input" rows={2} value={brief} onChange={(event) => write(event.target.value)} />

@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { itemsOf, type Item } from "../model/talk";
 import { asked } from "../model/bar";
 import { sayingOf } from "../model/world";
+import { useNow } from "../clock";
 import type { RunSheet } from "../model/types";
 import { set, useApp, useRun, useThread } from "../store";
 import { Voice } from "../voice/Voice";
@@ -119,6 +120,8 @@ function Saying({ run }: { run: RunSheet }) {
 
 function Asking({ run }: { run: RunSheet }) {
   const question = asked(run)!;
+  const now = useNow();
+  if (question.expires_at !== null && now > question.expires_at) return null; // its card says so
   const show = () => {
     set({ tab: "steps" });
     requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-question="${question.question}"]`)?.focus());

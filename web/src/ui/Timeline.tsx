@@ -9,7 +9,11 @@ const NAMED_MAX = 40; // more steps than that have no row and no name of their o
 const ROW = 24;
 const LANE = 14;
 const SPEND = 46;
-const TOP = 26;
+const DOTS = 10; // where the marks hang
+const RESTS = 18; // where a rest begins; how long it was is written under that
+const TOP = 38;
+const LETTER = 7.2; // pixels of a figure in the axis
+const RESTED_LETTER = 6.3;
 
 const TONES: Record<string, string> = {
   done: "done", kept: "done", running: "live", retrying: "warn", waiting: "warn", paused: "warn", failed: "bad", undo_failed: "bad",
@@ -53,42 +57,55 @@ function Picture({ run, width, axis, rests, spans }: Drawn) {
   const bottom = TOP + rows * row + 8;
   const spent = run.spend.some(([, usd, tokens]) => usd > 0 || tokens > 0);
   const height = bottom + (spent ? SPEND : 0) + 22;
-  const x = (time: number) => left + axis.at(time) * (width - left);
+  const x0 = (share: number) => left + share * (width - left);
+  const x = (time: number) => x0(axis.at(time));
   return (
     <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={summary(run, axis, rests)}>
       {ticks(axis, Math.max(3, Math.floor((width - left) / 90))).map((tick) => (
         <g key={tick.text}>
-          <line className="grid" x1={left + tick.at * (width - left)} x2={left + tick.at * (width - left)} y1={TOP - 6} y2={height - 18} />
-          <text x={Math.min(left + tick.at * (width - left) + 3, width - 26)} y={height - 5} className="mono">
-            {tick.text}
-          </text>
+          <line className="grid" x1={x0(tick.at)} x2={x0(tick.at)} y1={RESTS} y2={height - 18} />
+          {x0(tick.at) + 3 + tick.text.length * LETTER <= width && (
+            <text x={x0(tick.at) + 3} y={height - 5} className="mono">
+              {tick.text}
+            </text>
+          )}
         </g>
       ))}
       {rests.map((rest) => (
-        <Resting key={rest.from} rest={rest} x={x} top={TOP - 6} bottom={height - 18} />
+        <Resting key={rest.from} rest={rest} x={x} bottom={height - 18} />
+      ))}
+      <Marks run={run} x={x} bottom={height - 18} />
+      {rests.map((rest) => (
+        <Rested key={rest.from} rest={rest} x={x} />
       ))}
       {spans.map((span, at) => (
         <StepBar key={span.step.id} span={span} x={x} y={TOP + (named ? at : span.lane) * row} row={row} left={left} named={named} narrow={narrow} width={width} />
       ))}
       {spent && <Spend run={run} x={x} y={bottom} left={left} width={width} until={axis.to} />}
-      <Marks run={run} x={x} bottom={height - 18} />
     </svg>
   );
 }
 
-function Resting({ rest, x, top, bottom }: { rest: Rest; x: (time: number) => number; top: number; bottom: number }) {
-  const [from, to] = [x(rest.from), x(rest.to)];
+interface RestProps { rest: Rest; x: (time: number) => number }
+
+function Resting({ rest, x, bottom }: RestProps & { bottom: number }) {
+  const from = x(rest.from);
   return (
-    <g>
-      <rect className="rest" x={from} y={top} width={Math.max(1, to - from)} height={bottom - top} rx={4}>
-        <title>{`${rest.word}, ${clock(rest.to - rest.from)}`}</title>
-      </rect>
-      {to - from > 24 && rest.to - rest.from >= 1 && (
-        <text x={(from + to) / 2} y={top + 12} textAnchor="middle">
-          {clock(rest.to - rest.from)}
-        </text>
-      )}
-    </g>
+    <rect className="rest" x={from} y={RESTS} width={Math.max(1, x(rest.to) - from)} height={bottom - RESTS} rx={4}>
+      <title>{`${rest.word}, ${clock(rest.to - rest.from)}`}</title>
+    </rect>
+  );
+}
+
+/** How long it rested, where there is room to say so; over the lines, not under them. */
+function Rested({ rest, x }: RestProps) {
+  const [from, to] = [x(rest.from), x(rest.to)];
+  const long = clock(rest.to - rest.from);
+  if (to - from < long.length * RESTED_LETTER || rest.to - rest.from < 1) return null;
+  return (
+    <text className="rested" x={(from + to) / 2} y={RESTS + 13} textAnchor="middle">
+      {long}
+    </text>
   );
 }
 
@@ -153,8 +170,8 @@ function Marks({ run, x, bottom }: { run: RunSheet; x: (time: number) => number;
     .map((mark, at) => (
       <g key={at}>
         <title>{[mark.text, mark.by].filter(Boolean).join(", ")}</title>
-        <line className="mark" x1={x(mark.at)} x2={x(mark.at)} y1={TOP - 8} y2={bottom} />
-        <circle className={`mark-dot ${LOUD[mark.kind]}`} cx={x(mark.at)} cy={TOP - 10} r={4} />
+        <line className="mark" x1={x(mark.at)} x2={x(mark.at)} y1={DOTS} y2={bottom} />
+        <circle className={`mark-dot ${LOUD[mark.kind]}`} cx={x(mark.at)} cy={DOTS} r={4} />
       </g>
     ));
 }

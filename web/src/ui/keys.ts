@@ -1,5 +1,5 @@
 /** Keys of the whole page. Esc is the panic key, so it costs nothing: it pauses, and never cancels or clears text. */
-import { useEffect } from "react";
+import { useEffect, type KeyboardEvent as Pressed } from "react";
 import { set, state } from "../store";
 
 export const KEYS: [string, string][] = [
@@ -34,6 +34,17 @@ function onKey(event: KeyboardEvent): boolean {
   if (event.key === "/" && !command && !isTyping(event.target)) return focusOn("message");
   return false;
 }
+
+/** For a form: Esc leaves it, with what is typed kept, and leaves the run alone. */
+export function leavesOnEscape(leave: () => void): (event: Pressed) => void {
+  return (event) => {
+    if (event.key !== "Escape" || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    leave();
+  };
+}
+
+export const leaveField = (): void => (document.activeElement as HTMLElement | null)?.blur();
 
 function escape(): boolean {
   if (state().layer !== "none") {

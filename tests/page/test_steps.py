@@ -1,0 +1,71 @@
+"""Every word that can stand beside a step, seen in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from midflight.sheets.shapes import WORDS
+from page import scenes
+from page.conftest import Look
+from page.glass import Glass
+from page.theatre import Stage, Theatre
+
+pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
+NOT_KNOWN: Final = "not known"
+SEEN: Final[dict[Callable[[Theatre], Stage], dict[str, tuple[str, str]]]] = {
+    scenes.running: {
+        "done": ("Fetch customers", "Done"),
+        "running": ("Score churn risk", "Running"),
+        "queued": ("Write memo", "Queued"),
+    },
+    scenes.paused: {"paused": ("Score churn risk", "Paused")},
+    scenes.waiting: {"waiting": ("Send memo", "Needs you")},
+    scenes.failed: {"failed": ("Call the bank", "Failed")},
+    scenes.retrying: {"retrying": ("Call", "Retry 2 of 4")},
+    scenes.hasty: {"skipped": ("Look again", "Skipped")},
+    scenes.cancelling: {"undoing": ("Write memo", "Undoing")},
+    scenes.cancelled: {
+        "undone": ("Write memo", "Undone"),
+        "cancelled": ("Send memo", "Cancelled"),
+    },
+    scenes.cancelled_at_once: {"kept": ("Write memo", "Kept")},
+    scenes.undo_broken_off: {"undo_failed": ("Write memo", "Could not undo")},
+    scenes.killed_in_flight: {NOT_KNOWN: ("Create follow-up tasks", "Not known")},
+}
+"""A run in which each state of a step is to be seen, at which step, and its word."""
+
+
+def test_there_is_a_step_in_each_state() -> None:
+    assert {state for row in SEEN.values() for state in row} == {*WORDS, NOT_KNOWN}
+
+
+def test_each_step_says_how_it_stands(theatre: Theatre, look: Look) -> None:
+    tab: Glass | None = None
+    for scene, steps in SEEN.items():
+        stage = scene(theatre)
+        tab = tab.turn_to(stage) if tab else look(stage)
+        for name, word in steps.values():
+            tab.step_is(name, word)
+
+
+def test_what_could_not_be_undone_says_what_to_do_until_somebody_has(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = scenes.undo_broken_off(theatre)
+    tab = look(stage)
+    tab.step("Write memo").get_by_text("What to do").click()
+    details = tab.step("Write memo").locator(".step-details")
+    details.get_by_text("mark it as handled in the receipt").wait_for()
+
+    line = tab.page.get_by_role("region", name="Receipt").locator("li", has_text="memo:")
+    line.get_by_role("button", name="Mark as handled").click()
+    line.get_by_text("could not be undone").and_(tab.page.locator(":not(.bad)")).wait_for()
+    tab.page.reload()
+    line.get_by_text(", handled").wait_for()  # also tomorrow
+
+    stage.give("undo")
+    line.get_by_role("button", name="Try again memo").click()
+    tab.step_is("Write memo", "Undone")
