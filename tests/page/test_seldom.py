@@ -200,6 +200,7 @@ def test_escape_leaves_an_answer_with_its_words_and_the_run_alone(
     with tab.unheard():
         tab.page.keyboard.press("Escape")
         expect(card.get_by_role("textbox")).to_have_count(0)
+        expect(card.locator(".card-title")).to_be_focused()
     tab.says("Waiting for you")
     respond.click()
     expect(card.get_by_role("textbox")).to_have_value("Ask Ana first")

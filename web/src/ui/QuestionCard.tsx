@@ -37,6 +37,10 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
     await press(run, "answer", { question: question.question, payload, ...expecting(run) }, "Answer", { place, text: draft(place) });
   };
   const title = `question-${question.question}`;
+  const back = () => {
+    setForm(null);
+    document.getElementById(title)?.focus(); // what had the focus is gone
+  };
   return (
     <div className={`card${late ? " expired" : ""}`} role="group" aria-labelledby={title}>
       <h2 id={title} tabIndex={-1} className="card-title" data-question={question.question}>
@@ -46,7 +50,7 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
       {ways.text && <p className="about">{ways.text}</p>}
       {ways.facts.length > 0 && !form && <Facts facts={ways.facts} />}
       {form ? (
-        <AnswerForm form={form} place={place} close={only ? null : () => setForm(null)} send={answer} wrong={wrong} setWrong={setWrong} />
+        <AnswerForm form={form} place={place} close={only ? null : back} send={answer} wrong={wrong} setWrong={setWrong} />
       ) : (
         <div className="buttons">
           {ways.buttons.slice(0, 1).map((each) => (

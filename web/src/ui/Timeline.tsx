@@ -14,6 +14,7 @@ const RESTS = 18; // where a rest begins; how long it was is written under that
 const TOP = 38;
 const LETTER = 7.2; // pixels of a figure in the axis
 const RESTED_LETTER = 6.3;
+const SHORTEST = 3; // pixels of a step that took no time
 
 const TONES: Record<string, string> = {
   done: "done", kept: "done", running: "live", retrying: "warn", waiting: "warn", paused: "warn", failed: "bad", undo_failed: "bad",
@@ -114,8 +115,8 @@ interface BarProps { span: Span; x: (time: number) => number; y: number; row: nu
 function StepBar({ span, x, y, row, left, named, narrow, width }: BarProps) {
   const { step } = span;
   const tone = TONES[step.status] ?? "calm";
-  const from = x(span.from ?? span.after);
-  const long = Math.max(3, x(span.to) - from);
+  const from = Math.min(x(span.from ?? span.after), width - SHORTEST);
+  const long = Math.max(SHORTEST, x(span.to) - from);
   const high = named ? 10 : LANE - 4;
   const top = narrow && named ? y + 18 : y + (row - high) / 2;
   const room = Math.floor((narrow ? width : left - 12) / 6.4);
@@ -131,7 +132,7 @@ function StepBar({ span, x, y, row, left, named, narrow, width }: BarProps) {
       {span.from === null ? (
         <>
           <rect className={`bar-${tone} soft`} x={from} y={top + high / 2 - 1} width={long} height={2} rx={1} />
-          <rect className={`bar-${tone}`} x={from + long - 3} y={top} width={3} height={high} rx={1.5} />
+          <rect className={`bar-${tone}`} x={from + long - SHORTEST} y={top} width={SHORTEST} height={high} rx={1.5} />
         </>
       ) : (
         <rect className={`bar-${tone}`} x={from} y={top} width={long} height={high} rx={Math.min(5, long / 2)} />
