@@ -75,13 +75,12 @@ class Loss(Struct, frozen=True):
 
 
 async def lose(
-    control: Control, fleet: Fleet, chance: random.Random, how: str, *, but: Sequence[str] = ()
+    control: Control, fleet: Fleet, chance: random.Random, how: str
 ) -> tuple[Hand, Loss]:
-    """Kill or freeze a worker that has something to do, and is not one of those."""
+    """Kill or freeze a worker that has something to do."""
     while True:
         rows = await control.store.rows(Query(phases=MOVING, limit=2000))
-        known = {row.driver for row in rows if fleet.hand(row.driver)}
-        drivers = sorted(known - set(but))
+        drivers = sorted({row.driver for row in rows if fleet.hand(row.driver)})
         if drivers:
             break
         await anyio.sleep(0.05)
@@ -137,30 +136,23 @@ async def losing_workers(
     times: int,
     how: str = "kill",
     seed: int = 1,
-    at_once: int = 1,
 ) -> Told:
-    """Lose workers so many times while runs are at work, and let them come to their end."""
+    """Lose a worker so many times while runs are at work, and let them come to their end."""
     chance, takeovers = random.Random(seed), list[float]()
     started = [await control.start(fleet_world.busy, str(n)) for n in range(runs)]
     person = Person(control, fleet)
     async with anyio.create_task_group() as beside:
         beside.start_soon(person.answer, started)
-        for _ in range(times // at_once):
+        for _ in range(times):
+            hand, loss = await lose(control, fleet, chance, how)
             person.patient = how == "freeze"
-            lost: list[tuple[Hand, Loss]] = []
-            for _ in range(at_once):
-                gone = [loss.driver for _, loss in lost]
-                lost.append(await lose(control, fleet, chance, how, but=gone))
-            for _, loss in lost:
-                takeovers += await taken_over(control, loss)
-            for hand, _ in lost:
-                if how == "freeze":
-                    hand.wake()
-                else:
-                    await hand.hire()
+            takeovers += await taken_over(control, loss)
             if how == "freeze":
+                hand.wake()
                 await anyio.sleep(2 * fleet_world.STEP_S + SETTLE_S)
                 person.patient = False
+            else:
+                await hand.hire()
         fleet.enough()
         for run in started:
             await control.ended(run)
