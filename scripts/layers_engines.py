@@ -47,8 +47,25 @@ ENGINE_MUTANTS = (
         "            pass\n",
         (
             "tests/engines/test_outages.py::"
-            "test_a_worker_cut_off_in_a_step_begins_nothing_and_is_followed_by_another",
+            "test_a_worker_cut_off_in_a_step_begins_nothing_after_its_lease_and_is_followed",
         ),
+    ),
+    Mutant(
+        "Postgres workers: one that Restate does not know tells it again",
+        ENGINES + "restate.py",
+        "                self.unknown.set()\n",
+        "                pass\n",
+        (
+            "tests/engines/test_outages.py::"
+            "test_a_restate_that_has_forgotten_everything_is_told_again",
+        ),
+    ),
+    Mutant(
+        "engines: an undo in the dark proves nothing",
+        "src/midflight/kernel/fold.py",
+        "        effect.undone, effect.undo_why = None, WORKER_LOST\n",
+        "        pass\n",
+        ("tests/kernel/test_receipt.py::test_what_happened_late_may_have_happened_after_its_undo",),
     ),
     Mutant(
         "Postgres workers: SIGTERM is ours and not the SDK's",

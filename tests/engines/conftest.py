@@ -20,9 +20,11 @@ from engines.link import free_port, linked, to_port
 from midflight.cli.serve import listening
 from midflight.control import Control
 from midflight.engines.base import Engine
+from midflight.engines.crew import LEASE_S
 from midflight.engines.local import LocalEngine
-from midflight.engines.restate import Restate, RestateEngine
-from midflight.engines.restate_worker import LEASE_S, working
+from midflight.engines.restate import RestateEngine
+from midflight.engines.restate_place import Restate
+from midflight.engines.restate_worker import working
 from midflight.run import Agent
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore

@@ -16,11 +16,13 @@ from engines import fleet_world
 from engines.fleet import Fleet, Hand
 from engines.fleet_world import Noted
 from midflight.control import Control
-from midflight.executor.lost import WORKER_LOST
 from midflight.inputs import wall_clock
 from midflight.kernel import events as e
+from midflight.kernel.fold import fold
 from midflight.kernel.phases import Effect, Outcome, Phase
+from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Decision, Recorded
+from midflight.kernel.state import WORKER_LOST, RunState
 from midflight.stores.base import Query, Row
 
 TAKEOVER_S = 60.0
@@ -127,7 +129,13 @@ class Told(Struct, frozen=True):
 
 
 async def losing_workers(
-    control: Control, fleet: Fleet, *, runs: int, times: int, how: str = "kill", seed: int = 1
+    control: Control,
+    fleet: Fleet,
+    *,
+    runs: int,
+    times: int,
+    how: str = "kill",
+    seed: int = 1,
 ) -> Told:
     """Lose a worker so many times while runs are at work, and let them come to their end."""
     chance, takeovers = random.Random(seed), list[float]()
@@ -197,7 +205,7 @@ def decided_when_lost(journal: Sequence[Recorded]) -> list[str]:
 def begun_off_the_record(
     journal: Sequence[Recorded], world: Sequence[Noted], drivers: dict[int, str]
 ) -> list[str]:
-    """What a process began more often than attempts of its own had been written down before."""
+    """What a process began more often than attempts of its own were ever written down."""
     driver, written = "", Counter[tuple[str, str]]()
     for record in journal:
         match record.event:
@@ -207,17 +215,16 @@ def begun_off_the_record(
                 written[driver, key] += 1
             case _:
                 pass
-    keys = {key for _, key in written}
     begun = Counter(
         (drivers[line.process], line.key)
         for line in world
-        if line.what == "begin" and line.key in keys
+        if line.what == "begin" and line.key.startswith(f"{journal[0].journal}:")
     )
     return [f"{key} by {who}" for (who, key), times in begun.items() if times > written[who, key]]
 
 
 def unaccounted(journal: Sequence[Recorded]) -> list[str]:
-    """Attempts of a lost worker of which the journal does not say that nobody knows."""
+    """Attempts of a lost worker of which the receipt did not say that nobody knows."""
     in_flight: set[int] = set()
     orphans: set[int] = set()
     found = []
@@ -227,16 +234,24 @@ def unaccounted(journal: Sequence[Recorded]) -> list[str]:
                 in_flight.add(record.position)
             case e.DriverClaimed():
                 orphans, in_flight = orphans | in_flight, set()
-            case e.AttemptSettled(attempt=attempt, error=error):
+            case e.AttemptSettled(attempt=attempt):
                 in_flight.discard(attempt)
-                if attempt in orphans and error != WORKER_LOST:
-                    found.append(f"{attempt}: {error}")
+                line = _line_of(journal[: record.position], attempt) if attempt in orphans else ""
+                if attempt in orphans and not line.endswith(f": unknown ({WORKER_LOST})"):
+                    found.append(f"{attempt}: {line}")
                 orphans.discard(attempt)
             case e.LateOutcome(attempt=attempt):
                 orphans.discard(attempt)
             case _:
                 pass
     return [*found, *map(str, orphans)]
+
+
+def _line_of(journal: Sequence[Recorded], attempt: int) -> str:
+    """What the receipt of a run said of one of its attempts when its journal went so far."""
+    state = fold(RunState(journal[0].journal), journal)
+    assert isinstance(state, RunState)
+    return next((line.text for line in receipt(state).lines if line.position == attempt), "no line")
 
 
 async def audit(control: Control, fleet: Fleet, told: Told) -> dict[str, list[str]]:

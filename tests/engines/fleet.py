@@ -16,7 +16,7 @@ import anyio
 from engines import fleet_world
 from engines.hosts import RestateServer
 from engines.link import Link, free_port, linked, to_port
-from midflight.engines.restate import Restate
+from midflight.engines.restate_place import Restate
 
 PATHS = os.pathsep.join(filter(None, sys.path))
 START_S = 40

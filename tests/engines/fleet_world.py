@@ -105,6 +105,15 @@ async def order(number: int, idempotency_key: str) -> None:
     do(idempotency_key)
 
 
+@tool(effect="once", timeout=60)
+async def deliver(brief: str, idempotency_key: str) -> None:
+    """Takes as long as it is not told to go."""
+    note("begin", idempotency_key)
+    while not (folder() / "go").exists():  # noqa: ASYNC110
+        await anyio.sleep(0.02)
+    do(idempotency_key)
+
+
 @tool(effect="read")
 async def linger(brief: str) -> None:
     note("begin", brief)
@@ -140,6 +149,11 @@ async def busy(run: Run) -> int:
 
 
 @agent()
+async def deliverer(run: Run) -> None:
+    await run.step("Deliver", deliver, run.brief)
+
+
+@agent()
 async def lingerer(run: Run) -> None:
     await run.step("Linger", linger, run.brief)
 
@@ -161,4 +175,4 @@ async def asker(run: Run) -> object:
     return (await run.ask("Which one?")).payload
 
 
-AGENTS = (busy, lingerer, teller, counter, asker)
+AGENTS = (busy, deliverer, lingerer, teller, counter, asker)

@@ -14,7 +14,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from engines.link import free_port
-from midflight.engines.restate import Restate
+from midflight.engines.restate_place import Restate
 
 MODULES = Path(__file__).parent / "node_modules" / "@restatedev"
 START_S = 30
@@ -63,6 +63,11 @@ class RestateServer:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(10)
+
+    def forget(self) -> None:
+        """Its disk is gone."""
+        for path in self._folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def place(self, service: str) -> Restate:
         """Where it is, with a name for the runs of one test."""

@@ -104,7 +104,7 @@ async def test_what_a_step_says_is_read_on_another_machine_while_it_says_it(
                 text, late = await read_out(remote, run)
 
     assert [word.partition("@")[0] for word in text.split()] == [str(n) for n in range(100)]
-    assert statistics.median(late) <= SOON_S
+    assert statistics.quantiles(late, n=20)[-1] <= SOON_S  # 95 of 100
 
 
 async def read_out(remote: RemoteControl, run: str) -> tuple[str, list[float]]:

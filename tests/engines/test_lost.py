@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import anyio
+import httpx
 import pytest
 
 from engines import fleet_world
 from engines.conftest import Hired
 from engines.faults import audit, losing_workers
+from engines.ways import begun, calls
+from midflight.kernel.phases import Phase
 
 pytestmark = [
     pytest.mark.anyio,
@@ -36,6 +39,56 @@ async def test_a_frozen_worker_that_wakes_decides_nothing_and_begins_nothing_new
 
         assert await audit(control, workers, told) == {}
         assert told.takeovers
+
+
+async def test_what_a_frozen_worker_does_when_it_wakes_was_listed_as_unknown_in_the_receipt(
+    hired: Hired,
+) -> None:
+    async with hired(2) as (control, workers):
+        run = await control.start(fleet_world.deliverer, "parcel")
+        await begun(workers.folder, "Deliver")
+        frozen = workers.hand((await control.store.row(run)).driver)
+        assert frozen is not None
+        frozen.freeze()
+        await control.until(run, lambda state: state.driver not in {"", frozen.driver})
+        await control.cancel(run)
+        await control.ended(run)
+        assert [line.text for line in (await control.receipt(run)).lines] == [
+            "Deliver: unknown (worker lost)"
+        ]
+
+        (workers.folder / "go").touch()
+        frozen.wake()
+        (effect,) = (await control.state(run)).effects.values()
+        with anyio.fail_after(20):
+            while not fleet_world.is_done(effect.key, workers.folder):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        await control.until(run, lambda state: state.effects[effect.position].learned > 0)
+
+        (line,) = (await control.receipt(run)).lines
+        assert line.text == "Deliver: kept (no undo)"
+        begins = [one for one in fleet_world.noted(workers.folder) if one.what == "begin"]
+        assert [one.key for one in begins] == [effect.key]
+
+
+async def test_a_call_for_a_resting_run_of_a_dead_worker_comes_to_its_end(hired: Hired) -> None:
+    """Nobody need drive it, and its driver is gone: whoever is called must not wait for either."""
+    async with hired(2) as (control, workers):
+        run = await control.start(fleet_world.asker, "ask")
+        state = await control.until(run, lambda state: state.phase is Phase.WAITING)
+        dead = workers.hand(state.driver)
+        assert dead is not None
+        dead.kill()
+        place = workers.restate
+        async with httpx.AsyncClient(base_url=place.admin, trust_env=False) as admin:
+            with anyio.fail_after(10):
+                while await calls(admin, place.service):  # noqa: ASYNC110
+                    await anyio.sleep(0.1)
+            await anyio.sleep(1)
+            assert await calls(admin, place.service) == []
+
+        await control.answer(run, next(iter(state.questions)), "tea")
+        assert await control.result(run) == "tea"
 
 
 async def test_a_worker_that_is_told_to_leave_hands_its_runs_over_and_ends(hired: Hired) -> None:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import httpx
@@ -20,8 +16,10 @@ from engines import fleet_world
 from engines.conftest import Hired, RestateHost
 from engines.faults import Person, Told, audit
 from engines.hosts import restate_server
-from engines.link import BACK, THERE, Link, linked, to_socket
+from engines.link import BACK, THERE
+from engines.ways import begun, calls, claims, folder_of, way_to
 from midflight.control import Control
+from midflight.engines.crew import LEASE_S
 from midflight.errors import StoreUnavailable
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
@@ -37,33 +35,6 @@ pytestmark = [
     pytest.mark.node,
     pytest.mark.timeout(120),
 ]
-
-SOCKET = ".s.PGSQL.5432"
-
-
-def folder_of(address: str) -> str:
-    (folder,) = parse_qs(urlsplit(address).query)["host"]
-    return folder
-
-
-@asynccontextmanager
-async def way_to(address: str, folder: Path) -> AsyncIterator[tuple[Link, str]]:
-    """A link to the server that can be cut, and the address that leads through it."""
-    folder.mkdir()
-    async with linked(
-        to_socket(f"{folder_of(address)}/{SOCKET}"), path=f"{folder}/{SOCKET}"
-    ) as link:
-        yield link, f"postgresql://postgres:@/postgres?host={folder}"
-
-
-async def begun(folder: Path, key: str) -> None:
-    """Another process says so, in a file."""
-    while not any(line.what == "begin" and key in line.key for line in fleet_world.noted(folder)):  # noqa: ASYNC110
-        await anyio.sleep(0.02)
-
-
-async def claims(control: Control, run: str) -> int:
-    return sum(isinstance(r.event, e.DriverClaimed) for r in await control.store.read(run))
 
 
 async def test_while_restate_is_down_runs_go_on_and_what_is_asked_waits_for_it(
@@ -129,7 +100,7 @@ def crash(address: str) -> None:
     os.kill(writer.pid, signal.SIGKILL)
 
 
-async def test_a_worker_cut_off_in_a_step_begins_nothing_and_is_followed_by_another(
+async def test_a_worker_cut_off_in_a_step_begins_nothing_after_its_lease_and_is_followed(
     hired: Hired, postgres_address: str, tmp_path: Path
 ) -> None:
     async with (
@@ -164,14 +135,14 @@ async def test_a_worker_cut_off_in_a_step_begins_nothing_and_is_followed_by_anot
         late = [
             line for line in fleet_world.noted(tmp_path) if line.process == pid and line.at > at
         ]
-        assert not [line for line in late if line.what == "begin" and line.at > at + 1.5]
+        assert not [line for line in late if line.what == "begin" and line.at > at + LEASE_S]
         others = [run for run in runs if run not in mine]
         assert await audit(control, workers, Told(others, [], 0)) == {}
         for run in mine:
             assert (await control.state(run)).phase is Phase.CANCELLED
 
 
-async def test_a_desk_that_is_cut_off_says_so_and_that_nothing_is_known_to_have_changed(
+async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
     hired: Hired, postgres_address: str, tmp_path: Path
 ) -> None:
     async with (
@@ -185,28 +156,55 @@ async def test_a_desk_that_is_cut_off_says_so_and_that_nothing_is_known_to_have_
             await far.row(run)
             link.ends.clear()
             link.reset()
-            with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
                 await Control(far).cancel(run)
 
+        assert "Nothing was changed" in str(refused.value)
         assert (await control.state(run)).phase is Phase.RUNNING
 
 
-async def calls(admin: httpx.AsyncClient, service: str) -> list[dict[str, Any]]:
-    """What Restate knows of the calls for our runs."""
-    asked = f"SELECT id FROM sys_invocation WHERE target_service_name = '{service}'"
-    accept = {"accept": "application/json"}
-    found = await admin.post("/query", json={"query": asked}, headers=accept)
-    rows: list[dict[str, Any]] = found.raise_for_status().json()["rows"]
-    return rows
-
-
-async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
-    restate_host: RestateHost,
+async def test_a_run_of_an_agent_that_a_worker_does_not_know_is_left_and_told_of(
+    restate_host: RestateHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage = Stage("its-own-kill")
+    @agent("known-here")
+    async def known(run: Run) -> str:
+        return "done"
+
+    @agent("known-elsewhere")
+    async def unknown(run: Run) -> str:
+        return "done"
+
+    async with restate_host(known) as engine:
+        control = Control(restate_host.store, engine)
+        await control.result(await control.start(known, "work"))
+        run = await control.start(unknown, "work")  # and Restate is told of it
+        with anyio.fail_after(10):
+            while not [r for r in caplog.records if "agent_unknown" in vars(r).values()]:  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        assert (await control.state(run)).phase is Phase.QUEUED
+
+
+async def test_a_restate_that_has_forgotten_everything_is_told_again(hired: Hired) -> None:
+    with restate_server() as server:
+        async with hired(1, server=server) as (control, _):
+            first = await control.start(fleet_world.counter, "1")
+            await control.ended(first)
+            server.kill()
+            server.forget()
+            server.start()
+
+            run = await control.start(fleet_world.counter, "1")
+            assert (await control.ended(run)).phase is Phase.DONE
+
+
+@pytest.mark.parametrize("how", ["cancel", "kill"])
+async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
+    restate_host: RestateHost, how: str
+) -> None:
+    stage = Stage(f"its-own-{how}")
     make, gate = stage.writer(), stage.gate("a")
 
-    @agent("its-own-kill")
+    @agent(f"its-own-{how}")
     async def clerk(run: Run) -> object:
         return await run.step("Make a", make, "a")
 
@@ -216,7 +214,7 @@ async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
         await stage.until_begun("a")
         async with httpx.AsyncClient(base_url=restate_host.place.admin, trust_env=False) as admin:
             (call,) = await calls(admin, restate_host.place.service)
-            (await admin.patch(f"/invocations/{call['id']}/kill")).raise_for_status()
+            (await admin.patch(f"/invocations/{call['id']}/{how}")).raise_for_status()
         await anyio.sleep(0.5)
         gate.set()
 
@@ -225,7 +223,7 @@ async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
     assert stage.begun == ["a"]
 
 
-async def test_a_step_that_says_nothing_for_long_is_no_stuck_call(
+async def test_restate_is_told_that_a_call_may_be_silent_for_a_year(
     restate_host: RestateHost,
 ) -> None:
     """Restate makes a call again that is silent for a minute, unless it has been told otherwise."""

@@ -126,6 +126,73 @@ def test_a_cancel_that_skips_undoing_says_what_remains() -> None:
     assert lines(run) == ["table: kept (undo skipped)"]
 
 
+@pytest.mark.parametrize(
+    ("why", "line"),
+    [
+        ("worker lost", "table: unknown (undo attempted)"),
+        ("OSError: timeout", "table: could not be undone (OSError: timeout)"),
+    ],
+)
+@pytest.mark.parametrize("how", ["cancelled at once", "killed"])
+def test_an_undo_that_was_begun_and_is_not_tried_again_is_not_called_skipped(
+    why: str, line: str, how: str
+) -> None:
+    run = running()
+    booking = run.did("book", noun="table", undoable=True)
+    run.cancel()
+    undo = run.start_undo(booking)
+    run.append(e.UndoSettled(epoch=1, undo=undo, undone=False, final=False, why=why))
+
+    if how == "killed":
+        run.kill()
+    else:
+        run.cancel(now=True)
+
+    assert lines(run) == [line]
+
+
+@pytest.mark.parametrize("undo", ["over", "under way"])
+def test_what_happened_late_may_have_happened_after_its_undo(undo: str) -> None:
+    """A worker that was taken for lost tells that it has done what was undone meanwhile."""
+    run = running()
+    booking = run.did("book", Outcome.UNKNOWN, noun="table", undoable=True)
+    run.cancel()
+    begun = run.start_undo(booking)
+    settled = e.UndoSettled(epoch=1, undo=begun, undone=True)
+    late = e.LateOutcome(epoch=1, attempt=booking, outcome=Outcome.DONE)
+
+    for event in (settled, late) if undo == "over" else (late, settled):
+        run.append(event)
+    assert lines(run) == ["table: to be undone"]
+
+    run.undo(booking)
+    assert lines(run) == ["table: undone"]
+
+
+def test_nobody_knows_what_happened_late_to_a_run_that_has_ended() -> None:
+    run = running()
+    booking = run.did("book", Outcome.UNKNOWN, noun="table", undoable=True)
+    run.cancel()
+    run.undo(booking)
+    run.finish("cancelled")
+
+    run.append(e.LateOutcome(epoch=1, attempt=booking, outcome=Outcome.DONE))
+
+    assert lines(run) == ["table: unknown (undo attempted)"]
+
+
+def test_a_write_that_happened_late_is_accounted_for_by_its_repeat() -> None:
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    again = run.did("put", noun="row", effect=Effect.WRITE, undoable=True)
+    run.cancel()
+    run.undo(again)
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+
+    assert lines(run) == ["row: undone"]
+
+
 def test_a_killed_run_says_what_was_not_undone() -> None:
     run = running()
     run.did("book", noun="table", undoable=True)

@@ -7,11 +7,10 @@ the same promises: the person has cancelled the tree and is told of the end of t
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,99 +22,22 @@ import pytest
 from engines.bad import BadEngine
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.tools.orphans import MARK
 from scenarios import torture_cancel, torture_world
 from scenarios.conftest import failed_drivers
-from scenarios.ledger import SOCKET, Ledger, Told, witness
-from scenarios.torture_audit import Case
+from scenarios.ledger import SOCKET, Ledger, witness
+from scenarios.torture_audit import Case, Story, processes_left, tree
 from scenarios.torture_cancel import Matchmaker, Plan, carry_out
-from scenarios.torture_world import Task, clerk
+from scenarios.torture_plans import drawn
+from scenarios.torture_world import clerk
 
 CANCELS = 1000
 FROM_OUTSIDE = 300  # by a second process on the same file
 IN_A_CROWD = 300  # of all, some at once; the others have little company and are aimed at
 CROWD, COMPANY = 40, 2
 BADLY_PLACED = 125
-PARENTS = 0.4
 CLOSE_S = 0.001
 CLOSE_MIN = 100
-COMMON = ["create", "order", "book", "lock", "pay", "send", "careful", "upsert", "engrave", "look"]
-Story = defaultdict[str, list[Told]]
 BUCKETS_MS = [-50.0, -10.0, -5.0, -2.0, -1.0, -0.5, -0.1, 0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0]
-
-
-def drawn(seed: int, *, aimed: bool) -> tuple[Task, Plan]:
-    """What a run does, and when it is cancelled; its name comes later."""
-    chance = random.Random(seed)
-    kinds = chance.choices(COMMON, k=chance.randint(3, 6))
-    if seed % 25 == 0:
-        kinds[chance.randrange(2)] = "convert"
-    if seed % 40 == 1:
-        kinds[0] = "glue"
-    does = chained(chance, kinds)
-    moments = ["starting"] * 6 if aimed else ["entered"]
-    if chance.random() < PARENTS:
-        add_child(chance, does, depth=1)
-        moments += ["spawning", "spawned", "grown"]
-    tasks = [Task(does), *below(does)]
-    effects = sum(part != "look" for task in tasks for part in flat(task) if isinstance(part, str))
-    grown = sum(not task.lingers for task in tasks)
-    most = {"settled": len(does), "entered": 1, "spawning": len(tasks) - 1, "grown": grown}
-    most["spawned"] = most["spawning"]
-    moment = chance.choice(["started", "started", "settled", *moments])
-    n = chance.randint(1, max(1, most.get(moment, effects)))
-    if "send" in kinds and chance.random() < 0.5 and not aimed:
-        moment, n = "window", 1
-    return Task(does), Plan(
-        run="",
-        moment=moment if most.get(moment, effects) else "entered",
-        n=n,
-        wait=0.0 if aimed else chance.choice([0.0, chance.random() / 100]),
-        turns=chance.randrange(10) if aimed and moment in {"settled", "grown"} else 0,
-        now=chance.random() < 0.1,
-        again=chance.random() < 0.1,
-    )
-
-
-def flat(task: Task) -> list[str | Task]:
-    return [part for parts in task.does for part in parts]
-
-
-def below(does: Sequence[Sequence[str | Task]]) -> Iterator[Task]:
-    """The tasks of all who work under one who does this."""
-    for parts in does:
-        for part in parts:
-            if isinstance(part, Task):
-                yield part
-                yield from below(part.does)
-
-
-def chained(chance: random.Random, kinds: Sequence[str]) -> list[list[str | Task]]:
-    """One after the other, or the first two side by side."""
-    does: list[list[str | Task]] = [[kind] for kind in kinds]
-    together = chance.random() < 0.3 and len(kinds) > 1
-    return [does[0] + does[1], *does[2:]] if together else does
-
-
-def add_child(chance: random.Random, does: list[list[str | Task]], depth: int) -> None:
-    """Give a task to a child: before the rest, in between, or while something else is done.
-
-    Some of them end, and of these some are waited for; some leave a child of their own at work.
-    """
-    kinds = chance.choices(COMMON, k=chance.randint(1, 3))
-    if chance.random() < 0.1:
-        kinds[-1] = "convert"
-    its = chained(chance, kinds)
-    if depth < 3 and chance.random() < 0.4:
-        add_child(chance, its, depth + 1)
-    ends = chance.random() < 0.5
-    child = Task(its, lingers=not ends, awaited=ends and chance.random() < 0.5)
-    if chance.random() < 0.5:
-        does.insert(chance.randint(0, len(does)), [child])
-    else:
-        does[chance.randrange(len(does))].append(child)
-    if depth == 1 and chance.random() < 0.3:
-        add_child(chance, does, depth + 1)
 
 
 class Outside:
@@ -187,18 +109,6 @@ async def torture(
     return runs
 
 
-async def tree(control: Control, run: str, story: Story, above: Case | None = None) -> list[Case]:
-    """A run and all below it, as they tell of themselves and as the witness does."""
-    receipt = await control.receipt(run)
-    case = Case(await control.store.read(run), receipt, story[run], above)
-    found = [case]
-    for child in case.spawned.values():
-        first, *others = await tree(control, child, story, case.top)
-        case.below[child] = first
-        found += [first, *others]
-    return found
-
-
 def distances(trees: Sequence[Sequence[Case]]) -> list[float]:
     """For each cancel, how long after the nearest start of an attempt it came, in seconds."""
     found = []
@@ -227,19 +137,6 @@ def summary(cases: Sequence[Case]) -> str:
         f"{seen} things seen, {reads} reads begun after an answer to the other process\n"
         f"{len(below)} runs below: {dict(ends)}, {unborn} of them did nothing\n{dict(words)}"
     )
-
-
-def processes_left() -> list[int]:
-    """Those that carry the mark of a tool of ours, wherever they have gone."""
-    mark = f"{MARK}={os.getpid()}.".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
 
 
 async def tortured(

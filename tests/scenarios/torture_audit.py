@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.receipt import Line, Receipt
 from midflight.kernel.record import Recorded
+from midflight.tools.orphans import MARK
 from scenarios.ledger import Told
 from scenarios.torture_world import KINDS, Kind
 
 ACTS = {"begin", "acted", "undone"}
+Story = defaultdict[str, list[Told]]
 NOTHING_LEFT = {"undone", "not started", "aborted"}
 
 
@@ -192,3 +197,30 @@ class Case:
         if undo is None or declared is KINDS["glue"].tool or self._may_skip(declared):
             return True
         return line.why == "undo attempted" and last == "undone"
+
+
+async def tree(
+    control: Control, run: str, story: Story, above: Case | None = None, kind: type[Case] = Case
+) -> list[Case]:
+    """A run and all below it, as they tell of themselves and as the witness does."""
+    receipt = await control.receipt(run)
+    case = kind(await control.store.read(run), receipt, story[run], above)
+    found = [case]
+    for child in case.spawned.values():
+        first, *others = await tree(control, child, story, case.top, kind)
+        case.below[child] = first
+        found += [first, *others]
+    return found
+
+
+def processes_left(driver: int | None = None) -> list[int]:
+    """Those that carry the mark of a tool of a driving process, ours or another, wherever."""
+    mark = f"{MARK}={driver or os.getpid()}.".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found

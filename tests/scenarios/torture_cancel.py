@@ -11,7 +11,7 @@ import asyncio
 import os
 import random
 import sys
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import anyio
 import anyio.lowlevel
@@ -29,7 +29,7 @@ from midflight.stores.sqlite import SqliteStore
 from scenarios.ledger import SOCKET, Ledger
 
 PATIENCE_S = 0.1
-MOMENT_S = 5.0  # then it is cancelled all the same
+MOMENT_S = 5.0  # then it is cancelled all the same, at most
 CANCEL_FIRST = 0.2
 OUTSIDE = Who(by="outside")
 MOMENTS = {
@@ -52,6 +52,14 @@ class Meeting:
         self.moment = moment
         self.left = n  # beginnings until it is held
         self.starting, self.asked, self.go = anyio.Event(), anyio.Event(), anyio.Event()
+
+
+@runtime_checkable
+class Matchmaking(Protocol):
+    """A store that knows when something is about to begin."""
+
+    async def starting(self, run: str, moment: str, n: int) -> None:
+        """Wait until the n-th start or spawn of a run is about to be written down."""
 
 
 class Matchmaker(SqliteStore):
@@ -119,10 +127,11 @@ class Plan(Struct, frozen=True):
     turns: int = 0  # of the event loop: how far the next step is when the cancel comes
     now: bool = False
     again: bool = False  # a second cancel, with ``now``, when undoing begins
+    patience: float = MOMENT_S
 
 
 async def reached(control: Control, run: str, moment: str, n: int) -> None:
-    if moment in {"starting", "spawning"} and isinstance(control.store, Matchmaker):
+    if moment in {"starting", "spawning"} and isinstance(control.store, Matchmaking):
         await control.store.starting(run, moment, n)
         return
     async with control.watch(run) as news:
@@ -136,7 +145,7 @@ async def reached(control: Control, run: str, moment: str, n: int) -> None:
 
 
 async def carry_out(control: Control, ledger: Ledger, plan: Plan) -> None:
-    with anyio.move_on_after(MOMENT_S):
+    with anyio.move_on_after(plan.patience):
         await reached(control, plan.run, plan.moment, plan.n)
     if plan.wait:
         await anyio.sleep(plan.wait)
@@ -145,7 +154,7 @@ async def carry_out(control: Control, ledger: Ledger, plan: Plan) -> None:
     await control.cancel(plan.run, now=plan.now)
     ledger.tell("acked", plan.run)
     if plan.again:
-        with anyio.move_on_after(MOMENT_S):
+        with anyio.move_on_after(plan.patience):
             await reached(control, plan.run, "undo", 1)
         try:
             await control.cancel(plan.run, now=True)

@@ -13,6 +13,8 @@ import time
 import zlib
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 
 import anyio
 import msgspec
@@ -28,14 +30,26 @@ def ledger() -> Ledger:
     return Ledger(os.environ[SOCKET])
 
 
-_applied: set[str] = set()
-"""What a provider that honours keys knows."""
+def _marker(what: str, key: str) -> Path:
+    """What the provider knows is in files: all processes have the same one."""
+    folder = Path(os.environ[SOCKET]).parent / "provider"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{what} {sha256(key.encode()).hexdigest()}"
 
 
 def act(key: str) -> None:
-    if key not in _applied:
-        _applied.add(key)
-        ledger().tell("acted", key)
+    """Touch the world, each time that it is called."""
+    _marker("there", key).touch()
+    ledger().tell("acted", key)
+
+
+def act_once_for(key: str) -> None:
+    """Touch the world, unless this key has been seen, whatever has become of it since."""
+    try:
+        _marker("seen", key).touch(exist_ok=False)
+    except FileExistsError:
+        return
+    act(key)
 
 
 def seconds(key: str, part: int) -> float:
@@ -44,7 +58,7 @@ def seconds(key: str, part: int) -> float:
 
 async def take_back(about: Performed) -> None:
     await asyncio.sleep(seconds(about.key, 3) / 4)
-    _applied.discard(about.key)
+    _marker("there", about.key).unlink(missing_ok=True)
     ledger().tell("undone", about.key)
 
 
@@ -53,7 +67,7 @@ async def cannot_take_back(about: Performed) -> None:
 
 
 async def ask_the_provider(about: Performed) -> object:
-    return Done("found") if about.key in _applied else NotDone()
+    return Done("found") if _marker("there", about.key).exists() else NotDone()
 
 
 async def work(key: str) -> str:
@@ -136,7 +150,7 @@ async def upsert(idempotency_key: str) -> str:
     chance = zlib.crc32(idempotency_key.encode()) % 8
     if _tries[idempotency_key] == 1 and chance == 0:
         raise ConnectionError("reset by peer")
-    act(idempotency_key)
+    act_once_for(idempotency_key)
     await asyncio.sleep(seconds(idempotency_key, 2) / 2)
     if _tries[idempotency_key] == 1 and chance == 1:
         raise ConnectionError("reset by peer")

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 from msgspec import Struct
 
 from midflight.control import Control, local
+from midflight.engines.restate_place import INGRESS, SERVICE, Restate, shown
 from midflight.errors import InvalidRequest
 from midflight.run import Agent
 from midflight.stores.opening import open_store
 
-if TYPE_CHECKING:
-    from midflight.engines.restate import Restate
-
 ENGINES: Final = ("local", "restate")
-INGRESS: Final = "http://127.0.0.1:8080"
 
 EngineOption = Annotated[
     str,
@@ -31,7 +28,6 @@ IngressOption = Annotated[
 ServiceOption = Annotated[
     str, typer.Option(metavar="NAME", help="Under which Restate knows the runs of this store.")
 ]
-SERVICE: Final = "MidflightRun"
 
 
 class Placing(Struct, frozen=True, kw_only=True):
@@ -44,8 +40,6 @@ class Placing(Struct, frozen=True, kw_only=True):
 
     def restate(self) -> Restate:
         """Where Restate is."""
-        from midflight.engines.restate import Restate
-
         return Restate(ingress=self.ingress, admin=self.admin, service=self.service)
 
 
@@ -63,7 +57,7 @@ def placing(
     for address in filter(None, (ingress, admin)):
         if not address.startswith(("http://", "https://")):
             raise InvalidRequest(
-                f"{address!r} is not an address of Restate: write it like {INGRESS}. "
+                f"{shown(address)!r} is not an address of Restate: write it like {INGRESS}. "
                 "Nothing was started."
             )
     return Placing(engine=engine, ingress=ingress, admin=admin, service=service)

@@ -25,8 +25,6 @@ from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
 from midflight.cli.placing import (
-    INGRESS,
-    SERVICE,
     EngineOption,
     IngressOption,
     Placing,
@@ -39,6 +37,7 @@ from midflight.cli.token import KEYS, KeysOption
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
+from midflight.engines.restate_place import INGRESS, SERVICE
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 from midflight.run import Agent

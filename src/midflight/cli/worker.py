@@ -21,8 +21,6 @@ from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, store_of
 from midflight.cli.logs import log_to_stderr
 from midflight.cli.placing import (
-    INGRESS,
-    SERVICE,
     EngineOption,
     IngressOption,
     Placing,
@@ -31,15 +29,14 @@ from midflight.cli.placing import (
 )
 from midflight.cli.printing import print_json
 from midflight.cli.serve import listening
-from midflight.engines.crew import DRAIN_S
+from midflight.engines.crew import DRAIN_S, LEASE_S
 from midflight.engines.leaving import leaving_on
+from midflight.engines.restate_place import ADMIN, INGRESS, SERVICE
 from midflight.run import Agent
 from midflight.stores.opening import open_store, shown
 
 app = typer.Typer()
 PORT: Final = 9080
-ADMIN: Final = "http://127.0.0.1:9070"
-LEASE_S: Final = 1.5
 ANSWERS_S: Final = 3.0  # for what is left to be told when runs have come to rest
 
 

@@ -35,6 +35,7 @@ from midflight.stores.hub import owned_tasks
 from midflight.tools.supervised import outlived
 
 DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does
+LEASE_S: Final = 1.5  # of a worker: its runs are free so long after its death, or after a stall
 log: Final = logging.getLogger(__name__)
 
 
@@ -66,6 +67,7 @@ class Crew:
         self._left: dict[str, anyio.Event] = {}
         self._again: set[str] = set()  # to be driven once more when their driver has gone
         self._stumbled: set[str] = set()  # whose driver has failed: ours still, by their journal
+        self._missed: set[str] = set()  # agents that we were asked for and do not have
         self._alarms = Alarms()
         self._memory = GivingBack()
         self._lease: Lease
@@ -108,7 +110,7 @@ class Crew:
             self._driving[run] = None
             self._left[run] = anyio.Event()
             self._tasks.start_soon(self._drive, run)
-        elif (driver := self._driving[run]) is not None and driver.has_left:
+        elif (driver := self._driving[run]) is not None and (driver.has_left or driver.lost):
             self._again.add(run)  # it was asked for a moment too late to hear of anything
 
     async def left(self, run: str) -> None:
@@ -138,7 +140,7 @@ class Crew:
         """Claim a run and drive it; the edge at which a driver's failure is recorded."""
         try:
             row = await self._post.store.row(run)
-            if row.agent in self._post.agents and await self._claim(row):
+            if self._knows(row) and await self._claim(row):
                 self._driving[run] = driver = self._driver(row)
                 await driver.drive()
         except Refused:
@@ -156,6 +158,15 @@ class Crew:
             if run in self._again:
                 self._again.discard(run)
                 self.take_up(run)
+
+    def _knows(self, row: Row) -> bool:
+        """Whether its agent is known here. If not, somebody has to be told, and once is enough."""
+        known = row.agent in self._post.agents
+        if not (known or row.agent in self._missed):
+            self._missed.add(row.agent)
+            about = {"action": "agent_unknown", "run": row.journal, "agent": row.agent}
+            log.warning("A run of an agent that is not known here is left to others", extra=about)
+        return known
 
     def _driver(self, row: Row) -> Driver:
         post = self._post

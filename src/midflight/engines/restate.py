@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from typing import Final, Self
 
 import anyio
-from msgspec import Struct
 
 from midflight.engines.crew import known_agents
+from midflight.engines.restate_place import Restate, shown
 from midflight.engines.sweep import SWEEP_S, Sweep
 from midflight.errors import InvalidRequest, JournalNotFound, StoreError
 from midflight.inputs import Ids, new_id
@@ -32,18 +32,10 @@ except ImportError as missing:
         "driving on Restate needs httpx, which is not installed: pip install 'midflight[restate]'"
     ) from missing
 
-SERVICE: Final = "MidflightRun"
 SENDERS: Final = 8  # calls at once: enough for thousands a second on one host
 SEND_S: Final = 5.0
+NOT_FOUND: Final = 404
 log: Final = logging.getLogger(__name__)
-
-
-class Restate(Struct, frozen=True, kw_only=True):
-    """Where Restate is, and under which name it knows our runs."""
-
-    ingress: str = "http://127.0.0.1:8080"
-    admin: str = "http://127.0.0.1:9070"
-    service: str = SERVICE
 
 
 class RestateEngine:
@@ -56,6 +48,7 @@ class RestateEngine:
         self._wanted: set[str] = set()  # those in the queue: each is there once
         self._put, self._get = anyio.create_memory_object_stream[str](math.inf)
         self._reached = True
+        self.unknown = anyio.Event()  # Restate has never heard of us, or has forgotten us
         self._client: httpx.AsyncClient
 
     @classmethod
@@ -121,6 +114,8 @@ class RestateEngine:
             answer = await self._client.post(path, headers={"idempotency-key": key})
             answer.raise_for_status()
         except httpx.HTTPError as error:
+            if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == NOT_FOUND:
+                self.unknown.set()
             if self._reached:  # once, and not for every run every two seconds
                 about = _about(run, "engine_unreached", error)
                 log.warning("Restate could not be told; every sweep tries again", extra=about)
@@ -132,7 +127,7 @@ class RestateEngine:
 
 
 def _about(run: str, action: str, error: Exception) -> dict[str, str]:
-    return {"action": action, "run": run, "error": str(error) or type(error).__name__}
+    return {"action": action, "run": run, "error": shown(error) or type(error).__name__}
 
 
 def _client(restate: Restate) -> httpx.AsyncClient:
@@ -140,6 +135,6 @@ def _client(restate: Restate) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=restate.ingress, timeout=SEND_S, trust_env=False)
     except httpx.InvalidURL as error:
         raise InvalidRequest(
-            f"{restate.ingress!r} is not the address of Restate's ingress: write it like "
-            f"http://127.0.0.1:8080 ({error}). Nothing was started."
+            f"{shown(restate.ingress)!r} is not the address of Restate's ingress: write it like "
+            f"http://127.0.0.1:8080 ({shown(error)}). Nothing was started."
         ) from error

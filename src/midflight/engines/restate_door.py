@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import anyio
 
+from midflight.errors import InvalidRequest
+
 try:
     import hypercorn.asyncio
     from hypercorn.config import Config
@@ -82,17 +84,29 @@ class Door:
         try:
             while not self.leaving.is_set():
                 await self._open(app)
-                while not (self._sure() or self.leaving.is_set()):  # noqa: ASYNC110
-                    await anyio.sleep(LOOK_S)
-                if self.unsure.is_set() and self._sure():
-                    log.info("The lease is held again", extra={"action": "lease_held"})
-                self.unsure = anyio.Event()
+                await self._until_sure()
         finally:
             self.closed.set()
 
+    async def _until_sure(self) -> None:
+        """Wait until the door may be open again; a little at least, whatever has closed it."""
+        while not self.leaving.is_set():
+            await anyio.sleep(LOOK_S)
+            if self._sure():
+                break
+        if self.unsure.is_set() and self._sure():
+            log.info("The lease is held again", extra={"action": "lease_held"})
+        self.unsure = anyio.Event()
+
     async def _open(self, app: App) -> None:
+        try:
+            listener = self._listen()
+        except InvalidRequest as error:  # somebody has taken our port while it was closed
+            about = {"action": "door_blocked", "error": str(error)}
+            log.warning("Restate's calls cannot come in; trying again", extra=about)
+            return
         config = Config()
-        config.bind = [f"fd://{self._listen().detach()}"]
+        config.bind = [f"fd://{listener.detach()}"]
         config.loglevel = "WARNING"
         config.accesslog = None
         config.keep_alive_max_requests = 1 << 62  # else it hangs up on calls in flight

@@ -21,8 +21,9 @@ import anyio
 import httpx
 
 from midflight.engines.crew import DRAIN_S, Crew, Post, known_agents
-from midflight.engines.restate import Restate, RestateEngine
+from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_door import ANSWER_S, LOOK_S, App, Door, first_of, hung_up
+from midflight.engines.restate_place import Restate, shown
 from midflight.engines.sweep import SWEEP_S
 from midflight.errors import JournalNotFound, StoreError
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -38,7 +39,6 @@ except ImportError as missing:
         "pip install 'midflight[restate]'"
     ) from missing
 
-LEASE_S: Final = 1.5  # a dead worker's runs are free after so long; one that stalls loses its own
 PATIENCE_S: Final = 5.0  # for a lease that may run out; beyond that its holder lives
 TRIES: Final = 2  # at once, and when the lease of who had it is over; the sweep sees to the rest
 RETRY_S: Final = 0.1
@@ -172,7 +172,7 @@ async def working(
             tasks.start_soon(door.keep, worker.app(restate.service))
             tasks.start_soon(_tend, crew, door, sweep_s)
             if uri:
-                tasks.start_soon(_register, restate, uri)
+                tasks.start_soon(_keep_registered, engine, restate, uri)
             try:
                 yield worker
             finally:
@@ -192,6 +192,15 @@ async def _tend(crew: Crew, door: Door, every_s: float) -> None:
         await anyio.sleep(min(LOOK_S, every_s))
 
 
+async def _keep_registered(engine: RestateEngine, restate: Restate, uri: str) -> None:
+    """Tell Restate of us, and again when it does not know us: its disk may be a new one."""
+    while True:
+        engine.unknown = anyio.Event()
+        await _register(restate, uri)
+        await anyio.sleep(REGISTER_S)
+        await engine.unknown.wait()
+
+
 async def _register(restate: Restate, uri: str) -> None:
     """Tell Restate where workers with this code are, until it has heard it."""
     while True:
@@ -203,6 +212,6 @@ async def _register(restate: Restate, uri: str) -> None:
             log.info("Registered", extra={"action": "worker_registered", "uri": uri})
             return
         except httpx.HTTPError as error:
-            about = {"action": "register_failed", "uri": uri, "error": str(error)}
+            about = {"action": "register_failed", "uri": uri, "error": shown(error)}
             log.warning("Restate was not told of this worker; trying again", extra=about)
             await anyio.sleep(REGISTER_S)

@@ -239,7 +239,7 @@ class Heard:
         if isinstance(event, e.UndoStarted):
             self._undos[position] = event.effect
             self.undoing[event.effect] = None
-        elif event.undone or event.final:
+        elif event.final and not event.undone:
             self.undoing.pop(self._undos[event.undo], None)
 
     def _hear_notices(self, event: Event, at: float) -> None:

@@ -7,15 +7,13 @@ may still happen, until its timeout has passed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from midflight.kernel.state import Attempt
+from midflight.kernel.state import WORKER_LOST, Attempt
 from midflight.tools.base import REGISTRY, TIMEOUT_S
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
-
-WORKER_LOST: Final = "worker lost"
 
 
 def may_act_for(driver: Driver, attempt: Attempt) -> float:

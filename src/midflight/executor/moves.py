@@ -14,14 +14,13 @@ from midflight.executor import values
 from midflight.executor.backoff import RETRY
 from midflight.executor.front import end
 from midflight.executor.heard import REDIRECTED
-from midflight.executor.lost import WORKER_LOST
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Outcome, Phase
 from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import RunState
+from midflight.kernel.state import WORKER_LOST, RunState
 from midflight.run import Evicted, Redirected, Signal, Stopped
 
 if TYPE_CHECKING:
@@ -114,7 +113,8 @@ async def wait(driver: Driver) -> None:
     """Only people can bring it on."""
 
     def waiting(state: RunState) -> list[Event]:
-        if state.phase is not Phase.RUNNING or not driver.only_asks or state.pending:
+        moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
+        if not (moves and driver.only_asks):
             return []
         old = driver.questions.unasked(state)
         closed = [e.QuestionClosed(question=q, why=f"{WITHDRAWN}: not asked any more") for q in old]
@@ -131,7 +131,7 @@ async def wake(driver: Driver) -> None:
     def woken(state: RunState) -> list[Event]:
         due = [name for name, until in state.timers.items() if until <= now]
         cleared = [e.TimerCleared(epoch=driver.epoch, name=name) for name in due]
-        return [*driver.wait_over(state), *cleared] if driver.wakes else []
+        return [*driver.wait_over(state), *cleared] if driver.wakes and not driver.lost else []
 
     await driver.log.decide(woken)
 

@@ -14,7 +14,7 @@ from midflight.kernel import thread
 from midflight.kernel.machine import State, next_phase
 from midflight.kernel.phases import ENDS, Cause, Effect, Outcome, Phase
 from midflight.kernel.record import Event, Recorded, Unknown, Usage, remember_key
-from midflight.kernel.state import Attempt, Delivery, Question, RunState
+from midflight.kernel.state import WORKER_LOST, Attempt, Delivery, Question, RunState
 
 
 def fold(state: State, records: Iterable[Recorded]) -> State:
@@ -171,6 +171,16 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
     _spend(s, event.usage)
     if attempt.irreversible:
         s.relevant = at
+
+
+def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
+    _attempt_settled(s, event, at)
+    effect = s.effects.get(event.attempt)
+    if effect is None or event.outcome is not Outcome.DONE:
+        return
+    effect.learned = at
+    if effect.undone:  # while it was in doubt: nobody knows which of the two came first
+        effect.undone, effect.undo_why = None, WORKER_LOST
 
 
 def _step_reused(s: RunState, event: e.StepReused, _at: int) -> None:
@@ -381,9 +391,10 @@ def _undo_started(s: RunState, event: e.UndoStarted, at: int) -> None:
 
 def _undo_settled(s: RunState, event: e.UndoSettled, _at: int) -> None:
     effect = s.effects[s.undos.pop(event.undo)]
-    effect.undo = 0
-    if event.undone or event.final:
-        effect.undone, effect.undo_why = event.undone, event.why
+    blindly = event.undone and event.undo < effect.learned  # see _late_outcome
+    effect.undo, effect.undo_why = 0, WORKER_LOST if blindly else event.why
+    if (event.undone or event.final) and not blindly:
+        effect.undone = event.undone
         s.undo_wanted.discard(effect.position)
 
 
@@ -434,7 +445,7 @@ _APPLY: Final[dict[type[Event], Callable[[RunState, Any, int], None]]] = {
     e.NoticeGiven: _notice_given,
     e.AttemptStarted: _attempt_started,
     e.AttemptSettled: _attempt_settled,
-    e.LateOutcome: _attempt_settled,
+    e.LateOutcome: _late_outcome,
     e.UsageSpent: _usage_spent,
     e.WindowOpened: _window_opened,
     e.TimerSet: _timer_set,

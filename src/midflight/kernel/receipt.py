@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from midflight.kernel.phases import Outcome, Phase
-from midflight.kernel.state import Attempt, RunState
+from midflight.kernel.state import WORKER_LOST, Attempt, RunState
 
 
 class Line(Struct, frozen=True):
@@ -59,7 +59,8 @@ def _word(state: RunState, effect: Attempt) -> tuple[str, str]:
         case Outcome.NOT_DONE:
             return "aborted", "proven"
         case Outcome.UNKNOWN:
-            return "unknown", "undo attempted" if effect.undone is not None else effect.why
+            tried = effect.undone is not None or effect.undo_why
+            return "unknown", "undo attempted" if tried else effect.why
         case _:
             return _done(state, effect)
 
@@ -85,5 +86,9 @@ def _done(state: RunState, effect: Attempt) -> tuple[str, str]:
         return "being undone", ""
     if state.phase is Phase.CANCELLING and not state.cancel_now:
         return "to be undone", ""
+    if effect.undo_why == WORKER_LOST:  # it may have been undone, and nobody has tried again
+        return "unknown", "undo attempted"
+    if effect.undo_why:
+        return "could not be undone", effect.undo_why
     skipped = state.phase is Phase.KILLED or state.cancel_now
     return "kept", "undo skipped" if skipped else ""

@@ -9,9 +9,12 @@ stays as small as its list of effects.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from midflight.kernel.phases import ENDS, Cause, Effect, Mode, Outcome, Phase
 from midflight.kernel.record import Keys, Limits, Who
+
+WORKER_LOST: Final = "worker lost"  # why nobody knows how something ended
 
 
 @dataclass(slots=True)
@@ -33,9 +36,10 @@ class Attempt:
     child: str = ""
     outcome: Outcome | None = None
     why: str = ""
+    learned: int = 0  # where it became known that it had happened, after it had been in doubt
     undo: int = 0  # position of the undo under way
     undone: bool | None = None
-    undo_why: str = ""
+    undo_why: str = ""  # why it is not undone, after all that was tried so far
     course: int = 0  # how many redirects had been delivered when it began
     reused: int = 0  # the course in which it was last asked for again
 
@@ -158,9 +162,12 @@ class RunState:
         return self.phase not in ENDS
 
     def repeated(self, effect: Attempt) -> bool:
-        """Whether what is in doubt was tried again under its key: the repeat then tells of both."""
+        """Whether what is in doubt was tried again under its key: the repeat then tells of both.
+
+        Also when it becomes known later: a provider that honours keys did it once for both.
+        """
         return (
-            effect.outcome is Outcome.UNKNOWN
+            (effect.outcome is Outcome.UNKNOWN or effect.learned > 0)
             and effect.effect is Effect.WRITE
             and any(
                 later.position > effect.position

@@ -188,8 +188,9 @@ class PostgresStore(PostgresReading):
         """Find out why something was not written: it is known, or a journal has moved on.
 
         None if neither: then its stamp was far from the server's clock, which we now know better.
+        It only reads; but who cannot find out must not hear that nothing was changed.
         """
-        found, records = await self._pool.do(lambda c: _look(c, append_id, expected))
+        found, records = await self._pool.do(lambda c: _look(c, append_id, expected), writes=True)
         if found["known"]:
             self._landed(append_id, records)  # whoever wrote it may have died before telling
             return Committed(records, repeated=True)

@@ -62,14 +62,16 @@ class RowLease:
         return True
 
     async def keep(self) -> None:
-        """Renew it in time, until cancelled."""
+        """Renew it three times in a ttl, also when the server is slow, until cancelled.
+
+        What fails is not told: ``held`` turns false by itself, and true again when it is back.
+        """
+        every, due = self._ttl / 3, anyio.current_time()
         while True:
-            await anyio.sleep(self._ttl / 3)
-            try:
-                with anyio.move_on_after(self._ttl / 3):
-                    await self.renew()
-            except StoreError:
-                continue  # `held` turns false by itself, and true again when the server is back
+            due = max(due + every, anyio.current_time())
+            await anyio.sleep_until(due)
+            with anyio.move_on_after(every), suppress(StoreError):
+                await self.renew()
 
     async def end(self) -> None:
         """Hold it no longer. If the server cannot be told, it runs out by itself."""

@@ -127,10 +127,10 @@ async def persist(
 
 def _given_up(error: StoreError, *, writes: bool) -> StoreError:
     unknown = (
-        f" Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything was "
+        f"Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything was "
         "changed; the same append id may be repeated safely."
     )
-    return type(error)(f"{error}{unknown}") if writes else error
+    return type(error)(f"{error} {unknown if writes else 'Nothing was changed.'}")
 
 
 class _Errand:

@@ -94,6 +94,7 @@ class News:
 
     async def _listen(self, connection: Connection) -> None:
         self._pid = connection.get_server_pid()
+        await connection.execute(SQL["wait_for_no_disk"])
         await connection.add_listener(self._server.channel, self._heard)
         await connection.add_listener(self._server.echo_channel, self._heard_saying)
         connection.add_termination_listener(lambda _: self._anything.set())

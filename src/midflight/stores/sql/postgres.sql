@@ -173,6 +173,11 @@ WHERE locktype = 'advisory' AND objsubid = 2
 -- name: notify
 SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload
 
+-- name: wait_for_no_disk
+-- For news only, which tell of what is on the disk already: a NOTIFY is a transaction, and its commit
+-- would be synced too, while somebody waits for their cancel to arrive.
+SELECT set_config('synchronous_commit', 'off', false)
+
 -- name: settle_in
 -- An acknowledgement means that it is on the disk, whatever the server's default. And a statement
 -- whose client has died gives its locks back soon, where the server can find that out.

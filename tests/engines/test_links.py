@@ -1,0 +1,158 @@
+"""Links that are slow, break, or swallow everything one way: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engines import fleet_world
+from engines.conftest import Hired
+from engines.faults import Person, Told, audit
+from engines.fleet import Fleet
+from engines.link import BACK, THERE, Link
+from engines.ways import way_to
+from midflight.control import Control
+from midflight.kernel import events as e
+from midflight.kernel.phases import Phase
+from midflight.stores.postgres import PostgresStore
+from stores.backends import postgres_server
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.postgres,
+    pytest.mark.node,
+    pytest.mark.timeout(120),
+]
+
+FAULTS = ("delay", "reset", THERE, BACK)
+LASTS_S = 2.5  # longer than a lease
+AWAY_S = 4.5  # longer than a worker is patient with its own
+RUNS = 8
+
+
+@asynccontextmanager
+async def faulty(link: Link, fault: str) -> AsyncIterator[None]:
+    """While the block runs; what was swallowed on the way is lost with its connection."""
+    match fault:
+        case "delay":
+            link.delay_s = 0.2
+        case "reset":
+            link.reset()
+        case way:
+            link.swallow(way)
+    yield
+    link.delay_s = 0.0
+    link.swallow()
+    if fault in {THERE, BACK}:
+        link.reset()
+
+
+async def work_on(control: Control, workers: Fleet, runs: list[str], person: Person) -> None:
+    """Let everything come to its end, and look whether it is as it must be."""
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(person.answer, runs)
+        workers.enough()
+        for run in runs:
+            await control.ended(run)
+        beside.cancel_scope.cancel()
+    assert await audit(control, workers, Told(runs, [], person.asked)) == {}
+
+
+async def moves_on(control: Control, run: str) -> None:
+    before = (await control.state(run)).head
+    await control.until(run, lambda state: state.head > before + 3)
+
+
+async def one_of(control: Control, runs: list[str], driver: str) -> str:
+    """A run that this one is at; a new one, if others have taken all that it had."""
+    while True:
+        for run in runs:
+            row = await control.store.row(run)
+            if row.driver == driver and row.phase == Phase.RUNNING:
+                return run
+        runs.append(await control.start(fleet_world.busy, str(len(runs))))
+        await anyio.sleep(0.2)
+
+
+async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_or_done_twice(
+    hired: Hired, postgres_address: str, tmp_path: Path
+) -> None:
+    async with (
+        way_to(postgres_address, tmp_path / "a") as (link, bad),
+        hired(2, bad, postgres_address) as (control, workers),
+    ):
+        runs = [await control.start(fleet_world.busy, str(n)) for n in range(RUNS)]
+        acknowledged = []
+        for number, fault in enumerate(FAULTS):
+            run = await one_of(control, runs, workers.hands[0].driver)
+            async with faulty(link, fault):
+                sent = await control.redirect(run, f"{40 + number}")
+                acknowledged.append((run, sent.position))
+                await anyio.sleep(LASTS_S)
+            await control.until(run, lambda s: "redirect" not in s.pending.values())
+        await work_on(control, workers, runs, Person(control, workers))
+
+        for run, position in acknowledged:
+            record = (await control.store.read(run, after=position - 1))[0]
+            assert isinstance(record.event, e.RedirectRequested)
+
+
+async def test_whatever_the_link_between_restate_and_workers_does_runs_go_on_and_are_steered(
+    hired: Hired,
+) -> None:
+    async with hired(2) as (control, workers):
+        runs = [await control.start(fleet_world.busy, str(n)) for n in range(RUNS)]
+        for fault in FAULTS:
+            async with faulty(workers.link, fault):
+                at_work = list(runs)
+                runs.append(await control.start(fleet_world.busy, "40"))  # waits, if it must
+                stopped = await control.start(fleet_world.lingerer, fault)
+                await control.cancel(stopped)
+                for run in at_work:
+                    await moves_on(control, run)
+                await anyio.sleep(1)
+            assert (await control.ended(stopped)).phase is Phase.CANCELLED
+        await work_on(control, workers, runs, Person(control, workers))
+
+
+async def test_a_store_away_for_longer_than_leases_delays_what_is_pressed_and_doors_open_again(
+    hired: Hired, tmp_path: Path
+) -> None:
+    with postgres_server() as address:
+        async with (
+            way_to(address, tmp_path / "c") as (link, way),
+            hired(2, way, way, address=address) as (control, workers),
+        ):
+            runs = [await control.start(fleet_world.busy, str(n)) for n in range(4)]
+            stopped = await control.start(fleet_world.lingerer, "stopped")
+            await control.until(stopped, lambda state: state.phase is Phase.RUNNING)
+            schema = control.store._server._schema  # type: ignore[attr-defined]
+            async with PostgresStore.open(way, schema=schema) as far:
+                ends, link.ends = link.ends, []
+                link.reset()
+                pressed = anyio.Event()
+
+                async def press() -> None:
+                    await Control(far).cancel(stopped)  # is patient, and says nothing before
+                    pressed.set()
+
+                async with anyio.create_task_group() as beside:
+                    beside.start_soon(press)
+                    await anyio.sleep(AWAY_S)
+                    assert not pressed.is_set()
+                    assert (await control.state(stopped)).phase is Phase.RUNNING
+                    link.ends = ends
+                    await pressed.wait()
+
+            assert (await control.ended(stopped)).phase is Phase.CANCELLED
+            later = await control.start(fleet_world.busy, "40")  # comes in by a door
+            await control.until(later, lambda state: state.phase is Phase.RUNNING)
+            await work_on(control, workers, [*runs, later], Person(control, workers))
+            for hand in workers.hands:
+                log = (workers.folder / f"worker-{hand.port}.log").read_text()
+                assert log.index("lease_lost") < log.index("lease_held")
