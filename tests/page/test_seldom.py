@@ -121,6 +121,21 @@ def test_from_anywhere_in_a_long_run_one_press_leads_to_where_it_is(
     stage.press("cancel")
 
 
+def test_the_timeline_tells_of_a_redirect_and_of_what_was_spent(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = scenes.changing(theatre)
+    stage.press("redirect", text="Churn of May")
+    tab = look(stage)
+    tab.page.get_by_role("button", name="Timeline").click()
+
+    picture = tab.page.locator(".timeline svg")
+    expect(picture.locator(".mark-dot")).to_have_count(1)
+    expect(picture.locator("path.spend")).to_be_visible()
+    expect(picture).to_contain_text("Spent $0.42 of $2.00")
+    expect(tab.page.locator(".happened")).to_contain_text("Redirect:")
+
+
 def test_a_long_run_that_has_no_step_under_way_opens_at_its_last(
     theatre: Theatre, look: Look
 ) -> None:

@@ -60,7 +60,7 @@ function WindowedSteps({ run }: { run: RunSheet }) {
     count: run.steps.length,
     getScrollElement: pane,
     estimateSize: () => ROW_PX,
-    overscan: 8,
+    overscan: 4,
     scrollMargin: margin,
     getItemKey: (at) => run.steps[at]!.id,
   });
