@@ -78,6 +78,7 @@ LAST_SEEN: Final = {
 ENDED: Final = ("done", "failed", "cancelled")
 
 
+@pytest.mark.timeout(180)  # a tab for each state
 def test_a_lost_line_says_how_the_run_stood_in_every_state(frail: Theatre, tab: Glass) -> None:
     tabs = {"queued": tab}
     for name in (*LAST_SEEN, *ENDED):
