@@ -26,6 +26,7 @@ from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
 from midflight.stores.postgres import PostgresStore
 from scenarios.stage import Stage
+from server.house import opened
 from stores.backends import postgres_server
 
 pytestmark = [
@@ -158,8 +159,16 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
             link.reset()
             with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
                 await Control(far).cancel(run)
+            async with opened(Control(far)) as house, house.client() as client:
+                over_http = await client.post(f"/v1/runs/{run}/cancel", json={})
+                alive = await client.get("/healthz")
 
         assert "Nothing was changed" in str(refused.value)
+        assert not refused.value.unsure
+        assert (over_http.status_code, alive.status_code) == (503, 503)
+        answer = over_http.json()
+        assert (answer["error"], answer["changed"]) == ("store_unavailable", False)
+        assert answer["message"].endswith("Nothing was changed.")
         assert (await control.state(run)).phase is Phase.RUNNING
 
 
