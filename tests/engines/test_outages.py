@@ -17,7 +17,7 @@ from engines.conftest import Hired, RestateHost
 from engines.faults import Person, Told, audit
 from engines.hosts import restate_server
 from engines.link import BACK, THERE
-from engines.ways import begun, calls, claims, folder_of, way_to
+from engines.ways import UNHURRIED, all_at_work, begun, calls, claims, folder_of, way_to
 from midflight.control import Control
 from midflight.engines.crew import LEASE_S
 from midflight.errors import StoreUnavailable
@@ -42,7 +42,7 @@ async def test_while_restate_is_down_runs_go_on_and_what_is_asked_waits_for_it(
     hired: Hired,
 ) -> None:
     with restate_server() as server:
-        async with hired(2, server=server) as (control, workers):
+        async with hired(2, server=server, options=UNHURRIED) as (control, workers):
             at_work = await control.start(fleet_world.busy, "0")
             stopped = await control.start(fleet_world.lingerer, "stopped")
             await begun(workers.folder, "stopped")
@@ -110,7 +110,7 @@ async def test_a_worker_cut_off_in_a_step_begins_nothing_after_its_lease_and_is_
     ):
         lost = workers.hands[0]
         runs = [await control.start(fleet_world.busy, str(n)) for n in range(8)]
-        await anyio.sleep(1)
+        await all_at_work(control, workers, runs)
         link.swallow(THERE, BACK)
         at = time.monotonic()
         mine = [run for run in runs if (await control.store.row(run)).driver == lost.driver]
