@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -64,7 +65,26 @@ def load(name: str) -> dict[str, Any]:
 
 
 def table(results: dict[str, Any], rows: dict[str, tuple[str, str]]) -> str:
-    """Markdown rows: what was measured, the figure, and what is wanted of it."""
-    return "\n".join(
-        f"| {what} | {results[name]:.2f} | {goal} |" for name, (what, goal) in rows.items()
-    )
+    """Markdown rows: what was measured, the figure, and what is wanted of it, met or not."""
+    lines = []
+    for name, (what, goal) in rows.items():
+        told = goal if met(results[name], goal) else f"{goal}: **missed**"
+        lines.append(f"| {what} | {results[name]:.2f} | {told} |")
+    return "\n".join(lines)
+
+
+def met(figure: float, goal: str) -> bool:
+    """Whether a figure is what is wanted of it: a bound, or a number; in words nothing is."""
+    found = re.fullmatch(r"([≤<≥]?) ?([0-9.]+)", goal)
+    if found is None:
+        return True
+    bound = float(found[2])
+    match found[1]:
+        case "≤":
+            return figure <= bound
+        case "<":
+            return figure < bound
+        case "≥":
+            return figure >= bound
+        case _:
+            return figure == bound

@@ -352,18 +352,20 @@ async def main() -> None:
         show({name: value for name, value in found.items() if isinstance(value, float | int)})
         save("voice", results)
     if all(name in results for name in ROWS):
-        write_page(results)
+        page = ROOT / "docs/benchmarks-voice.md"
+        page.write_text(report(results), encoding="utf-8")
 
 
 def has_results() -> bool:
     return (RESULTS / "voice.json").exists()
 
 
-def write_page(results: dict[str, Any]) -> None:
+def report(results: dict[str, Any]) -> str:
+    """The page in the docs."""
     seconds = sum(results.get(f"{part}_s", 0.0) for part in PARTS)
     told = dict(results, rows=table(results, ROWS), seconds=seconds)
     told |= {"sessions": SESSIONS, "sessions_s": SESSIONS_S}
-    (ROOT / "docs/benchmarks-voice.md").write_text(PAGE.format(**told), encoding="utf-8")
+    return PAGE.format(**told)
 
 
 if __name__ == "__main__":

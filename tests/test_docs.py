@@ -22,6 +22,15 @@ from midflight.stores.opening import open_store
 from stores.runs import running
 
 ROOT = Path(__file__).resolve().parent.parent
+MEASURED = {
+    "assistant": "talking",
+    "interrupt": "interrupt",
+    "journal": "journal",
+    "page": "browser",
+    "scale": "scale",
+    "server": "http_server",
+    "voice": "speaking",
+}  # by the module of the benchmarks that measures it
 
 
 def test_the_state_diagram_is_drawn_from_the_table() -> None:
@@ -56,9 +65,9 @@ def test_every_package_has_its_line_among_the_layers() -> None:
     assert not [name for name in missing if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("name", ["journal", "interrupt", "server", "page", "scale"])
+@pytest.mark.parametrize("name", MEASURED)
 def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None:
-    bench = benchmark({"server": "http_server", "page": "browser"}.get(name, name))
+    bench = benchmark(MEASURED[name])
     results = benchmark("figures").load(name)
     told = "scale" if name == "scale" else f"benchmarks-{name}"
     page = (ROOT / f"docs/{told}.md").read_text(encoding="utf-8")
