@@ -158,7 +158,7 @@ def wheel(page: Page, by: int, *, to: int) -> int:
         page.mouse.wheel(0, by)
         page.wait_for_timeout(16)
         there, seen = page.evaluate(ROWS_AND_STEP, to - 1)
-        rows = max(rows, there)
+        rows = max(rows, int(there))
         if seen:
             return rows
     raise AssertionError(f"step {to} was not reached by {TURNS_MAX} turns of the wheel")
