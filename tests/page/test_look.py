@@ -161,7 +161,7 @@ def test_what_the_agent_says_is_announced_once_when_it_is_finished(
     tab.page.evaluate(LISTEN)
     stage.give("look", "look again", "sum up")
     tab.says("Done")
-    expect(tab.page.locator("[aria-live]").get_by_text("I have looked.")).to_have_count(1)
+    expect(tab.page.locator("[aria-live]").filter(has_text="I have looked.")).to_have_count(1)
     tab.page.wait_for_timeout(300)
 
     said = [words for region, words in tab.page.evaluate("heard") if region == "log"]

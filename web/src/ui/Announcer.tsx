@@ -30,11 +30,12 @@ function useFinishedMessage(run: string | undefined, lines: { position: number; 
   const known = useRef<{ run: string | undefined; upto: number } | null>(null);
   const [said, setSaid] = useState("");
   const last = lines?.at(-1);
+  const listening = lines !== undefined; // a thread in which nobody has spoken yet is known, too
   useEffect(() => {
     if (!lines) return;
     const seen = known.current;
     known.current = { run, upto: last?.position ?? 0 };
     if (seen && seen.run === run && last && last.position > seen.upto) setSaid(last.text);
-  }, [run, last?.position]);
+  }, [run, listening, last?.position]);
   return said;
 }
