@@ -182,6 +182,28 @@ async def test_with_a_key_to_talk_the_room_is_not_heard_and_what_is_said_to_the_
         assert phone.heard()[1] == "Now without the key"
 
 
+async def test_after_a_key_was_down_for_too_long_the_room_is_not_heard_until_it_is_pressed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.taking.LONGEST_MS", 960)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.tell(t="talk", on=True)
+        await phone.frames(there.words.said("Count please", 0.9) + bytes(RATE))
+        await phone.until(lambda: phone.heard())
+        await phone.until(lambda: phone.played >= WORD)
+
+        room = there.words.said("Somebody else in the room")  # and the key is still down
+        await phone.frames(room + bytes(RATE * 2))
+        await phone.tell(t="talk", on=False)
+        await phone.tell(t="talk", on=True)
+        await phone.frames(there.words.said("Once more"))
+        await phone.tell(t="talk", on=False)
+        await phone.until(lambda: len(phone.heard()) > 1)
+
+        assert phone.heard() == ["Count please", "Once more"]
+
+
 async def test_what_was_said_before_the_line_was_open_comes_at_once_and_is_heard(
     tmp_path: Path,
 ) -> None:

@@ -22,6 +22,7 @@ from midflight.voice.shown import FloorShown, Outcome, Shown
 from midflight.voice.silero import Silero
 from midflight.voice.sounds import silence
 from midflight.voice.taking import Verdict
+from voice import speakers
 from voice.clerks import SUMMARY
 from voice.counting import words_begun
 from voice.noises import mixed, noise
@@ -176,3 +177,11 @@ def test_words_begin_where_espeak_says_and_in_the_order_of_the_text() -> None:
     assert [mark.at for mark in marks] == sorted(mark.at for mark in marks)
     assert marks[0].at == 0
     assert all(0 <= mark.at < len(text) for mark in marks)
+
+
+def test_who_speaks_for_us_sounds_the_same_each_time() -> None:
+    first = said("Compare it with last year.", "espeak:en-us")
+    said("Something else.", "espeak:en-us")
+    speakers._made.cache_clear()
+
+    assert said("Compare it with last year.", "espeak:en-us") == first
