@@ -132,7 +132,21 @@ async def test_noises_do_not_stop_us(tmp_path: Path, recipe: str) -> None:
         await talk.room.hear(noise(recipe))
         await talk.room.wait(1.0)
 
-    assert "interrupted" not in talk.outcomes
+    assert not {"interrupted", "asked again"} & set(talk.outcomes)
+
+
+@pytest.mark.parametrize("recipe", ["cough:6", "hum:2"])
+async def test_noises_that_sound_like_speech_hold_us_and_we_go_on(
+    tmp_path: Path, recipe: str
+) -> None:
+    async with telling(tmp_path) as (talk, transcript):
+        await talk.room.hear(noise(recipe))
+        await talk.room.wait(1.0)
+        assert talk.was_held
+        assert talk.outcomes == ["resumed"]
+        assert await talk.room.until_silent(1.0)
+
+    assert transcript == [SUMMARY]
 
 
 async def test_garbled_words_are_asked_about(tmp_path: Path) -> None:
