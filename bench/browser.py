@@ -6,7 +6,6 @@ SQLite file. Times are taken inside the page, by its own clock.
 
 from __future__ import annotations
 
-import gzip
 import json
 import statistics
 import tempfile
@@ -28,6 +27,7 @@ PRESSES, CANCELS = 30, 5  # pauses and resumes in all; each run of them ends wit
 TABS = 8
 MANY, VERY_MANY = 500, 5_000
 STREAM_S = 8.0
+WHEEL_PX, TURNS_MAX = 2_500, 400  # of rows of some 60 pixels each
 
 WATCH_PAINT = """
 window.paintedAt = 0;
@@ -37,6 +37,12 @@ new MutationObserver(() => {
         requestAnimationFrame(() => setTimeout(() => { window.paintedAt ||= performance.now(); }));
 }).observe(document, { childList: true, subtree: true });
 """
+ROWS_AND_STEP = """(index) => {
+    const pane = document.querySelector(".steps-pane").getBoundingClientRect();
+    const step = document.querySelector(`li.step[data-index="${index}"]`)?.getBoundingClientRect();
+    const seen = step !== undefined && step.bottom > pane.top && step.top < pane.bottom;
+    return [document.querySelectorAll("li.step").length, seen];
+}"""
 WATCH_PRESSES = """
 window.presses = [];
 const bare = window.fetch;
@@ -110,19 +116,11 @@ def tasks(desk: Desk, page: Page, name: str, into: dict[str, float]) -> Iterator
 def first_load(desk: Desk) -> dict[str, float]:
     """JavaScript that is loaded before a run is seen, packed."""
     stage = desk.theatre.begin()
-    loaded: dict[str, int] = {}
     with desk.tab() as page:
-        page.on(
-            "response",
-            lambda answer: (
-                loaded.update({answer.url: len(gzip.compress(answer.body()))})
-                if answer.url.endswith(".js")
-                else None
-            ),
-        )
-        Glass(page, desk.theatre.url).look_at(stage.run).says("Running")
-        page.wait_for_load_state("load")
-    return {"first_load_js_kb": sum(loaded.values()) / 1000}
+        tab = Glass(page, desk.theatre.url)
+        with tab.weighed() as scripts:
+            tab.look_at(stage.run).says("Running")
+    return {"first_load_js_kb": sum(scripts.values()) / 1000}
 
 
 def paints(desk: Desk) -> dict[str, float]:
@@ -142,19 +140,28 @@ def paints(desk: Desk) -> dict[str, float]:
 
 
 def scrolls(desk: Desk, stage: Stage) -> dict[str, float]:
-    """Through five thousand steps by the wheel; only what is on the screen is in the document."""
+    """Up and down through five thousand steps; only what is on the screen is in the document."""
     found: dict[str, float] = {}
     with desk.tab() as page:
         Glass(page, desk.theatre.url).look_at(stage.run)
         page.wait_for_timeout(1_000)
         page.locator(".steps-pane").hover()
-        rows = 0
         with tasks(desk, page, "scroll_5000", found):
-            for turn in range(120):
-                page.mouse.wheel(0, -2_500 if turn < 100 else 2_500)
-                page.wait_for_timeout(16)
-                rows = max(rows, page.locator("li.step").count())
+            rows = max(wheel(page, -WHEEL_PX, to=1), wheel(page, WHEEL_PX, to=VERY_MANY))
     return {**found, "scroll_5000_rows_in_document": rows}
+
+
+def wheel(page: Page, by: int, *, to: int) -> int:
+    """Turn it until this step is seen; gives how many rows were in the document, at most."""
+    rows = 0
+    for _ in range(TURNS_MAX):
+        page.mouse.wheel(0, by)
+        page.wait_for_timeout(16)
+        there, seen = page.evaluate(ROWS_AND_STEP, to - 1)
+        rows = max(rows, int(there))
+        if seen:
+            return rows
+    raise AssertionError(f"step {to} was not reached by {TURNS_MAX} turns of the wheel")
 
 
 def streams(desk: Desk) -> dict[str, float]:
@@ -164,8 +171,11 @@ def streams(desk: Desk) -> dict[str, float]:
     with desk.tab() as page:
         Glass(page, desk.theatre.url).look_at(stage.run)
         page.wait_for_timeout(1_000)
+        said = page.locator(".step-saying")
+        before = said.inner_text()
         with tasks(desk, page, "stream", found):
             page.wait_for_timeout(int(STREAM_S * 1_000))
+        assert said.inner_text() != before, "nothing was said meanwhile"
     return found
 
 
@@ -225,10 +235,13 @@ def eight_tabs(desk: Desk) -> dict[str, float]:
 
 
 ROWS = {
-    "first_load_js_kb": ("JavaScript at first load, packed, kB", "≤ 200"),
+    "first_load_js_kb": ("JavaScript at first load, with its worker, packed, kB", "≤ 200"),
     "paint_500_ms": ("a run of 500 steps until it is seen, ms", "≤ 1500"),
     "paint_5000_ms": ("a run of 5,000 steps until it is seen, ms", "no goal"),
-    "scroll_5000_longest_task_ms": ("longest task while 5,000 steps scroll, ms", "≤ 100"),
+    "scroll_5000_longest_task_ms": (
+        "longest task while 5,000 steps scroll up and down, ms",
+        "no goal",
+    ),
     "scroll_5000_longest_task_cpu_ms": ("the same, of its own time on a core", "no goal"),
     "scroll_5000_rows_in_document": ("rows in the document meanwhile, at most", "no goal"),
     "stream_longest_task_ms": ("longest task while a step of 500 streams, ms", "≤ 100"),

@@ -44,6 +44,8 @@ A message says what happened, where, what to do now, and whether anything change
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class MidflightError(Exception):
     """Base of all errors of this package."""
@@ -265,7 +267,14 @@ class ServerFailed(RemoteError):
 
 
 class StoreError(MidflightError):
-    """The journal could not be read or written."""
+    """The journal could not be read or written. ``unsure``: it may have been written."""
+
+    unsure = False
+
+    def leaving_it_open(self) -> Self:
+        """The same, of which nobody knows whether anything was changed."""
+        self.unsure = True
+        return self
 
 
 class JournalConflict(StoreError):

@@ -138,12 +138,16 @@ def hired(restate: RestateServer, postgres_address: str, tmp_path: Path) -> Hire
 
     @asynccontextmanager
     async def at_work(
-        size: int, *ways: str, server: RestateServer = restate, address: str = postgres_address
+        size: int,
+        *ways: str,
+        server: RestateServer = restate,
+        address: str = postgres_address,
+        options: tuple[str, ...] = (),
     ) -> AsyncIterator[At]:
         stores = [f"{way}&schema=test_{name}" for way in ways or [address] * size]
         async with (
             PostgresStore.open(address, schema=f"test_{name}") as opened,
-            fleet(server, f"Run{name}", tmp_path, *stores) as workers,
+            fleet(server, f"Run{name}", tmp_path, *stores, options=options) as workers,
             RestateEngine.open(opened, fleet_world.AGENTS, workers.restate) as engine,
         ):
             with anyio.fail_after(100):

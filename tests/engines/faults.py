@@ -24,10 +24,12 @@ from midflight.kernel.receipt import receipt
 from midflight.kernel.record import Decision, Recorded
 from midflight.kernel.state import WORKER_LOST, RunState
 from midflight.stores.base import Query, Row
+from midflight.tools.base import as_tool
 
 TAKEOVER_S = 60.0
 SETTLE_S = 0.5
 PONDERS_S = 2.0
+UNCHECKED = as_tool(fleet_world.order).name
 MOVING = (Phase.QUEUED, Phase.RUNNING)  # one that waits for a person needs no driver
 
 
@@ -170,9 +172,13 @@ def applied_twice(world: Sequence[Noted]) -> list[str]:
 
 
 def repeated_unasked(journal: Sequence[Recorded]) -> list[str]:
-    """Attempts of a ``once`` after one of which nobody had proved that it did not happen."""
+    """Attempts of a ``once`` after one of which nobody had proved that it did not happen.
+
+    Where it cannot be looked up, a person is the only one who can say that.
+    """
     last: dict[str, int] = {}
     known: dict[int, Outcome] = {}
+    answered = 0
     found = []
     for record in journal:
         match record.event:
@@ -180,9 +186,13 @@ def repeated_unasked(journal: Sequence[Recorded]) -> list[str]:
                 known[attempt] = outcome
             case e.LateOutcome(attempt=attempt, outcome=outcome):
                 known[attempt] = outcome
-            case e.AttemptStarted(effect=Effect.ONCE, step=step):
+            case e.QuestionAnswered():
+                answered = record.position
+            case e.AttemptStarted(effect=Effect.ONCE, step=step, tool=tool):
                 before = last.get(step)
-                proved = {Outcome.NOT_DONE, Outcome.NOT_STARTED}
+                proved = {Outcome.NOT_STARTED}
+                if tool != UNCHECKED or (before or 0) < answered:
+                    proved |= {Outcome.NOT_DONE}
                 if before is not None and known.get(before) not in proved:
                     found.append(f"{step} at {record.position}: {known.get(before)}")
                 last[step] = record.position
@@ -241,6 +251,10 @@ def unaccounted(journal: Sequence[Recorded]) -> list[str]:
                     found.append(f"{attempt}: {line}")
                 orphans.discard(attempt)
             case e.LateOutcome(attempt=attempt):
+                if attempt in orphans:
+                    line = _line_of(journal[: record.position - 1], attempt)
+                    if not line.endswith(f": unknown ({WORKER_LOST})"):
+                        found.append(f"{attempt}: {line}")
                 orphans.discard(attempt)
             case _:
                 pass

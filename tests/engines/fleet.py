@@ -37,7 +37,10 @@ class Hand:
         """Start it, and wait until it is at work."""
         self._start()
         assert self.process.stdout is not None
-        line = await anyio.to_thread.run_sync(self.process.stdout.readline)
+        with anyio.fail_after(START_S):
+            line = await anyio.to_thread.run_sync(
+                self.process.stdout.readline, abandon_on_cancel=True
+            )
         assert line, (self._folder / f"worker-{self.port}.log").read_text()
         self.driver = self.drivers[self.process.pid] = json.loads(line)["driver"]
 

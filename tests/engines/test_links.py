@@ -14,7 +14,7 @@ from engines.conftest import Hired
 from engines.faults import Person, Told, audit
 from engines.fleet import Fleet
 from engines.link import BACK, THERE, Link
-from engines.ways import way_to
+from engines.ways import UNHURRIED, way_to
 from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
@@ -33,6 +33,7 @@ FAULTS = ("delay", "reset", THERE, BACK)
 LASTS_S = 2.5  # longer than a lease
 AWAY_S = 4.5  # longer than a worker is patient with its own
 RUNS = 8
+MORE = 20  # runs that are started at most until a certain worker has one
 
 
 @asynccontextmanager
@@ -70,13 +71,14 @@ async def moves_on(control: Control, run: str) -> None:
 
 async def one_of(control: Control, runs: list[str], driver: str) -> str:
     """A run that this one is at; a new one, if others have taken all that it had."""
-    while True:
+    for _ in range(MORE):
         for run in runs:
             row = await control.store.row(run)
             if row.driver == driver and row.phase == Phase.RUNNING:
                 return run
         runs.append(await control.start(fleet_world.busy, str(len(runs))))
-        await anyio.sleep(0.2)
+        await anyio.sleep(0.5)
+    raise AssertionError(f"{driver} drives nothing")
 
 
 async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_or_done_twice(
@@ -105,7 +107,7 @@ async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_o
 async def test_whatever_the_link_between_restate_and_workers_does_runs_go_on_and_are_steered(
     hired: Hired,
 ) -> None:
-    async with hired(2) as (control, workers):
+    async with hired(2, options=UNHURRIED) as (control, workers):
         runs = [await control.start(fleet_world.busy, str(n)) for n in range(RUNS)]
         for fault in FAULTS:
             async with faulty(workers.link, fault):

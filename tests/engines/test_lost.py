@@ -9,7 +9,7 @@ import pytest
 from engines import fleet_world
 from engines.conftest import Hired
 from engines.faults import audit, losing_workers
-from engines.ways import begun, calls
+from engines.ways import UNHURRIED, all_at_work, begun, calls
 from midflight.kernel.phases import Phase
 
 pytestmark = [
@@ -92,11 +92,9 @@ async def test_a_call_for_a_resting_run_of_a_dead_worker_comes_to_its_end(hired:
 
 
 async def test_a_worker_that_is_told_to_leave_hands_its_runs_over_and_ends(hired: Hired) -> None:
-    async with hired(2) as (control, workers):
+    async with hired(2, options=UNHURRIED) as (control, workers):
         runs = [await control.start(fleet_world.busy, str(n)) for n in range(8)]
-        await anyio.sleep(1)
-        driven = {(await control.store.row(run)).driver: run for run in runs}
-        assert set(driven) == {hand.driver for hand in workers.hands}
+        await all_at_work(control, workers, runs)
 
         assert await workers.hands[0].leave() == 0
 

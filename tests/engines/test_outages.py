@@ -17,7 +17,7 @@ from engines.conftest import Hired, RestateHost
 from engines.faults import Person, Told, audit
 from engines.hosts import restate_server
 from engines.link import BACK, THERE
-from engines.ways import begun, calls, claims, folder_of, way_to
+from engines.ways import UNHURRIED, all_at_work, begun, calls, claims, folder_of, way_to
 from midflight.control import Control
 from midflight.engines.crew import LEASE_S
 from midflight.errors import StoreUnavailable
@@ -26,6 +26,7 @@ from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
 from midflight.stores.postgres import PostgresStore
 from scenarios.stage import Stage
+from server.house import opened
 from stores.backends import postgres_server
 
 pytestmark = [
@@ -41,7 +42,7 @@ async def test_while_restate_is_down_runs_go_on_and_what_is_asked_waits_for_it(
     hired: Hired,
 ) -> None:
     with restate_server() as server:
-        async with hired(2, server=server) as (control, workers):
+        async with hired(2, server=server, options=UNHURRIED) as (control, workers):
             at_work = await control.start(fleet_world.busy, "0")
             stopped = await control.start(fleet_world.lingerer, "stopped")
             await begun(workers.folder, "stopped")
@@ -109,7 +110,7 @@ async def test_a_worker_cut_off_in_a_step_begins_nothing_after_its_lease_and_is_
     ):
         lost = workers.hands[0]
         runs = [await control.start(fleet_world.busy, str(n)) for n in range(8)]
-        await anyio.sleep(1)
+        await all_at_work(control, workers, runs)
         link.swallow(THERE, BACK)
         at = time.monotonic()
         mine = [run for run in runs if (await control.store.row(run)).driver == lost.driver]
@@ -158,8 +159,16 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
             link.reset()
             with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
                 await Control(far).cancel(run)
+            async with opened(Control(far)) as house, house.client() as client:
+                over_http = await client.post(f"/v1/runs/{run}/cancel", json={})
+                alive = await client.get("/healthz")
 
         assert "Nothing was changed" in str(refused.value)
+        assert not refused.value.unsure
+        assert (over_http.status_code, alive.status_code) == (503, 503)
+        answer = over_http.json()
+        assert (answer["error"], answer["changed"]) == ("store_unavailable", False)
+        assert answer["message"].endswith("Nothing was changed.")
         assert (await control.state(run)).phase is Phase.RUNNING
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,14 @@ import anyio
 import httpx
 
 from engines import fleet_world
+from engines.fleet import Fleet
 from engines.link import Link, linked, to_socket
 from midflight.control import Control
 from midflight.kernel import events as e
 
 SOCKET = ".s.PGSQL.5432"
+UNHURRIED = ("--lease", "10")
+"""For workers whom nobody is to lose: a busy machine takes a short lease from the living."""
 
 
 def folder_of(address: str) -> str:
@@ -38,6 +41,13 @@ async def begun(folder: Path, key: str) -> None:
     """Another process says so, in a file."""
     while not any(line.what == "begin" and key in line.key for line in fleet_world.noted(folder)):  # noqa: ASYNC110
         await anyio.sleep(0.02)
+
+
+async def all_at_work(control: Control, workers: Fleet, runs: Iterable[str]) -> None:
+    """Wait until every worker drives some of the runs."""
+    hands = {hand.driver for hand in workers.hands}
+    while not hands <= {(await control.store.row(run)).driver for run in runs}:  # noqa: ASYNC110
+        await anyio.sleep(0.1)
 
 
 async def claims(control: Control, run: str) -> int:

@@ -17,6 +17,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
 Look = Callable[..., Glass]
+expect.set_options(timeout=WAIT_MS)  # half of five seconds may be another program's
 BROKEN: list[str] = []
 """What the scripts of the pages have raised, for the report of a failure."""
 

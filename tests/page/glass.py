@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, Page, Request, expect
+from playwright.sync_api import Locator, Page, Request, Response, expect
 
 if TYPE_CHECKING:
     from page.theatre import Stage
@@ -124,6 +125,26 @@ class Glass:
                     .filter((one) => one.name.endsWith("/cancel")).at(-1).duration"""
             )
         )
+
+    @contextmanager
+    def weighed(self) -> Iterator[dict[str, int]]:
+        """How much each script weighs, packed, that is loaded meanwhile; the worker's, too."""
+        weights: dict[str, int] = {}
+        answers: list[Response] = []
+
+        def note(answer: Response) -> None:
+            answers.append(answer)
+
+        self.page.on("response", note)
+        yield weights
+        self.page.wait_for_load_state("load")
+        self.page.remove_listener("response", note)
+        scripts = {one.url: one.body() for one in answers if one.url.endswith(".js")}
+        named = re.search(rb"worker-[\w-]+\.js", b"".join(scripts.values()))
+        assert named, "who has the worker's name?"  # the browser tells nobody that it is loaded
+        worker = f"{self.url}/assets/{named.group().decode()}"
+        scripts[worker] = self.page.request.get(worker).body()
+        weights |= {url: len(gzip.compress(script)) for url, script in scripts.items()}
 
     def violations(self) -> list[str]:
         """What axe finds wrong."""

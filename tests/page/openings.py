@@ -109,7 +109,7 @@ def expired(theatre: Theatre, tab: Glass) -> None:
 
 
 def run_out(theatre: Theatre) -> Stage:
-    given = {"schema": {"enum": ["ana", "bob"]}, "message": "Who?", "expires_in": 1.5}
+    given = {"schema": {"enum": ["ana", "bob"]}, "message": "Who?", "expires_in": 4}
     stage = theatre.begin("asker", input=given)
     stage.until("waiting")
     stage.press("pause")
@@ -178,9 +178,11 @@ def nothing_here(theatre: Theatre, tab: Glass) -> None:
 def shut_out(theatre: Theatre, tab: Glass) -> None:
     kept = tab.page.context.cookies()
     tab.page.context.clear_cookies()
-    tab.page.goto(theatre.url)
-    expect(tab.page.get_by_role("heading", name="This page needs a new link")).to_be_visible()
-    tab.page.context.add_cookies([dict(one) for one in kept])  # type: ignore[misc]
+    try:
+        tab.page.goto(theatre.url)
+        expect(tab.page.get_by_role("heading", name="This page needs a new link")).to_be_visible()
+    finally:  # the tab is opened elsewhere next
+        tab.page.context.add_cookies([dict(one) for one in kept])  # type: ignore[misc]
 
 
 def unreachable(theatre: Theatre, tab: Glass) -> None:
@@ -195,11 +197,15 @@ def home(theatre: Theatre, tab: Glass) -> None:
     expect(tab.page.locator("form.start")).to_be_visible(timeout=WAIT_MS)
 
 
-def settings(theatre: Theatre, tab: Glass) -> None:
-    tab.look_at(scenes.running(theatre).run).says("Running")
+def turn_to_rail(tab: Glass) -> None:
     if tab.page.locator(".phone-head").is_visible():
         tab.page.get_by_role("button", name="Runs").click()
         expect(tab.page.get_by_role("navigation", name="Runs")).to_be_visible()
+
+
+def settings(theatre: Theatre, tab: Glass) -> None:
+    tab.look_at(scenes.running(theatre).run).says("Running")
+    turn_to_rail(tab)
     tab.page.get_by_role("button", name="Settings").click()
     expect(tab.page.get_by_role("dialog", name="Settings")).to_be_visible(timeout=WAIT_MS)
 
@@ -220,11 +226,82 @@ def timeline(theatre: Theatre, tab: Glass) -> None:
     expect(tab.page.locator(".timeline svg text").first).to_be_visible(timeout=WAIT_MS)
 
 
+def broken_pane(theatre: Theatre, tab: Glass) -> None:
+    tab.page.route("**/assets/Timeline-*.js", lambda route: route.abort())
+    tab.look_at(scenes.running(theatre).run)
+    tab.page.get_by_role("button", name="Timeline").click()
+    expect(tab.page.locator(".broken")).to_contain_text("The steps cannot be shown")
+
+
+def stop_all(theatre: Theatre, tab: Glass) -> None:
+    tab.look_at(scenes.running(theatre).run).says("Running")
+    turn_to_rail(tab)
+    tab.page.get_by_role("button", name="Stop all agents").click()
+    expect(tab.page.get_by_role("alertdialog")).to_be_visible()
+
+
+def stopped(theatre: Theatre, tab: Glass) -> None:
+    stage = scenes.running(theatre)
+    tab.look_at(stage.run).says("Running")
+    scope = f"thread:{stage.thread}"
+    theatre.post("/v1/operator/kill", {"scope": scope, "reason": "wrong prices"})
+    tab.says("Stopped by an operator")
+    expect(tab.page.get_by_role("region", name="Kill switch")).to_contain_text(scope)
+
+
+def step_details(theatre: Theatre, tab: Glass) -> None:
+    tab.look_at(scenes.pausing(theatre).run).says("Pausing")
+    tab.step("Join revenue").get_by_role("button").first.click()
+    expect(tab.step("Join revenue").locator("pre")).to_contain_text("84210")
+    tab.step("Create follow-up tasks").get_by_role("button").first.click()
+    expect(tab.page.get_by_role("button", name="Stop it")).to_be_visible()
+
+
+def change_line(theatre: Theatre, tab: Glass) -> None:
+    stage = scenes.running(theatre)
+    stage.press("redirect", text="Churn of May")
+    tab.look_at(stage.run)
+    expect(tab.changed.locator("del")).to_contain_text("June")
+    expect(tab.changed.locator("ins")).to_contain_text("May")
+    tab.changed.click()
+    expect(tab.changed).to_contain_text("by robot")
+
+
+def stop_question(theatre: Theatre, tab: Glass) -> None:
+    stage = scenes.running(theatre)
+    theatre.post(f"/v1/threads/{stage.thread}/messages", {"text": "stop"})
+    tab.look_at(stage.run).says("Paused")
+    turn_to_thread(tab)
+    expect(tab.page.get_by_role("button", name="Cancel the run")).to_be_visible()
+
+
+def aside(theatre: Theatre, tab: Glass) -> None:
+    stage = scenes.running(theatre)
+    theatre.post(f"/v1/threads/{stage.thread}/ask_aside", {"text": "how far are you?"})
+    tab.look_at(stage.run).says("Running")
+    turn_to_thread(tab)
+    answered = tab.page.locator(".lines li", has=tab.page.locator(".who", has_text="Aside"))
+    expect(answered).to_contain_text("Score churn risk")
+
+
+def background(theatre: Theatre, tab: Glass) -> None:
+    tab.look_at(theatre.begin("parent").run).says("Running")
+    expect(tab.page.locator(".background")).to_contain_text("Look around")
+
+
+def near_the_cap(theatre: Theatre, tab: Glass) -> None:
+    stage = theatre.begin(limits={"usd": 0.5})
+    stage.give("fetch", "join", "score")
+    tab.look_at(stage.run).says("Running", "Create follow-up tasks")
+    expect(tab.page.locator(".near")).to_contain_text("$0.42 of $0.50")
+
+
 OPENINGS: Final[dict[str, Opening]] = {
     opening.__name__.replace("_", " "): opening
     for opening in (
         raise_cap, hand_back, redirect, confirm, asks_again, reconnecting, result, answer_form,
         edit_form, expired, could_not_undo, fork_form, edit_message, to_dos, voice, nothing_here,
-        shut_out, unreachable, home, settings, runs, timeline,
+        shut_out, unreachable, home, settings, runs, timeline, broken_pane, stop_all, stopped,
+        step_details, change_line, stop_question, aside, background, near_the_cap,
     )
 }  # fmt: skip

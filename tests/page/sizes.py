@@ -14,12 +14,17 @@ def size(width: int) -> dict[str, Any]:
     return {"viewport": {"width": width, "height": WIDTHS[width]}, **more}
 
 
+LETTERS = "parseFloat(getComputedStyle(document.querySelector('.status')).fontSize)"
+
+
 def enlarge_text(tab: Glass) -> None:
     """Letters twice as large, as set in the browser."""
+    was = tab.page.evaluate(LETTERS)
     devtools = tab.page.context.new_cdp_session(tab.page)
     devtools.send("Page.enable")
     devtools.send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
     tab.page.wait_for_timeout(200)
+    assert tab.page.evaluate(LETTERS) == 2 * was
 
 
 LEGIBLE_MIN = 12  # letters of what a press would do, where there is no room for all of it

@@ -178,13 +178,16 @@ def test_several_fields_at_once(theatre: Theatre, look: Look) -> None:
     assert (found["city"], found["people"], found["late"]) == ("Rome", 4, True)
 
 
-def test_an_answer_that_came_too_late_is_not_sent(theatre: Theatre, look: Look) -> None:
-    stage, tab, card = asked(theatre, look, {"enum": ["ana", "bob"]}, expires_in=3)
+def test_a_question_counts_down_and_closes_when_nobody_answers(
+    theatre: Theatre, look: Look
+) -> None:
+    stage, tab, card = asked(theatre, look, {"enum": ["ana", "bob"]}, expires_in=12)
     expect(card).to_contain_text("Expires in")
     expect(tab.slot(1)).to_contain_text("s left")
     stage.until("done")
 
     tab.says("Done")
+    expect(card).to_have_count(0)
     assert answer_of(stage) is None
 
 

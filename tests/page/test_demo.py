@@ -25,7 +25,9 @@ def demo(tmp_path: Path, browser: Browser) -> Iterator[Glass]:
         assert process.stdout is not None
         found = None
         while found is None:
-            found = re.search(r"http://\S+", process.stdout.readline())
+            printed = process.stdout.readline()
+            assert printed, "the demo ended before it printed its link"
+            found = re.search(r"http://\S+", printed)
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         page = context.new_page()
         page.goto(found.group(0))

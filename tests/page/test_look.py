@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-
 import pytest
 from playwright.sync_api import expect
 
@@ -153,22 +151,30 @@ def test_changes_of_state_are_announced_once_and_steps_not_at_all(
     ]
 
 
-def test_the_first_load_is_small(theatre: Theatre, look: Look, held: dict[str, Stage]) -> None:
-    loaded: dict[str, int] = {}
-    tab = look(held["running"])
-    tab.page.on(
-        "response",
-        lambda answer: (
-            loaded.update({answer.url: len(gzip.compress(answer.body()))})
-            if answer.url.endswith(".js")
-            else None
-        ),
-    )
-    tab.page.reload()
-    tab.says("Running")
-    tab.page.wait_for_load_state("load")
+def test_what_the_agent_says_is_announced_once_when_it_is_finished(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin("clerk", "Look at churn {stage}")
+    tab = look(stage)
+    tab.says("Running", "Look")
+    expect(tab.page.locator("li.from-me")).to_contain_text("Look at churn")  # the thread is there
+    tab.page.evaluate(LISTEN)
+    stage.give("look", "look again", "sum up")
+    tab.says("Done")
+    expect(tab.page.locator("[aria-live]").get_by_text("I have looked.")).to_have_count(1)
+    tab.page.wait_for_timeout(300)
 
-    assert 0 < sum(loaded.values()) <= FIRST_LOAD_MAX, loaded
+    said = [words for region, words in tab.page.evaluate("heard") if region == "log"]
+    assert said == ["I have looked."]
+
+
+def test_the_first_load_is_small(theatre: Theatre, look: Look, held: dict[str, Stage]) -> None:
+    tab = look(held["running"])
+    with tab.weighed() as scripts:
+        tab.page.reload()
+        tab.says("Running")
+
+    assert 0 < sum(scripts.values()) <= FIRST_LOAD_MAX, scripts
 
 
 def test_nothing_comes_from_elsewhere_and_the_console_is_silent(

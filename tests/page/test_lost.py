@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -60,17 +61,24 @@ def test_a_server_that_is_killed_comes_back_and_the_page_with_it(
     assert len(names) == len(set(names)) == 6
 
 
+WAS_PAUSED: Final = "It was paused when the line was lost"
+IS_SENT, ASKS, IS_OFF = "Sent when back online", "Sent when back; asks after", "When back online"
 LAST_SEEN: Final = {
-    "queued": "It had not begun when the line was lost",
-    "pausing": "It was pausing when the line was lost",
-    "paused": "It was paused when the line was lost",
-    "waiting": "It waits for you",
-    "stale": "It waits for you",
-    "cancelling": "It was cancelling when the line was lost",
+    "queued": ("It had not begun when the line was lost", IS_SENT, True),
+    "pausing": ("It was pausing when the line was lost", ASKS, True),
+    "paused": (WAS_PAUSED, ASKS, True),
+    "at the cap": (WAS_PAUSED, IS_OFF, False),
+    "taken over": (WAS_PAUSED, IS_OFF, False),
+    "parked": (WAS_PAUSED, IS_OFF, False),
+    "waiting": ("It waits for you", "One decision", True),
+    "stale": ("It waits for you", "One decision", True),
+    "cancelling": ("It was cancelling when the line was lost", "Not while cancelling", False),
 }
+"""What the bar says then, what its first slot does, and whether that can be pressed."""
 ENDED: Final = ("done", "failed", "cancelled")
 
 
+@pytest.mark.timeout(180)  # a tab for each state
 def test_a_lost_line_says_how_the_run_stood_in_every_state(frail: Theatre, tab: Glass) -> None:
     tabs = {"queued": tab}
     for name in (*LAST_SEEN, *ENDED):
@@ -78,9 +86,15 @@ def test_a_lost_line_says_how_the_run_stood_in_every_state(frail: Theatre, tab: 
         here.look_at(SCENES[name].begin(frail).run).says(SCENES[name].word)
     frail.kill()
 
-    for name, detail in LAST_SEEN.items():
+    for name, (detail, cost, pressable) in LAST_SEEN.items():
         tabs[name].says("Reconnecting", detail)
         tabs[name].slots_are(*SCENES[name].slots)
+        first = tabs[name].slot(1)
+        expect(first.locator(".cost")).to_have_text(re.compile(f"^{cost}"))
+        expect(first).to_have_attribute("aria-disabled", "false" if pressable else "true")
+    tabs["waiting"].page.bring_to_front()
+    tabs["waiting"].press(1)  # what is asked can be read without the server
+    expect(tabs["waiting"].page.locator(".card-title")).to_be_focused()
     for name in ENDED:
         tabs[name].says(SCENES[name].word)  # which cannot change any more
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from page import scenes
 from page.conftest import Look
 from page.glass import WAIT_MS, Glass
-from page.theatre import Stage, Theatre
+from page.theatre import Stage, Theatre, soon
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -119,6 +119,36 @@ def test_from_anywhere_in_a_long_run_one_press_leads_to_where_it_is(
     expect(tab.page.get_by_role("button", name="To step 206")).to_have_count(0)
     assert tab.page.locator(".step-saying > div").evaluate(LINES) == 4  # and no part of a fifth
     stage.press("cancel")
+
+
+def test_the_timeline_tells_of_a_redirect_and_of_what_was_spent(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = scenes.changing(theatre)
+    stage.press("redirect", text="Churn of May")
+    tab = look(stage)
+    tab.page.get_by_role("button", name="Timeline").click()
+
+    picture = tab.page.locator(".timeline svg")
+    expect(picture.locator(".mark-dot")).to_have_count(1)
+    expect(picture.locator("path.spend")).to_be_visible()
+    expect(picture).to_contain_text("Spent $0.42 of $2.00")
+    expect(tab.page.locator(".happened")).to_contain_text("Redirect:")
+
+
+def test_a_long_run_that_has_no_step_under_way_opens_at_its_last(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin("counter", input={"steps": 205})
+    soon(lambda: stage.view["spent"]["steps"] == 205)  # now it reads, which is not on record yet
+    tab = look(stage)
+    last = tab.step("Count 205")
+    expect(last).to_be_in_viewport()
+    tab.page.locator(".steps-pane").evaluate("(pane) => pane.scrollTo(0, 0)")
+    expect(last).to_have_count(0)
+    tab.page.get_by_role("button", name="To step 205").click()
+
+    expect(last).to_be_in_viewport()
 
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────

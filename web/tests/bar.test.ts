@@ -93,6 +93,14 @@ describe("while the line is lost", () => {
     expect(last({ phase: "cancelling" })).toBe("It was cancelling when the line was lost");
   });
 
+  it("a question can still be looked at, and what needs the server at once is off and says so", () => {
+    const first = (given: Partial<RunSheet>) => barOf(run(given), seen({ connection: "lost" })).slots[0];
+
+    expect(first({ phase: "waiting", questions: [asks] })).toMatchObject({ label: "Review", consequence: "One decision, 14 min left", enabled: true });
+    expect(first({ phase: "paused", holds: ["cap"] })).toMatchObject({ act: { layer: "raise" }, enabled: false });
+    expect(first({ phase: "paused", holds: ["human"] })).toMatchObject({ act: { layer: "hand back" }, enabled: false });
+  });
+
   it("a resume says that it asks, too", () => {
     const bar = barOf(run({ phase: "paused", holds: ["user"] }), seen({ connection: "lost" }));
 

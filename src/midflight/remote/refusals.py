@@ -26,6 +26,7 @@ KINDS: Final[Mapping[str, type[errors.MidflightError]]] = {
     "store_busy": errors.StoreBusy,
     "store_read_only": errors.StoreReadOnly,
     "store_full": errors.StoreFull,
+    "store_unavailable": errors.StoreUnavailable,
     "not_known": errors.NotAdmitted,
     "wrong_host": errors.NotAdmitted,
     "wrong_origin": errors.NotAdmitted,

@@ -33,6 +33,7 @@ STATUS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.StoreBusy: (503, "store_busy"),
     errors.StoreReadOnly: (503, "store_read_only"),
     errors.StoreFull: (503, "store_full"),
+    errors.StoreUnavailable: (503, "store_unavailable"),
 }
 """Where nothing is said, it is a 500 of which nobody knows whether anything was changed."""
 
@@ -94,7 +95,8 @@ async def _told(control: Control, request: Request, error: Exception) -> Respons
     if status == 500:
         log.error("Request failed", extra={"action": "request_failed"}, exc_info=error)
         return as_json(_unsure(error), 500)
-    body: dict[str, Any] = {"error": name, "message": str(error), "changed": False}
+    changed = None if isinstance(error, errors.StoreError) and error.unsure else False
+    body: dict[str, Any] = {"error": name, "message": str(error), "changed": changed}
     if vars(error):
         body["about"] = vars(error)
     journal = request.path_params.get("run") or request.path_params.get("thread")

@@ -130,7 +130,9 @@ def _given_up(error: StoreError, *, writes: bool) -> StoreError:
         f"Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything was "
         "changed; the same append id may be repeated safely."
     )
-    return type(error)(f"{error} {unknown if writes else 'Nothing was changed.'}")
+    if writes:
+        return type(error)(f"{error} {unknown}").leaving_it_open()
+    return type(error)(f"{error} Nothing was changed.")
 
 
 class _Errand:

@@ -179,7 +179,7 @@ class Server:
         return StoreUnavailable(
             f"{self.where}: the store was closed before it answered, so it is not known whether "
             "anything was changed; the same append id may be repeated safely."
-        )
+        ).leaving_it_open()
 
     def explain(self, error: BaseException) -> StoreError:
         """Say in a sentence what an error means and what to do about it; never the password."""

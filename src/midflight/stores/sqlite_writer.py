@@ -212,7 +212,9 @@ class Writer:
             left = list(self._waiting.values())
             for job in left:
                 told = UNKNOWN if job.taken else "Nothing was appended."
-                job.error, job.taken = StoreUnavailable(f"the store was closed. {told}"), True
+                closed = StoreUnavailable(f"the store was closed. {told}")
+                job.error = closed.leaving_it_open() if job.taken else closed
+                job.taken = True
         self._hand_back(left)
 
     def _run(self) -> None:

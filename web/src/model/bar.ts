@@ -200,18 +200,23 @@ function lastSeen(run: RunSheet): string {
   }
 }
 
-/** The agent goes on without us: what is pressed waits for the line. */
+/** The agent goes on without us: what is pressed waits for the line, and what is only looked at does not. */
 function away(bar: Bar, run: RunSheet): Bar {
   const [one, two, three] = bar.slots as [Slot, Slot, Slot];
-  const waits = one.act.do === "verb" ? willWait(one.act.verb) : "";
   return {
     tone: "calm", glyph: "lost", word: "Reconnecting", detail: lastSeen(run),
     slots: [
-      { ...one, filled: false, consequence: one.enabled ? waits || "When back online" : one.consequence, enabled: one.enabled && waits !== "" },
+      firstAway(one),
       { ...two, consequence: two.enabled ? willWait("redirect") : two.consequence },
       { ...three, consequence: three.enabled ? willWait("cancel") : three.consequence },
     ],
   };
+}
+
+function firstAway(one: Slot): Slot {
+  if (!one.enabled || one.act.do === "review") return { ...one, filled: false };
+  if (one.act.do === "verb") return { ...one, filled: false, consequence: willWait(one.act.verb) };
+  return { ...one, filled: false, consequence: "When back online", enabled: false };
 }
 
 /** The cause alone: which step it was is said beside it. */

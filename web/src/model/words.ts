@@ -1,5 +1,5 @@
 /** Times, money and counts as people read them. */
-import type { Limits, RunSheet, Spent, StepSheet } from "./types";
+import { ENDED, type Limits, type RunSheet, type Spent, type StepSheet } from "./types";
 
 const two = (n: number): string => String(n).padStart(2, "0");
 
@@ -74,6 +74,12 @@ export function titleOf(run: RunSheet): string {
 const CURRENT: ReadonlySet<string> = new Set(["running", "paused", "waiting", "retrying", "undoing"]);
 
 export const isCurrent = (step: StepSheet): boolean => CURRENT.has(step.status);
+
+/** The step at which it stands: what it reads between two steps is on record only when it is read. */
+export function standing(run: RunSheet): number {
+  const current = run.steps.findIndex(isCurrent);
+  return current >= 0 || ENDED.has(run.phase) ? current : run.steps.findLastIndex((step) => step.position > 0);
+}
 
 /** Where it is: step 3 of 6. */
 export function place(run: RunSheet): string {

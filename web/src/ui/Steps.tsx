@@ -2,7 +2,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useLayoutEffect, useRef, useState } from "react";
 import type { RunSheet, StepSheet } from "../model/types";
-import { clock, isCurrent } from "../model/words";
+import { clock, standing } from "../model/words";
 import { Icon } from "./Icon";
 import { StepItem } from "./StepItem";
 
@@ -22,7 +22,7 @@ function PlainSteps({ run, phone }: { run: RunSheet; phone: boolean }) {
   const begun = run.steps.findIndex((step) => step.status !== "done");
   const folded = phone && !open && run.phase === "waiting" && begun >= FOLDED_FROM ? begun : 0;
   useLayoutEffect(() => {
-    const current = list.current?.querySelector("[aria-current=step]");
+    const current = list.current?.querySelector(`[data-index="${standing(run)}"]`);
     const pane = list.current?.closest(".steps-pane");
     if (current && pane && pane.scrollHeight > pane.clientHeight) current.scrollIntoView({ block: "center" });
   }, []);
@@ -55,12 +55,12 @@ function WindowedSteps({ run }: { run: RunSheet }) {
   const list = useRef<HTMLOListElement>(null);
   const [margin, setMargin] = useState(0);
   const pane = () => list.current?.closest<HTMLElement>(".steps-pane") ?? null;
-  const current = run.steps.findIndex(isCurrent);
+  const current = standing(run);
   const rows = useVirtualizer({
     count: run.steps.length,
     getScrollElement: pane,
     estimateSize: () => ROW_PX,
-    overscan: 8,
+    overscan: 4,
     scrollMargin: margin,
     getItemKey: (at) => run.steps[at]!.id,
   });
