@@ -30,7 +30,8 @@ from pipecat.turns.user_turn_processor import UserTurnProcessor
 from pipecat.workers.runner import WorkerRunner
 
 RATE, TICK_S, LOUD = 16_000, 0.02, 300
-TONE = (np.sin(np.arange(RATE * 8) / 5) * 3_000).astype("<i2").tobytes()
+TONE = (np.sin(np.arange(RATE * 20) / 5) * 3_000).astype("<i2").tobytes()
+"""Longer than any sound: its end would look like a stop."""
 
 
 class Loudspeaker(BaseOutputTransport):

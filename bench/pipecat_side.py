@@ -38,8 +38,8 @@ def python() -> str:
     return str(found)
 
 
-def pipecat_latencies(sounds: list[bytes]) -> dict[str, Any]:
-    """Its figures beside ours, and a sentence about them."""
+def pipecat_latencies(sounds: list[bytes], never_ms: float) -> dict[str, Any]:
+    """Its figures beside ours, and a sentence about them; who did not stop counts as never."""
     with tempfile.TemporaryDirectory() as folder:
         for number, sound in enumerate(sounds):
             (Path(folder) / f"{number:03}.raw").write_bytes(sound)
@@ -50,6 +50,8 @@ def pipecat_latencies(sounds: list[bytes]) -> dict[str, Any]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-    times = [x for x in json.loads(done.stdout.splitlines()[-1]) if x is not None]
-    told = f"Pipecat {VERSION} has stopped for {len(times)} of {len(sounds)}."
+    told_ms = json.loads(done.stdout.splitlines()[-1])
+    times = [never_ms if ms is None else ms for ms in told_ms]
+    stopped = sum(ms is not None for ms in told_ms)
+    told = f"Pipecat {VERSION} has stopped for {stopped} of {len(sounds)}."
     return {"pipecat_median_ms": statistics.median(times), "pipecat": told}

@@ -1,5 +1,6 @@
-"""Writes the rows of ``bench/voice/*.tsv`` that are measured: voices and words of their own.
+"""Writes the rows of ``bench/voice/*.tsv`` that are measured: new voices, speeds and seeds.
 
+Their words are those of the lists before, and so are the recordings of humans: there are no others.
 Whoever looks at what came of them, and changes something, makes others and calls these ``seen``.
 """
 
@@ -13,10 +14,10 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+linda", "espeak:en+Alicia", "espeak:en-029+m8", "espeak:en-us+benjamin",
-    "flite:slt@1.08", "flite:kal16@0.92", "pico:en-GB@0.95", "pico:en-US@1.06",
+    "espeak:en-us+steph", "espeak:en+belinda", "espeak:en-gb-x-rp+paul", "espeak:en-us-nyc+Michael",
+    "flite:rms@1.05", "flite:awb@0.96", "pico:en-GB@1.04", "pico:en-US@0.97",
 )  # fmt: skip
-BESIDE = ("clean", "pink16", "clean", "white19", "brown17")
+BESIDE = ("clean", "pink17", "clean", "white18", "brown16")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "stop it", "go back", "enough", "abort",
     "hold it", "one moment", "just a second", "slow down", "speak up", "louder please", "not now",
@@ -63,7 +64,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "brown17"), ("pink16", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "brown16"), ("pink17", "clean"))))
         for noise in noises
     ]
     return [*spread(ORDERS, 4), *people]
@@ -73,7 +74,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(301, 301 + count)
+        for seed in range(401, 401 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

@@ -41,7 +41,9 @@ class House:
 
 
 @asynccontextmanager
-async def serving(app: Any, *, sndbuf: int = 0) -> AsyncIterator[int]:
+async def serving(
+    app: Any, *, sndbuf: int = 0, server: uvicorn.Server | None = None
+) -> AsyncIterator[int]:
     """Serve an ASGI app on a free port. ``sndbuf`` makes slow readers felt early."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -55,7 +57,7 @@ async def serving(app: Any, *, sndbuf: int = 0) -> AsyncIterator[int]:
         timeout_graceful_shutdown=2,
         backlog=2048,
     )
-    server = uvicorn.Server(config)
+    server = server or uvicorn.Server(config)
     with listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server._serve, [listener])

@@ -177,11 +177,12 @@ async def talking(
 
 @asynccontextmanager
 async def on_the_line(
-    agent: Agent, folder: Path
+    agent: Agent, folder: Path, recogniser: Recogniser | None = None
 ) -> AsyncIterator[tuple[Control, Callable[[], AbstractAsyncContextManager[Scene]]]]:
     """The same for who looks at what is left when the line has ended."""
     words = Words()
-    engines = Engines(PlainVad, (PlainRecogniser(words),), (PlainSynthesiser(),))
+    heard = recogniser or PlainRecogniser(words)
+    engines = Engines(PlainVad, (heard,), (PlainSynthesiser(),))
     async with local("memory:", agent, workdir=folder, drain_s=0.2) as control:
         yield control, lambda: _line(control, agent, engines, words, RoomSink(), ANN)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
+from fastapi import FastAPI
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Close
 
 from midflight.assistant import Profile, assistant
+from midflight.cli import serve
+from midflight.cli.serve import MESSAGE_MAX
 from midflight.control import Control, local
 from midflight.kernel.phases import Role
 from midflight.models.scripted import ScriptedModel, say
@@ -38,6 +41,7 @@ from voice.studio import (
 pytestmark = pytest.mark.anyio
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
 SILENCE = bytes(FRAME * 2)
+TOO_BIG = 1009
 
 
 class Phone:
@@ -49,6 +53,9 @@ class Phone:
         self.waiting = 0  # samples
         self.played = 0
         self._held = False
+        self.cuts = 0
+        self.is_deaf_to_cuts = False
+        self.closed: Close | None = None
 
     async def listen(self) -> None:
         try:
@@ -57,8 +64,8 @@ class Phone:
                     self.waiting += len(message) // 2
                 else:
                     await self._take(msgspec.json.decode(message))
-        except ConnectionClosed:
-            pass
+        except ConnectionClosed as closed:
+            self.closed = closed.rcvd
 
     async def _take(self, message: dict[str, Any]) -> None:
         match message["t"]:
@@ -68,7 +75,9 @@ class Phone:
                 self._held = False
             case "cut":
                 self.waiting = 0
-                await self.tell(t="silenced", played=self.played)
+                self.cuts += 1
+                if not self.is_deaf_to_cuts:
+                    await self.tell(t="silenced", played=self.played)
             case _:
                 self.shown.append(message)
 
@@ -123,13 +132,19 @@ class Exchange:
                 tasks.cancel_scope.cancel()
 
 
+def served_as_by_the_command(app: FastAPI) -> AbstractAsyncContextManager[int]:
+    return serving(app, server=serve._server(app))
+
+
 def clerk(*texts: str) -> Agent:
     model = ScriptedModel([say(text) for text in texts])
     return assistant("clerk", Profile(model, actions=()), delegates=False)
 
 
 @asynccontextmanager
-async def exchange(folder: Path, agent: Agent, engines: Any = None) -> AsyncIterator[Exchange]:
+async def exchange(
+    folder: Path, agent: Agent, engines: Any = None, server: Any = serving
+) -> AsyncIterator[Exchange]:
     words = Words()
 
     def plain() -> Engines:
@@ -139,7 +154,7 @@ async def exchange(folder: Path, agent: Agent, engines: Any = None) -> AsyncIter
         door = router(control, [agent], engines or plain)
         access = Access(Keyring())
         app = create_app(control, agents=[agent], access=access, quotas=PATIENT, doors=[door])
-        async with serving(app) as port:
+        async with server(app) as port:
             yield Exchange(House(app, port), control, words)
 
 
@@ -180,6 +195,28 @@ async def test_with_a_key_to_talk_the_room_is_not_heard_and_what_is_said_to_the_
         await phone.frames(there.words.said("Now without the key"))
         await phone.until(lambda: len(phone.heard()) == 2)
         assert phone.heard()[1] == "Now without the key"
+
+
+async def test_after_a_key_was_down_for_too_long_the_room_is_not_heard_until_it_is_pressed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.taking.LONGEST_MS", 960)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.tell(t="talk", on=True)
+        await phone.frames(there.words.said("Count please", 0.9) + bytes(RATE))
+        await phone.until(lambda: phone.heard())
+        await phone.until(lambda: phone.played >= WORD)
+
+        room = there.words.said("Somebody else in the room")  # and the key is still down
+        await phone.frames(room + bytes(RATE * 2))
+        await phone.tell(t="talk", on=False)
+        await phone.tell(t="talk", on=True)
+        await phone.frames(there.words.said("Once more"))
+        await phone.tell(t="talk", on=False)
+        await phone.until(lambda: len(phone.heard()) > 1)
+
+        assert phone.heard() == ["Count please", "Once more"]
 
 
 async def test_what_was_said_before_the_line_was_open_comes_at_once_and_is_heard(
@@ -328,36 +365,51 @@ async def test_one_more_than_there_is_room_for_is_told_so_and_let_in_when_anothe
 async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 8)
+    for module in ("wire", "loudspeaker"):
+        monkeypatch.setattr(f"midflight.voice.{module}.ANSWER_S", 30.0)
+    async with exchange(tmp_path, clerk(TEXT, "thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Count please"))
+        await phone.until(lambda: phone.played >= WORD)
+        phone.is_deaf_to_cuts = True  # and until it says how much was played, nobody hears
+        await phone.frames(there.words.said("Hm", 3.0, confidence=0.3))
+        await phone.until(lambda: phone.cuts)
+        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 8)
 
-    class Thorough(PlainVad):
-        pause_s = 0.02  # for a frame, which is longer than it takes to send one
-
-        def hear(self, frame: bytes) -> float:  # type: ignore[explicit-override]
-            sleep(self.pause_s)
-            return super().hear(frame)
-
-    words = Words()
-    engines = Engines(Thorough, (PlainRecogniser(words),), (PlainSynthesiser(),))
-    async with (
-        exchange(tmp_path, clerk("thirteen"), lambda: engines) as there,
-        there.call() as phone,
-    ):
         await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.frames(SILENCE * 20)
         await phone.tell(t="talk", on=True)
-        for _ in range(40):
-            await phone.send(bytes(4) + SILENCE * 8)
+        await phone.frames(SILENCE * 20)
         await phone.tell(t="talk", on=False)
-        Thorough.pause_s = 0.0
         await phone.until(lambda: phone.troubles())
-        await phone.frames(SILENCE * 40)
+        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 10_000)
+        phone.is_deaf_to_cuts = False
+        await phone.tell(t="silenced", played=phone.played)
+        await phone.until(lambda: "asked again" in phone.outcomes())
         assert phone.troubles() == [BEHIND]
         await phone.tell(t="talk", on=True)
-        await phone.frames(words.said("Count please"))
+        await phone.frames(there.words.said("Once more"))
         await phone.tell(t="talk", on=False)
-        await phone.until(lambda: phone.heard())
+        await phone.until(lambda: len(phone.heard()) > 1)
 
-        assert phone.heard() == ["Count please"]
+        assert phone.heard() == ["Count please", "Once more"]
+
+
+async def test_a_message_that_no_socket_takes_ends_the_line_and_says_why(tmp_path: Path) -> None:
+    async with (
+        exchange(tmp_path, clerk("thirteen"), server=served_as_by_the_command) as there,
+        there.call() as phone,
+    ):
+        await phone.until(lambda: phone.shown)
+        await phone.send(bytes(2 * MESSAGE_MAX))
+        with anyio.fail_after(20):
+            while phone.closed is None:  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.005)
+
+        assert phone.closed.code == TOO_BIG
+        assert f"exceeds limit of {MESSAGE_MAX} bytes" in phone.closed.reason
+        async with there.call() as again:
+            await again.until(lambda: again.shown)
 
 
 async def test_engines_that_break_in_a_way_of_their_own_are_told_of_too(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from midflight.models.scripted import Line as Scripted
 from midflight.models.scripted import ScriptedModel, call, say
 from midflight.run import Agent, Run, agent
 from midflight.tools.base import tool
-from midflight.voice.acts import WITH_A_PERSON, Moment
-from midflight.voice.lexicon import meaning
+from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO, Moment
+from midflight.voice.lexicon import Act, meaning
 from midflight.voice.line import SORRY
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import Heard
@@ -157,6 +157,27 @@ async def test_stop_pauses_and_asks_and_only_yes_cancels(tmp_path: Path) -> None
         state = await there.control.ended(front)
 
         assert state.phase is Phase.CANCELLED
+
+
+@pytest.mark.parametrize("polite", ["Okay", "Right", "Sure", "Yeah"])
+async def test_a_polite_word_after_stop_keeps_it_paused_and_is_asked_again(
+    tmp_path: Path, polite: str
+) -> None:
+    async with talking(worker, folder=tmp_path) as there:
+        await there.say("Begin the work")
+        front = (await there.control.runs())[0].journal
+        await there.say("Stop")
+        await there.room.wait(3)
+
+        await there.say(polite)
+        await there.rests()
+        assert Cause.USER in (await there.control.state(front)).holds
+        assert there.of(Did)[-1] == Did(Act.SAY, YES_OR_NO)
+        assert YES_OR_NO in there.spoken()
+        assert (await there.control.state(front)).alive
+
+        await there.say("Cancel it")
+        assert (await there.control.ended(front)).phase is Phase.CANCELLED
 
 
 async def test_no_after_stop_lets_it_go_on(tmp_path: Path) -> None:
@@ -321,6 +342,27 @@ async def test_who_hangs_up_in_the_middle_of_a_reply_leaves_what_was_heard(tmp_p
 
         [said] = [line for line in await control.transcript(THREAD) if line.kind == "said: text"]
         assert (said.text, said.status) == ("one two three four", "cut short")
+
+
+async def test_who_hangs_up_on_recognisers_that_are_dead_leaves_what_was_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.line.SETTLE_S", 0.3)
+    clerk, _ = speaker(TEXT)
+    words = Words()
+    recogniser = PlainRecogniser(words)
+    async with on_the_line(clerk, tmp_path, recogniser) as (control, call):
+        async with call() as there:
+            await there.room.hear(words.said("Count please"))
+            await there.room.wait(0.9)
+            await there.hears(4)
+            recogniser.thinks = anyio.sleep_forever
+            await there.goes_by(words.said("What about"))  # and it never knows what that was
+
+        [said] = [line for line in await control.transcript(THREAD) if line.kind == "said: text"]
+        assert said.status == "cut short"
+        assert TEXT.startswith(said.text)
+        assert 4 <= len(said.text.split()) <= 6
 
 
 async def test_a_reply_that_was_heard_to_its_end_or_not_begun_is_left_as_it_is(

@@ -22,6 +22,7 @@ from midflight.voice.shown import FloorShown, Outcome, Shown
 from midflight.voice.silero import Silero
 from midflight.voice.sounds import silence
 from midflight.voice.taking import Verdict
+from voice import speakers
 from voice.clerks import SUMMARY
 from voice.counting import words_begun
 from voice.noises import mixed, noise
@@ -131,7 +132,21 @@ async def test_noises_do_not_stop_us(tmp_path: Path, recipe: str) -> None:
         await talk.room.hear(noise(recipe))
         await talk.room.wait(1.0)
 
-    assert "interrupted" not in talk.outcomes
+    assert not {"interrupted", "asked again"} & set(talk.outcomes)
+
+
+@pytest.mark.parametrize("recipe", ["cough:6", "hum:2"])
+async def test_noises_that_sound_like_speech_hold_us_and_we_go_on(
+    tmp_path: Path, recipe: str
+) -> None:
+    async with telling(tmp_path) as (talk, transcript):
+        await talk.room.hear(noise(recipe))
+        await talk.room.wait(1.0)
+        assert talk.was_held
+        assert talk.outcomes == ["resumed"]
+        assert await talk.room.until_silent(1.0)
+
+    assert transcript == [SUMMARY]
 
 
 async def test_garbled_words_are_asked_about(tmp_path: Path) -> None:
@@ -176,3 +191,11 @@ def test_words_begin_where_espeak_says_and_in_the_order_of_the_text() -> None:
     assert [mark.at for mark in marks] == sorted(mark.at for mark in marks)
     assert marks[0].at == 0
     assert all(0 <= mark.at < len(text) for mark in marks)
+
+
+def test_who_speaks_for_us_sounds_the_same_each_time() -> None:
+    first = said("Compare it with last year.", "espeak:en-us")
+    said("Something else.", "espeak:en-us")
+    speakers._made.cache_clear()
+
+    assert said("Compare it with last year.", "espeak:en-us") == first

@@ -23,13 +23,14 @@ from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
-from midflight.voice.lexicon import Act, Meaning, approves
+from midflight.voice.lexicon import Act, Meaning, approves, cancels
 from midflight.voice.mouth import Mouth, Utterance
 from midflight.voice.shown import Saying, Shown
 
 STOP: Final = "stop"
 APPROVE, REJECT = "approve", "reject"
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
+YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
 
 
 class Done(Struct, frozen=True):
@@ -81,12 +82,15 @@ class Acts:
         asked = self.cancelling if self.cancelling == moment.cancelling else ""
         self.cancelling = ""
         match meant.act:
+            case _ if asked and cancels(meant.said):
+                return await self._cancel(asked)
             case Act.PAUSE:
                 return await self._pause(run)
             case Act.STOP:
                 return await self._stop(meant.said)
-            case Act.YES if asked:
-                return await self._cancel(asked)
+            case Act.YES if asked:  # polite, perhaps: a cancel wants more
+                self.cancelling = asked
+                return Done(Act.SAY, YES_OR_NO)
             case Act.NO if asked:
                 return await self._go_on(run)
             case _ if run is None or not run.alive:

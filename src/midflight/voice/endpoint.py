@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastapi import APIRouter, WebSocket
+from msgspec import Struct
 from msgspec.structs import replace
 from starlette.websockets import WebSocketDisconnect
 
@@ -128,6 +129,13 @@ class _Lines:
         return self._agents.get(host.agent, first) if host is not None else first
 
 
+class Sound(Struct, frozen=True):
+    """From a page. ``to_key``: to be heard only while the line knows its key to be down."""
+
+    pcm: bytes
+    to_key: bool
+
+
 class _Call:
     """One page on the line."""
 
@@ -146,8 +154,8 @@ class _Call:
         self._sink = PageSink(self._send)
         self._out: MemoryObjectSendStream[bytes | str]
         self._out, self._to_write = anyio.create_memory_object_stream[bytes | str](WAITING_MAX)
-        self._in: MemoryObjectSendStream[bytes | Talk]
-        self._in, self._to_hear = anyio.create_memory_object_stream[bytes | Talk](math.inf)
+        self._in: MemoryObjectSendStream[Sound | Talk]
+        self._in, self._to_hear = anyio.create_memory_object_stream[Sound | Talk](math.inf)
         self._scope = anyio.CancelScope()
         self._heard_at = 0.0
         self._misfit = False
@@ -197,7 +205,7 @@ class _Call:
             frame = read_bytes(data)
             self._sink.note(frame.played)
             if not self._misfit:
-                self._put(frame.pcm if self._pressed or not self._push else b"")
+                self._put(Sound(frame.pcm, self._push))
             return
         try:
             said = read_text(text or "")
@@ -220,10 +228,10 @@ class _Call:
             self._pressed = said.on
             self._in.send_nowait(said)
 
-    def _put(self, pcm: bytes) -> None:
+    def _put(self, sound: Sound) -> None:
         waiting = self._in.statistics().current_buffer_used
         if waiting < UNHEARD_MAX:
-            self._in.send_nowait(pcm)
+            self._in.send_nowait(sound)
             self._behind_told &= waiting > UNHEARD_MAX // 2  # once, until it has caught up
         elif not self._behind_told:
             self._behind_told = True
@@ -231,15 +239,15 @@ class _Call:
 
     # ── hearing ──────────────────────────────────────────────────────────────────────────────
 
-    async def _hear(self, line: Line, to_hear: MemoryObjectReceiveStream[bytes | Talk]) -> None:
+    async def _hear(self, line: Line, to_hear: MemoryObjectReceiveStream[Sound | Talk]) -> None:
         self._heard_at = anyio.current_time()
         async for heard in to_hear:
             if isinstance(heard, Talk):
                 await line.press(down=heard.on)
-            elif heard:
-                await line.hear(heard)
-                self._note_silence(any(heard))
-            else:  # nobody presses: it is silent, and time passes
+            elif heard.pcm and (line.taking.pressed or not heard.to_key):
+                await line.hear(heard.pcm)
+                self._note_silence(any(heard.pcm))
+            else:  # nobody presses, or for too long: it is silent, and time passes
                 await line.hear(bytes(FRAME * WIDTH))
 
     def _note_silence(self, sounds: bool) -> None:

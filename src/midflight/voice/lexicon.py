@@ -114,6 +114,8 @@ AHEAD: Final = re.compile(
 )
 FIRM: Final = frozenset({"yes", "yep", "yup"})  # nobody says that over a question to be polite
 AFTER: Final = "(?: please| now| right now| then)*"
+CANCEL: Final = "cancel(?: it| that| this| everything)?"
+CANCELS: Final = re.compile(f"(?:(?:yes|yep|yup) ?)+(?:{CANCEL})?{AFTER}|{CANCEL}{AFTER}")
 
 WHOLE: Final[Mapping[Act, str]] = {
     Act.PAUSE: f"{PLEASE}{WAIT}(?: {A_WHILE}| {WAIT})*{AFTER}",
@@ -183,6 +185,11 @@ def is_assent(text: str) -> bool:
 def approves(text: str) -> bool:
     """Whether it says yes to an approval, where one is asked; else it only means "go on"."""
     return AHEAD.fullmatch(plain(text)) is not None
+
+
+def cancels(text: str) -> bool:
+    """Whether it says yes to a cancel, where one is asked: a polite "okay" or "right" does not."""
+    return CANCELS.fullmatch(plain(text)) is not None
 
 
 def is_firm(text: str) -> bool:

@@ -39,6 +39,7 @@ CANNOT_HEAR: Final = "Sorry, I cannot make out words at the moment. Please write
 CANNOT_SPEAK: Final = "I cannot speak at the moment; here it is in writing."
 DEAF_AFTER: Final = 2  # failures in a row, after which people are told to write
 SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
+RECORD_S: Final = 3.0  # and for what they had heard, however long the former took
 NOTHING: Final = Heard("", 0.0)
 DEALT_WITH: Final = frozenset({Order.GO_ON, Order.TAKE, Order.ASK, Order.IGNORE})
 
@@ -96,12 +97,18 @@ class Line:
 
     async def hang_up(self) -> None:
         """What was said is still done, and what was heard goes on record. That cancels nothing."""
+        with anyio.move_on_after(SETTLE_S, shield=True):
+            await self._settle()
+        with anyio.move_on_after(RECORD_S, shield=True):
+            await self._acts.hang_up()
+        self._account.close(self.mouth.played)
+
+    async def _settle(self) -> None:
         if self.taking.floor in {Floor.HELD, Floor.HEARING}:
             await self._happen(t.Pressed(True))
             await self._happen(t.Pressed(False))  # they have ended in the middle of it
         while self.pending:  # noqa: ASYNC110 - recognitions and verbs, each of which has a bound
             await anyio.sleep(0.01)
-        await self._acts.hang_up()
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────
 
@@ -247,10 +254,6 @@ class Line:
         log.warning("Synthesis has failed", extra={"action": "tts_failed", "why": str(error)})
         self._show(Trouble(CANNOT_SPEAK, text))
 
-    def close(self) -> None:
-        """It is over: write into the audit what it was."""
-        self._account.close(self.mouth.played)
-
 
 @asynccontextmanager
 async def line_to(
@@ -281,7 +284,5 @@ async def line_to(
         try:
             yield line
         finally:
-            with anyio.move_on_after(SETTLE_S, shield=True):
-                await line.hang_up()
-            line.close()
+            await line.hang_up()
             tasks.cancel_scope.cancel()

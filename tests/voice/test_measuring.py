@@ -1,0 +1,78 @@
+"""What the benchmark of voice counts as what: a figure is worth no more than that."""
+
+from __future__ import annotations
+
+import pytest
+
+from test_docs import benchmark
+
+speaking = benchmark("speaking")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "what"),
+    [
+        ([], "nothing"),
+        (["interrupted", "heard"], "interrupted"),
+        (["interrupted", "heard", "ignored"], "interrupted"),
+        (["asked again", "heard"], "interrupted"),
+        (["interrupted", "asked again"], "asked again"),
+        (["interrupted", "resumed"], "resumed"),
+        (["resumed"], "resumed"),
+    ],
+)
+def test_a_sound_is_what_was_done_about_it_in_the_end(outcomes: list[str], what: str) -> None:
+    assert speaking.came_of(outcomes) == what
+
+
+def test_commands_that_were_cut_for_nothing_are_ignored_and_noises_unheard_are_apart() -> None:
+    row = {"number": "1", "text": "stop", "voice": "flite:slt", "noise": "clean"}
+    commands = ["interrupted", "resumed", "asked again", "nothing"]
+    others = [("assents", "resumed"), ("assents", "asked again"), ("noises", "nothing")]
+    others += [("noises", "interrupted")]
+    trials = [("commands", row, what, 0) for what in commands]
+    trials += [(kind, row, what, 1) for kind, what in others]
+
+    found = speaking.counted(trials)
+
+    assert (found["ignored_commands"], found["command_asked_pct"]) == (2, 25.0)
+    assert (found["noises"], found["unheard"]) == (2, 1)
+    assert (found["assent_asked_pct"], found["noise_asked_pct"]) == (50.0, 0.0)
+    assert found["false_stop_pct"] == pytest.approx(100 / 3)
+    assert (found["heard_error_words_max"], found["heard_compared"]) == (1, 8)
+
+
+def test_interruptions_are_drawn_by_chance_with_all_recordings_whose_beginning_is_known() -> None:
+    commands = speaking.rows("commands")
+
+    drawn = speaking.drawn(commands, 60)
+
+    people = {row["voice"] for row in drawn if row["voice"].startswith("human:")}
+    known = {row["voice"] for row in commands if row["voice"].startswith("human:")}
+    assert len(drawn) == 60
+    assert people == known - set(speaking.BREATH)
+    assert {row["noise"] for row in drawn if row["voice"] not in people} >= {
+        "clean",
+        "pink17",
+        "white18",
+    }
+    assert drawn == speaking.drawn(commands, 60)
+
+
+def test_every_voice_of_the_list_is_asked_to_be_understood() -> None:
+    voices = {row["voice"] for row in speaking.rows("commands")}
+
+    assert {voice for _, voice in speaking.utterances()} == voices
+
+
+def test_no_voice_speed_or_seed_of_the_list_that_is_measured_was_heard_before() -> None:
+    measured = {row["voice"] for name in speaking.KINDS for row in speaking.rows(name)}
+    before = {
+        line.split("\t")[2]
+        for name in speaking.KINDS
+        for line in (speaking.LISTS / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+        if not line.startswith(speaking.MEASURED)
+    }
+
+    again = {voice for voice in measured & before if not voice.startswith("human:")}
+    assert again == set()
