@@ -144,9 +144,11 @@ def test_somebody_talks_assents_and_interrupts_in_a_browser(
 
         held = "Held while you speak"
         seen = page.evaluate("window.seen")
-        assert comes_after(seen, "Speaking", held, "Went on where it was", held, "Interrupted"), (
-            seen
-        )
+        # on a busy machine a microphone loses sound, and what is half heard is asked about
+        after = ("Went on where it was", "Not understood: say it again")
+        assert any(
+            comes_after(seen, "Speaking", held, one, held, "Interrupted") for one in after
+        ), seen
         cut = [line for line in lines_of(page, root) if line["status"] == "cut short"]
         assert SUMMARY.startswith(cut[0]["text"])
         assert abs(len(cut[0]["text"].split()) - words_begun(SUMMARY, cuts[0])) <= 1
