@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from page.conftest import Look
-from page.glass import WAIT_MS
+from page.glass import MEANT_MS, WAIT_MS
 from page.theatre import Stage, Theatre
 
 APPROVE = re.compile("^Approve")
@@ -333,10 +333,10 @@ def test_the_keys_pause_redirect_and_cancel(theatre: Theatre, look: Look) -> Non
     tab.says("Running")
     tab.page.keyboard.press("Escape")
     tab.says("Paused")
-    tab.page.wait_for_timeout(450)
+    tab.page.wait_for_timeout(MEANT_MS)
     tab.page.keyboard.press("Escape")
     tab.says("Running")
-    tab.page.wait_for_timeout(450)
+    tab.page.wait_for_timeout(MEANT_MS)
     tab.page.keyboard.press("Control+e")
     expect(tab.rewrite).to_be_focused()
     tab.page.keyboard.press("Escape")  # one layer a press, and never the run with it

@@ -14,7 +14,7 @@ from midflight.kernel.machine import VERBS
 from midflight.kernel.phases import Cause, Phase
 from page import test_acts, test_cards
 from page.conftest import DESK
-from page.glass import WAIT_MS, Glass
+from page.glass import MEANT_MS, WAIT_MS, Glass
 from page.scenes import SCENES
 from page.theatre import Stage, Theatre
 
@@ -253,7 +253,7 @@ def test_a_press_does_what_it_says(theatre: Theatre, tab: Glass, name: str, cont
     if PRESSES[name][control] is not stays_off:
         expect(slot).to_have_attribute("aria-disabled", "false", timeout=WAIT_MS)
 
-    tab.page.wait_for_timeout(450)  # nobody means what has turned up under their finger just now
+    tab.page.wait_for_timeout(MEANT_MS)
     with tab.unheard() if PRESSES[name][control] is stays_off else nullcontext():
         slot.click(force=True)
     PRESSES[name][control](tab, stage)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from page.conftest import Look
-from page.glass import WAIT_MS, Glass
+from page.glass import MEANT_MS, WAIT_MS, Glass
 from page.theatre import Stage, Theatre, soon
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -48,6 +48,7 @@ def test_a_message_that_was_read_is_taken_out_again(theatre: Theatre, look: Look
     stage.give("look")
     expect(outcome).to_contain_text("into step 2", timeout=WAIT_MS)  # it was read before it
     soon(lambda: read(theatre, stage))
+    tab.page.wait_for_timeout(MEANT_MS)
     with tab.page.expect_response("**/overrule") as answered:
         message.get_by_role("button", name="Undo").click()
 

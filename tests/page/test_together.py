@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from page.conftest import Look
-from page.glass import WAIT_MS, Glass
+from page.glass import MEANT_MS, WAIT_MS, Glass
 from page.theatre import Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -61,7 +61,7 @@ def test_with_eight_tabs_on_running_runs_a_cancel_is_answered_while_all_are_told
         tab.says("Running")
     last = tabs[-1]
     last.page.bring_to_front()
-    last.page.wait_for_timeout(450)
+    last.page.wait_for_timeout(MEANT_MS)
 
     with last.page.expect_response("**/cancel") as answered:
         last.slot(3).click()
