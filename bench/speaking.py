@@ -60,7 +60,7 @@ BREATH = ("human:goforward", "human:numbers", "human:something")
 ROWS = {
     "bargein_median_ms": ("onset of speech → last sample played, ms, median", "≤ 150"),
     "bargein_p95_ms": ("onset of speech → last sample played, ms, p95", "≤ 400"),
-    "pipecat_median_ms": ("the same sounds, Pipecat at its defaults, ms, median", ""),
+    "pipecat_median_ms": ("Pipecat at its defaults, ms, median", ""),
     "false_stop_pct": ("assents and noises that end the turn, %", "≤ 5"),
     "assent_asked_pct": ("assents that are asked about, %", ""),
     "noise_asked_pct": ("noises that are asked about, %", ""),
