@@ -101,7 +101,7 @@ async def test_cancel_is_one_press_and_the_receipt_says_what_was_undone(driving:
     async with watched(driving, stage) as (screen, _, _run):
         await screen.until("Cancel  ^X", "Undoes thing")
         await screen.press("ctrl+x")
-        await screen.until("Cancelled", "Receipt", "thing: undone", "Try again")
+        await screen.until("Cancelled", "Receipt", "thing: undone", "Start again")
         await screen.press("escape", "ctrl+x")
         await screen.until("It had already finished.")
 
