@@ -50,7 +50,7 @@ class Profile(Struct, frozen=True):
 
 
 PROFILES: Final = {
-    "quick": Profile(stops=12, others=8, scale=24, together=True),
+    "quick": Profile(stops=8, others=6, scale=16, together=True),
     "full": Profile(stops=50, others=50, promised=(340, 200), steps=True),
 }
 

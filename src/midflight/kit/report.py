@@ -42,6 +42,7 @@ def sittings(results: Results) -> str:
 def _sitting(results: Results, one: Sitting) -> str:
     version = f"{one.version}; commit {one.commit}" if one.commit else one.version
     took = f"{one.seconds:.0f} s" if one.seconds else ""
+    load = "" if one.load_of_others_pct is None else f"{one.load_of_others_pct:.0f} %"
     cells = [
         str(one.number),
         one.runtime,
@@ -50,7 +51,7 @@ def _sitting(results: Results, one: Sitting) -> str:
         f"`{one.arguments}`" if one.arguments else "",
         one.machine,
         took,
-        f"{one.load_of_others_pct:.0f} %" + (f" ({one.note})" if one.note else ""),
+        " ".join(filter(None, [load, one.note])),
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -25,7 +25,7 @@ POOLED_METRICS: Final = (
 
 
 class Sitting(Struct, omit_defaults=True):
-    """One runtime, played once: with what, where, and how busy the machine was with other things."""
+    """One runtime, played once: with what, where, and how busy the machine was beside."""
 
     number: int
     runtime: str
@@ -34,7 +34,7 @@ class Sitting(Struct, omit_defaults=True):
     commit: str = ""
     arguments: str = ""
     seconds: float = 0.0
-    load_of_others_pct: float = 0.0
+    load_of_others_pct: float | None = None
     note: str = ""
 
 
@@ -82,7 +82,7 @@ class Results(Struct):
         return next((r for r in self.rows if (r.runtime, r.scenario, r.metric) == key), None)
 
     def _of_all_stops(self, runtime: str, metric: str) -> Row | None:
-        """Made from the figures of each whenever it is wanted: so it cannot be older than they are."""
+        """Made from the figures of each when it is wanted: so it cannot be older than they are."""
         found = [row for name in STOPS if (row := self.of(runtime, name, metric))]
         return pooled(runtime, POOLED, found) if len(found) == len(STOPS) else None
 

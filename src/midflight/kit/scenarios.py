@@ -13,12 +13,13 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
-from midflight.kit.ledger import WAIT_S, Told
+from midflight.kit.ledger import Told
 from midflight.kit.provider import Answer
 from midflight.kit.score import Trial, interrupted
 from midflight.kit.subject import Subject, SubjectFailed
 
 END_S: Final = 45.0  # a machine that is busy with other things may stall for long
+MOMENT_S: Final = 60.0
 LATE_S: Final = 1.5  # longer than what is in flight takes: what comes late has come by then
 LANES: Final = 4
 ROUNDS_MAX: Final = 4
@@ -37,7 +38,7 @@ class Scenario(Struct, frozen=True):
     needs: tuple[str, ...] = ("stop",)
     answers: tuple[Answer, ...] = ()
     moment: Ready = lambda told: True
-    moment_s: float = WAIT_S
+    moment_s: float = MOMENT_S
     """A run that has not come to the moment by then never comes to it."""
     spread_ms: float = 20.0
     late_s: float = LATE_S
@@ -144,7 +145,8 @@ async def in_lanes(
 
         async def lane() -> None:
             for number in left:
-                trials.append(await one(f"{scenario.name}-{number}"))
+                trial = await one(f"{scenario.name}-{number}")
+                trials.append(trial)
 
         async with anyio.create_task_group() as tasks:
             for _ in range(min(LANES, len(numbers))):

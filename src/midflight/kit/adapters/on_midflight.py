@@ -157,9 +157,7 @@ class OnMidflight(Runtime):
         """Of every connection to its file that may write, whoever holds it."""
         found = set()
         for db in [one for one in gc.get_objects() if isinstance(one, sqlite3.Connection)]:
-            (file,) = [
-                path for _, name, path in db.execute("PRAGMA database_list") if name == "main"
-            ]
+            file = db.execute("PRAGMA database_list").fetchone()[2]
             if Path(file).name == "runs.db" and not db.execute("PRAGMA query_only").fetchone()[0]:
                 found.add(db.execute("PRAGMA synchronous").fetchone()[0])
         return ", ".join(f"PRAGMA synchronous = {level}" for level in sorted(found))

@@ -47,6 +47,7 @@ class OnOpenaiAgents(Runtime):
         self._results: dict[str, Any] = {}
         self._sessions: dict[str, SQLiteSession] = {}
         self._tasks = stage.Tasks()
+        self._unread: defaultdict[str, list[str]] = defaultdict(list)
         self._turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def _begin(self, run: str, given: Any) -> None:
@@ -83,13 +84,17 @@ class OnOpenaiAgents(Runtime):
 
     @override
     async def send(self, run: str, text: str) -> None:
-        async with self._turn[run]:  # a state is run on once
+        self._unread[run].append(text)
+        async with self._turn[run]:
+            if not self._unread[run]:
+                return  # it went with that of another
             await self.pause(run)
+            said: list[Any] = [{"role": "user", "content": t} for t in self._unread.pop(run)]
             state = self._results[run].to_state()
             try:
-                state.add_input(text)
+                state.add_input(said)
             except UserError:  # the run has come to its end meanwhile
-                self._begin(run, text)
+                self._begin(run, said)
             else:
                 self._begin(run, state)
 
