@@ -94,6 +94,25 @@ def test_a_line_of_a_receipt_is_held_against_what_was_seen(
     assert score.untrue_lines(trial(*deeds, receipt={"r/a": word})) == wrong
 
 
+def test_a_run_that_never_came_to_its_moment_is_a_failure_of_its_own_and_no_trial() -> None:
+    came, never = trial("begin:a", "pressed", "acked"), trial("pressed", came=False)
+
+    found = score.rows("x", "tool", ["unlisted", "never_came"], [came, never])
+
+    assert [(row.metric, row.trials, row.failures) for row in found] == [
+        ("unlisted", 1, 0),
+        ("never_came", 2, 1),
+    ]
+
+
+def test_a_trial_that_was_over_before_the_stop_is_no_trial() -> None:
+    late = trial("begin:a", "acted:a", "pressed", "acked", wanted=("a",))
+    early = trial("begin:a", "pressed", "acked", "acted:a", wanted=("a",))
+
+    assert not score.interrupted(late)
+    assert score.interrupted(early)
+
+
 def test_nothing_seen_in_200_trials_shows_less_than_one_and_a_half_per_cent() -> None:
     assert score.upper_bound_pct(0, 200) == pytest.approx(1.5)
     assert score.upper_bound_pct(0, 2_000) == pytest.approx(0.15)
