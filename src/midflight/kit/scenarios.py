@@ -22,7 +22,7 @@ END_S: Final = 45.0  # a machine that is busy with other things may stall for lo
 MOMENT_S: Final = 60.0
 LATE_S: Final = 1.5  # longer than what is in flight takes: what comes late has come by then
 LANES: Final = 4
-ROUNDS_MAX: Final = 4
+ROUNDS_MAX: Final = 10
 
 Ready = Callable[[Sequence[Told]], bool]
 Play = Callable[["Scenario", Subject, int], Awaitable[list[Trial]]]
