@@ -1,8 +1,8 @@
 """The interruptibility kit on all runtimes it knows: ``make kit``.
 
-Writes ``bench/results/kit.json``, and from it ``docs/benchmarks.md`` and its plot. Fewer trials, or
-one runtime anew with the other figures kept: ``make kit KIT="--n 50 --runtime pydantic-ai"``;
-``KIT=--page`` only writes the page.
+Writes ``bench/results/kit.json``, and from it ``docs/benchmarks.md`` and its plot. A runtime by
+itself, or with fewer trials: ``make kit KIT="--n 20 --runtime pydantic-ai"``. What is not measured
+anew is kept, with the sitting that it comes from; ``KIT=--page`` only writes the page.
 """
 
 from __future__ import annotations
@@ -247,14 +247,14 @@ def main() -> None:
         if chosen.n:
             profile = replace(profile, stops=chosen.n, others=chosen.n, promised=None)
         profile = replace(profile, steps=not (chosen.scenario or chosen.stops))
-        some = chosen.runtime or chosen.scenario or chosen.steps
         scenarios = [] if chosen.steps else chosen_scenarios(chosen.scenario)
-        earlier = read(KEPT) if KEPT.exists() and some else None
+        earlier = read(KEPT) if KEPT.exists() else None
+        given = " ".join(sys.argv[1:])
         player = Player(
             profile,
             results=earlier,
             commit=commit(),
-            arguments=" ".join(["make kit", *sys.argv[1:]]),
+            arguments=f'make kit KIT="{given}"' if given else "make kit",
             say=say,
             keep=lambda results: write(KEPT, results),
         )
