@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import os
+import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -55,19 +56,19 @@ async def test_a_runtime_that_is_always_done_too_early_is_not_played_for_ever() 
     assert len(await until_counted(2, play)) == 2 * ROUNDS_MAX
 
 
-def spawned_by_a_careful_author(item: str, ms: int) -> str:
-    return asyncio.run(tools.spawn(item, ms))
-
-
-@pytest.mark.parametrize("spawn", [tools.spawn_and_wait, spawned_by_a_careful_author])
+@pytest.mark.parametrize("call", ["tools.spawn_and_wait({})", "asyncio.run(tools.spawn({}))"])
 async def test_processes_are_there_and_one_has_left_the_group_when_they_are_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spawn: Callable[[str, int], str]
+    tmp_path: Path, call: str
 ) -> None:
-    async with keeping(tmp_path) as ledger, anyio.create_task_group() as tasks:
-        monkeypatch.setenv(tools.LEDGER, str(ledger.path))
-        tasks.start_soon(anyio.to_thread.run_sync, spawn, "r1/a1", 9_000)
-        assert await ledger.until("r1", happened("spawned"))
+    code = "import asyncio; from midflight.kit.adapters import tools; " + call
+    command = [sys.executable, "-c", code.format("'r1/a1', 9_000")]
+    async with keeping(tmp_path) as ledger:
+        async with anyio.create_task_group() as tasks:
+            env = os.environ | {tools.LEDGER: str(ledger.path)}
+            tasks.start_soon(partial(anyio.run_process, command, env=env))
+            assert await ledger.until("r1", happened("spawned"))
 
-        left = end_processes_of("r1")
+            left = end_processes_of("r1")
 
+        assert await ledger.until("r1", happened("acted"))
     assert left >= 3
