@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from midflight.kit.catalogue import SCENARIOS
+from midflight.kit.durable import RAW_NAME
 from midflight.kit.playing import PROMISED
 from midflight.kit.results import POOLED, STOPS, Results, read
 from midflight.kit.runtimes import ALL
@@ -48,12 +49,10 @@ def test_a_run_of_ours_grows_by_as_many_bytes_a_step_however_long_it_is(kept: Re
 def test_each_figure_names_its_sitting_and_each_sitting_what_was_measured(kept: Results) -> None:
     sittings = {sitting.number: sitting for sitting in kept.sittings}
 
-    for figure in (*kept.rows, *kept.durable):
-        sitting = sittings[figure.sitting]
-        assert figure.runtime in {sitting.runtime, "raw SQLite"}
-        assert sitting.commit
-        assert sitting.version
-        assert sitting.machine
+    assert all(sittings[row.sitting].runtime == row.runtime for row in kept.rows)
+    measured = [figure for figure in kept.durable if figure.runtime != RAW_NAME]
+    assert all(sittings[figure.sitting].runtime == figure.runtime for figure in measured)
+    assert all(one.commit and one.version and one.machine for one in kept.sittings)
 
 
 def test_every_runtime_has_a_row_for_every_scenario_and_metric(kept: Results) -> None:

@@ -47,10 +47,18 @@ class Results(Struct):
     failures: dict[str, str] = field(default_factory=dict)
     """What a runtime said where a trial of it came to nothing; the first of each scenario."""
 
-    def sit(self, runtime: str, version: str, **more: str) -> Sitting:
+    def sit(
+        self,
+        runtime: str,
+        version: str,
+        *,
+        machine: str = "",
+        commit: str = "",
+        arguments: str = "",
+    ) -> Sitting:
         """Begin a sitting."""
         number = max((one.number for one in self.sittings), default=0) + 1
-        self.sittings.append(Sitting(number, runtime, version, **more))
+        self.sittings.append(Sitting(number, runtime, version, machine, commit, arguments))
         return self.sittings[-1]
 
     def replace(self, sitting: Sitting, scenario: str, found: Sequence[Row]) -> None:
@@ -71,7 +79,7 @@ class Results(Struct):
 
     def forget_unused(self) -> None:
         """A sitting of which no figure is left is not told of."""
-        used = {one.sitting for one in (*self.rows, *self.durable)}
+        used = {row.sitting for row in self.rows} | {figure.sitting for figure in self.durable}
         self.sittings = [one for one in self.sittings if one.number in used]
 
     def of(self, runtime: str, scenario: str, metric: str) -> Row | None:
