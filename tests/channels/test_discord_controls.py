@@ -400,3 +400,10 @@ async def test_every_slash_command_does_what_it_says(
         await discord.until(lambda: "is stopped" in killed.text)
         (switch,) = await control.switches()
         assert (switch.scope, switch.by) == (f"thread:t-discord-{chat}", "olga")
+        assert f"gives /release {switch.scope}." in killed.text
+        assert "needs the role operator. Nothing was changed." in await answer("release")
+        released = await operator.commands(chat, "release")
+        await discord.until(lambda: f"{switch.scope} is released" in released.text)
+        assert await control.switches() == []
+        again = await operator.commands(chat, "release")
+        await discord.until(lambda: "was not stopped. Nothing was changed." in again.text)
