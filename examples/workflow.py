@@ -1,8 +1,8 @@
 """A workflow of several steps in which people have their say: gather, check, approve, do.
 
 A plain loop, with no model. It has a plan that every door shows, asks for what it does not know,
-keeps to a rule of the house, has the contract approved before it is sent, and gives the account back
-if somebody cancels on the way.
+keeps to a rule of the house, has the contract approved before it is sent, and gives the account
+back if somebody cancels on the way.
 """
 
 from __future__ import annotations
