@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from page.conftest import come_in
 from page.glass import WAIT_MS, Glass
@@ -189,3 +189,35 @@ def test_a_fresh_cancel_is_sent_when_the_server_is_back(frail: Theatre, tab: Gla
 
     tab.says("Cancelled")
     assert stage.view["phase"] == "cancelled"
+
+
+def test_a_start_whose_answer_was_lost_is_the_same_start_when_it_is_pressed_again(
+    frail: Theatre, tab: Glass
+) -> None:
+    def die_behind_it(route: Route) -> None:
+        if frail.alive:
+            assert route.fetch().ok  # the run is on record, and nobody is told
+            frail.kill()
+        route.abort()
+
+    tab.page.goto(frail.url)
+    brief, start = tab.page.locator("#start"), tab.page.get_by_role("button", name="Start")
+    brief.fill("Whales")
+    tab.page.route("**/v1/runs", die_behind_it)
+    start.click()
+    expect(tab.page.locator("form .wrong")).to_contain_text("Cannot reach", timeout=WAIT_MS)
+    expect(brief).to_have_value("Whales")
+    tab.page.unroute_all()
+    frail.open()
+    tab.page.reload()
+    expect(brief).to_have_value("Whales")
+    start.click()
+
+    expect(tab.page).to_have_url(re.compile("/runs/r-"), timeout=WAIT_MS)
+    (run,) = frail.get("/v1/runs")["rows"]
+    expect(tab.page).to_have_url(re.compile(run["journal"]))
+    tab.page.goto(frail.url)
+    brief.fill("Whales")
+    start.click()
+    expect(tab.page).to_have_url(re.compile("/runs/r-"), timeout=WAIT_MS)
+    assert len(frail.get("/v1/runs")["rows"]) == 2  # once answered, the same again is another one
