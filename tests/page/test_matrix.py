@@ -235,10 +235,10 @@ def test_every_verb_of_the_kernel_has_a_press() -> None:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_the_bar_offers_what_the_design_says_in_the_words_of_the_server(
-    theatre: Theatre, tab: Glass, name: str
+    held: dict[str, Stage], tab: Glass, name: str
 ) -> None:
     scene = SCENES[name]
-    stage = scene.begin(theatre)
+    stage = held[name]
     view = stage.view
     assert view["phase"] == scene.phase
     assert scene.cause is None or scene.cause in view["holds"]
