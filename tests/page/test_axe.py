@@ -76,10 +76,11 @@ def test_axe_finds_nothing_in_any_state(held: dict[str, Stage], look: Look, widt
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
-def test_axe_sees_what_is_wrong(theatre: Theatre, look: Look) -> None:
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_axe_sees_what_is_wrong(theatre: Theatre, look: Look, width: int) -> None:
     """The check itself can fail, also once it has been in the page for a while."""
     stage: Stage = theatre.begin()
-    tab = look(stage)
+    tab = look(stage, **size(width))
     tab.says("Running")
     assert tab.violations() == []
     tab.page.evaluate("document.querySelector('.status .what').style.color = '#ddd'")
