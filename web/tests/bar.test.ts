@@ -1,6 +1,10 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it } from "vitest";
 import { barOf, type Seen } from "../src/model/bar";
-import type { RunSheet } from "../src/model/types";
+import { PHASES } from "../src/model/phases";
+import type { Phase, RunSheet } from "../src/model/types";
+import { Icon } from "../src/ui/Icon";
 import { offer, run, thread } from "./given";
 
 const seen = (more: Partial<Seen> = {}): Seen => ({ connection: "live", now: 160, operator: false, ...more });
@@ -46,6 +50,24 @@ describe("the three slots", () => {
 
     expect(bar).toMatchObject({ word: "Parked", detail: "until the cake is found" });
     expect(bar.slots[0]).toMatchObject({ label: "Bring back", consequence: "Comes back now", act: { do: "bring back", todo: 12 } });
+  });
+});
+
+describe("the ten states", () => {
+  const phases = Object.keys(PHASES) as Phase[];
+  const differ = (looks: string[]) => expect(new Set(looks).size, looks.join(", ")).toBe(10);
+
+  it("differ in their sign as in their word, in the bar and in the list, for who sees no colour", () => {
+    const bars = phases.map((phase) => barOf(run({ phase }), seen()));
+    differ(bars.map((bar) => bar.glyph));
+    differ(bars.map((bar) => bar.word));
+    differ(Object.values(PHASES).map((looks) => looks.sign));
+    differ(Object.values(PHASES).map((looks) => looks.word));
+    expect(bars.map((bar) => [bar.glyph, bar.word])).toEqual(Object.values(PHASES).map((looks) => [looks.sign, looks.word]));
+  });
+
+  it("have signs that are drawn differently", () => {
+    differ(phases.map((phase) => renderToStaticMarkup(createElement(Icon, { name: PHASES[phase].sign })).replace(/class="[^"]*"/, "")));
   });
 });
 

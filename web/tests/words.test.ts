@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { routeOf } from "../src/model/route";
-import { ago, barClock, clock, meter, place, timeLeft, worked } from "../src/model/words";
+import { ago, barClock, clock, place, timeLeft, worked } from "../src/model/words";
 import { SseParser } from "../src/net/sse";
 import { queued, run, step } from "./given";
 
@@ -9,14 +9,6 @@ describe("words", () => {
     expect([clock(21), clock(760), clock(3723), barClock(121)]).toEqual(["0:21", "12:40", "1:02:03", "02:01"]);
     expect([ago(5), ago(2400), ago(7200)]).toEqual(["just now", "40 min ago", "2 h ago"]);
     expect([timeLeft(0), timeLeft(42), timeLeft(840)]).toEqual(["expired", "42 s left", "14 min left"]);
-  });
-
-  it("tell what was spent of what may be, and warn from 80 %", () => {
-    const spent = run().spent;
-    expect(meter(spent, { usd: 2 })).toMatchObject({ text: "$0.42 of $2.00", near: false });
-    expect(meter({ ...spent, usd: 1.6 }, { usd: 2 }).near).toBe(true);
-    expect(meter({ ...spent, usd: 0, tokens: 12_345 }, { tokens: 50_000 }).text).toBe("12k of 50k tokens");
-    expect(meter({ ...spent, unpriced: 10 }, {}).text).toBe("$0.42 + unpriced");
   });
 
   it("count the working time only while it moves", () => {

@@ -1,12 +1,11 @@
 /** What the bar says and offers: the state's words, and three slots whose order never changes. */
 import type { Connection } from "./world";
+import { PHASES, type Sign } from "./phases";
 import { willWait } from "./presses";
-import { ENDED, type Asked, type Offer, type RunSheet, type ThreadSheet } from "./types";
+import { ENDED, type Asked, type Offer, type Phase, type RunSheet, type ThreadSheet } from "./types";
 import { count, hour, isCurrent, money, oneLine, timeLeft, clock } from "./words";
 
-export type Glyph =
-  | "pause" | "play" | "ask" | "redirect" | "cancel" | "stop" | "plus" | "undo" | "run" | "queued" | "done"
-  | "save" | "open" | "raise" | "hand" | "lost";
+export type Glyph = Sign | "play" | "redirect" | "plus" | "undo" | "open" | "raise" | "hand" | "lost";
 
 export type Act =
   | { do: "verb"; verb: string; body?: Record<string, unknown> }
@@ -46,20 +45,23 @@ export function barOf(run: RunSheet, seen: Seen): Bar {
 
 type Status = Omit<Bar, "slots">;
 
+const signed = (phase: Phase): Pick<Bar, "glyph" | "word"> => ({ glyph: PHASES[phase].sign, word: PHASES[phase].word });
+
 function status(run: RunSheet): Status {
+  const looks = signed(run.phase);
   switch (run.phase) {
     case "queued":
-      return { tone: "run", glyph: "queued", word: "Queued", detail: "" };
+      return { ...looks, tone: "run", detail: "" };
     case "pausing":
-      return { tone: "warn", glyph: "run", word: "Pausing", detail: finishing(run) };
+      return { ...looks, tone: "warn", detail: finishing(run) };
     case "paused":
       return paused(run);
     case "waiting":
-      return { tone: "warn", glyph: "ask", word: "Waiting for you", detail: asked(run)?.message ?? "" };
+      return { ...looks, tone: "warn", detail: asked(run)?.message ?? "" };
     case "cancelling":
-      return { tone: "bad", glyph: "run", word: "Cancelling", detail: undoing(run) };
+      return { ...looks, tone: "bad", detail: undoing(run) };
     default:
-      return { tone: "run", glyph: "run", word: "Running", detail: doing(run) };
+      return { ...looks, tone: "run", detail: doing(run) };
   }
 }
 
@@ -78,18 +80,18 @@ function finishing(run: RunSheet): string {
 }
 
 function paused(run: RunSheet): Status {
-  const warn = { tone: "warn", glyph: "pause" } as const;
-  if (held(run, "user")) return { ...warn, word: "Paused", detail: atRest(run) };
+  const warn = { ...signed("paused"), tone: "warn" } as const;
+  if (held(run, "user")) return { ...warn, detail: atRest(run) };
   if (held(run, "cap")) return { ...warn, word: "Paused at the cap", detail: atCap(run) };
   if (held(run, "stale") && asked(run))
-    return { ...warn, glyph: "ask", word: "Waiting for you", detail: asked(run)?.message ?? "" };
+    return { ...warn, ...signed("waiting"), detail: asked(run)?.message ?? "" };
   if (held(run, "human")) {
     const word = run.human ? `${run.human} has it` : "Handed to a person";
     return { ...warn, glyph: "hand", word, detail: asked(run)?.message ?? "It goes on when it is handed back" };
   }
   if (held(run, "parked")) return { ...warn, word: "Parked", detail: parkedFor(run) };
-  if (held(run, "drain")) return { ...warn, word: "Paused", detail: "Goes on when its server is back" };
-  return { ...warn, word: "Paused", detail: atRest(run) };
+  if (held(run, "drain")) return { ...warn, detail: "Goes on when its server is back" };
+  return { ...warn, detail: atRest(run) };
 }
 
 function atRest(run: RunSheet): string {
@@ -232,11 +234,11 @@ function ended(run: RunSheet, seen: Seen): Bar {
     case "done": {
       const start: Slot = { ...another, act: { do: "new run", agent: run.agent }, label: "Start another", consequence: "The same agent, a new task" };
       const open: Slot = { act: { do: "result" }, glyph: "open", label: "Open result", consequence: "The whole of it", enabled: true };
-      return { tone: "calm", glyph: "done", word: "Done", detail: oneLine(run.result), slots: [start, open, ...undos] };
+      return { ...signed("done"), tone: "calm", detail: oneLine(run.result), slots: [start, open, ...undos] };
     }
     case "cancelled":
       return {
-        tone: "calm", glyph: "save", word: "Cancelled", detail: run.receipt.saved.length ? "Work saved to thread" : "What was done is below",
+        ...signed("cancelled"), tone: "calm", detail: run.receipt.saved.length ? "Work saved to thread" : "What was done is below",
         slots: [...again(run, "Start again"), another, ...undos],
       };
     case "failed": {
@@ -247,7 +249,7 @@ function ended(run: RunSheet, seen: Seen): Bar {
       };
       const close: Slot = { act: { do: "close" }, glyph: "cancel", label: "Close", consequence: run.receipt.saved.length ? "Work so far is in the thread" : "Leaves this one as it is", enabled: true };
       return {
-        tone: "bad", glyph: "cancel", word: number ? `Failed at step ${number}` : "Failed", detail: causeOf(run.error),
+        ...signed("failed"), tone: "bad", ...(number ? { word: `Failed at step ${number}` } : {}), detail: causeOf(run.error),
         slots: [...again(run, "Try again"), rewrite, close],
       };
     }
@@ -255,7 +257,7 @@ function ended(run: RunSheet, seen: Seen): Bar {
       const by = [run.ended_at ? hour(run.ended_at) : "", run.ended_by].filter(Boolean).join(", ");
       const recover = offer(run, "recover");
       const back = recover.enabled && seen.operator ? [slot(run, "recover", "undo", { do: "verb", verb: "recover" })] : [];
-      return { tone: "bad", glyph: "stop", word: "Stopped by an operator", detail: by, slots: [another, ...back, ...undos] };
+      return { ...signed("killed"), tone: "bad", detail: by, slots: [another, ...back, ...undos] };
     }
   }
 }

@@ -1,5 +1,5 @@
 /** Times, money and counts as people read them. */
-import { ENDED, type Limits, type RunSheet, type Spent, type StepSheet } from "./types";
+import { ENDED, type RunSheet, type StepSheet } from "./types";
 
 const two = (n: number): string => String(n).padStart(2, "0");
 
@@ -41,26 +41,6 @@ export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim(
 export function hour(at: number): string {
   const when = new Date(at * 1000);
   return `${two(when.getHours())}:${two(when.getMinutes())}`;
-}
-
-export interface Meter { text: string; share: number | null; near: boolean; label: string }
-
-const NEAR = 0.8; // from here on the money turns to the colour of a warning
-
-/** What was spent of what may be: money if it is priced or capped, else tokens. */
-export function meter(spent: Spent, limits: Limits): Meter {
-  const inTokens = limits.usd == null && spent.usd === 0 && (limits.tokens != null || spent.tokens > 0);
-  const [used, cap] = inTokens ? [spent.tokens, limits.tokens] : [spent.usd, limits.usd];
-  const said = (n: number) => (inTokens ? short(n) : money(n));
-  const of = cap == null ? "" : ` of ${said(cap)}`;
-  const share = cap ? Math.min(1, used / cap) : null;
-  const unit = inTokens ? " tokens" : "";
-  const text = `${said(used)}${of}${unit}${spent.unpriced && !inTokens ? " + unpriced" : ""}`;
-  return { text, share, near: share !== null && share >= NEAR, label: `Spent: ${text}` };
-}
-
-function short(n: number): string {
-  return n < 10_000 ? String(n) : n < 1_000_000 ? `${Math.round(n / 1000)}k` : `${(n / 1_000_000).toFixed(1)}M`;
 }
 
 const TITLE_MAX = 90;

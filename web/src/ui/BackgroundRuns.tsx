@@ -1,18 +1,14 @@
 /** Runs that this one has begun. They are no steps: each has its own time and its own stop. */
 import { attempt } from "../actions";
 import { useNow } from "../clock";
+import { looksOf } from "../model/phases";
 import { pathOf } from "../model/route";
 import { ENDED, type Background, type RunSheet } from "../model/types";
 import { clock } from "../model/words";
 import { api } from "../net/api";
 import { go } from "../store";
-import { Icon, type IconName } from "./Icon";
+import { Icon } from "./Icon";
 import { Steer } from "./Steer";
-
-const ICONS: Record<string, [IconName, string]> = {
-  done: ["done", "ok"], failed: ["cancel", "bad"], killed: ["stop", "bad"], cancelled: ["cancel", "calm"],
-  paused: ["pause", "warn"], waiting: ["ask", "warn"],
-};
 
 export function BackgroundRuns({ run }: { run: RunSheet }) {
   const alive = run.background.filter((each) => !ENDED.has(each.phase));
@@ -32,19 +28,19 @@ export function BackgroundRuns({ run }: { run: RunSheet }) {
 }
 
 function One({ each }: { each: Background }) {
-  const [icon, tone] = ICONS[each.phase] ?? (["run", "run"] as const);
+  const { sign, tone, word } = looksOf(each.phase);
   const alive = !ENDED.has(each.phase);
   const stop = () => void attempt((key) => api.verb(each.run, "cancel", {}, key));
   return (
     <li>
       <span className={`tone-${tone}`}>
-        <Icon name={icon} />
+        <Icon name={sign} />
       </span>
       <span>
         <a href={pathOf(each.run)} onClick={(event) => { event.preventDefault(); go(pathOf(each.run)); }}>
           {each.title || each.run}
         </a>
-        <span className="hidden-words">, {each.phase}</span>
+        <span className="hidden-words">, {word}</span>
       </span>
       <Elapsed each={each} />
       {alive && (

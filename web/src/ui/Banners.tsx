@@ -2,26 +2,29 @@
 import { useEffect, useState } from "react";
 import { attempt } from "../actions";
 import { retry } from "../boot";
+import { isStopped, named, refused } from "../model/scopes";
 import { hour } from "../model/words";
 import { api } from "../net/api";
-import { connection, useApp } from "../store";
+import { connection, useApp, useRun } from "../store";
 
 const GONE_AFTER_MS = 5_000;
 
 export function Banners() {
   const switches = useApp((app) => app.world.switches);
+  const here = useRun()?.thread ?? "";
   const operator = useApp((app) => app.me?.role === "operator");
   return (
     <>
       {switches.map((one) => (
         <div className="banner" role="region" aria-label="Kill switch" key={one.scope}>
           <span>
-            <b>{one.scope === "all" ? "All agents are stopped" : `Stopped: ${one.scope}`}</b> {hour(one.at)}, {one.by}
-            {one.reason && `: ${one.reason}`}. New runs are refused.
+            <b>{isStopped(one.scope, here)}</b> {hour(one.at)}, {one.by}
+            {one.reason && `: ${one.reason}`}. {refused(one.scope, here)}.
           </span>
           {operator && (
             <button type="button" className="link" onClick={() => void attempt(() => api.release(one.scope))}>
               Allow runs again
+              {switches.length > 1 && <span className="hidden-words"> for {named(one.scope, here)}</span>}
             </button>
           )}
         </div>

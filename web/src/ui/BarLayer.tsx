@@ -2,9 +2,10 @@
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { confirmAsk, dropAsk, expecting, fork, press } from "../actions";
 import { atCap, capReached, type Slot } from "../model/bar";
+import { capsOf, CAPS, raised } from "../model/caps";
 import { draft, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
-import type { Limits, RunSheet } from "../model/types";
+import type { RunSheet } from "../model/types";
 import { clock } from "../model/words";
 import { set, type Layer } from "../store";
 import { act } from "./ControlBar";
@@ -26,9 +27,9 @@ export function BarLayer({ layer, run, slots, asked }: Props) {
   );
 }
 
-interface FormProps { title: string; field: string; was?: ReactNode; hint: string; keep: string; send: string; submit: () => void; off?: boolean; children: ReactNode }
+interface FormProps { title: string; field: string; was?: ReactNode; hint: string; wrong?: string; keep: string; send: string; submit: () => void; off?: boolean; children: ReactNode }
 
-function LayerForm({ title, field, was, hint, keep, send, submit, off, children }: FormProps) {
+function LayerForm({ title, field, was, hint, wrong, keep, send, submit, off, children }: FormProps) {
   return (
     <form className="layer-form" aria-label={title} onSubmit={(event) => { event.preventDefault(); if (!off) submit(); }}>
       <div className="layer-about">
@@ -38,7 +39,7 @@ function LayerForm({ title, field, was, hint, keep, send, submit, off, children 
       <div className="layer-fields">
         {children}
         <div className="layer-row">
-          <span className="hint">{hint}</span>
+          {wrong ? <span className="hint wrong" role="alert">{wrong}</span> : <span className="hint">{hint}</span>}
           <span className="buttons">
             <button type="button" className="button" onClick={close}>
               {keep}
@@ -154,45 +155,33 @@ function HandBack({ run }: { run: RunSheet }) {
   );
 }
 
-const CAPS: [keyof Limits, string, keyof RunSheet["spent"] | ""][] = [
-  ["usd", "Money, $", "usd"], ["tokens", "Tokens", "tokens"], ["steps", "Steps", "steps"],
-  ["seconds", "Seconds of work", "seconds"], ["tool_calls", "Tool calls", "tool_calls"], ["repeats", "Repeats", ""],
-];
-
 function RaiseCap({ run }: { run: RunSheet }) {
   const reached = capReached(run).replace(" ", "_");
   const mine = CAPS.filter(([name]) => run.limits[name] != null);
   const [caps, setCaps] = useState<Record<string, string>>(() =>
-    Object.fromEntries(mine.map(([name]) => [name, String(name === reached ? raised(run.limits[name]!) : run.limits[name])])),
+    Object.fromEntries(mine.map(([name]) => [name, String(name === reached ? raised(name, run.limits[name]!) : run.limits[name])])),
   );
   const [wrong, setWrong] = useState("");
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => { first.current?.focus(); first.current?.select(); }, []);
   const submit = () => {
-    const limits = Object.fromEntries(Object.entries(caps).map(([name, text]) => [name, Number(text)]));
-    const bad = Object.entries(limits).find(([, cap]) => !(cap >= 0));
-    if (bad) return setWrong("Every cap must be a number.");
-    void press(run, "raise_limits", { limits, ...expecting(run) }, "Raise cap");
+    const read = capsOf(caps);
+    if ("wrong" in read) return setWrong(`${read.wrong} Nothing was changed.`);
+    void press(run, "raise_limits", { limits: read.limits, ...expecting(run) }, "Raise cap");
     close();
   };
   return (
-    <LayerForm title="Raise the cap" field="" was={atCap(run)} hint={wrong || "Then continues"} keep="Keep as is" send="Raise cap" submit={submit}>
+    <LayerForm title="Raise the cap" field="" was={atCap(run)} hint="Then continues" wrong={wrong} keep="Keep as is" send="Raise cap" submit={submit}>
       <div className="caps">
         {mine.map(([name, label]) => (
           <div className="field" key={name}>
             <label htmlFor={`cap-${name}`}>{label}</label>
-            <input id={`cap-${name}`} ref={name === reached ? first : null} className="input" inputMode="decimal" value={caps[name]} onChange={(event) => setCaps({ ...caps, [name]: event.target.value })} />
+            <input id={`cap-${name}`} ref={name === reached ? first : null} className="input" inputMode="decimal" value={caps[name]} onChange={(event) => { setWrong(""); setCaps({ ...caps, [name]: event.target.value }); }} />
           </div>
         ))}
       </div>
     </LayerForm>
   );
-}
-
-/** Half as much again, as a round figure. */
-function raised(cap: number): number {
-  const more = cap * 1.5;
-  return more >= 10 ? Math.ceil(more) : Math.ceil(more * 100) / 100;
 }
 
 /** In place, over no button: something cannot be stopped any more. The safe answer has the focus. */

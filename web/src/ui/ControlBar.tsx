@@ -5,9 +5,10 @@ import { bringBack, expecting, fork, press, takeBackPress } from "../actions";
 import { useNow } from "../clock";
 import { barOf, type Act, type Bar, type Slot } from "../model/bar";
 import { keepDraft } from "../model/drafts";
+import { gauge } from "../model/meters";
 import { waiting } from "../model/presses";
 import type { RunSheet } from "../model/types";
-import { barClock, meter, place, worked } from "../model/words";
+import { barClock, place, worked } from "../model/words";
 import { connection, go, set, state, useApp, useThread } from "../store";
 import { BarLayer } from "./BarLayer";
 import { Composer } from "./Composer";
@@ -101,13 +102,14 @@ function Status({ bar, run }: { bar: Bar; run: RunSheet }) {
 
 function SpendMeter({ run }: { run: RunSheet }) {
   const now = useNow();
-  const { text, share, near, label } = meter(run.spent, run.limits);
+  const { spent, cap, share, near, label, about } = gauge(run, now);
   return (
-    <div className="meter mono">
+    <div className="meter mono" title={about && `Caps: ${about}`}>
       <span>{barClock(worked(run, now))}</span>
       <span>{place(run)}</span>
+      {cap && <span>{spent}</span>}
       <span className={near ? "near" : ""}>
-        {text}
+        {cap || spent}
         {share !== null && (
           <span
             className="track"

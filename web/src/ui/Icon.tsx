@@ -12,10 +12,23 @@ const SHAPES = {
     </g>
   ),
   queued: <circle {...line} strokeWidth={1.5} cx={10} cy={10} r={5.2} strokeDasharray="2.2 2.2" strokeLinecap="butt" />,
+  pausing: (
+    <g {...line} strokeWidth={1.8}>
+      <path d="M8 7.2v5.6M12 7.2v5.6" />
+      <circle cx={10} cy={10} r={7.4} strokeWidth={1.4} strokeDasharray="5.8 2" strokeLinecap="butt" />
+    </g>
+  ),
   pause: <path {...line} strokeWidth={2} d="M7 5v10M13 5v10" />,
   play: <path fill="currentColor" d="M6.5 4.6v10.8a.7.7 0 0 0 1.06.6l8.6-5.4a.7.7 0 0 0 0-1.2l-8.6-5.4a.7.7 0 0 0-1.06.6Z" />,
   redirect: <path {...line} strokeWidth={1.7} d="M4 16V11a3 3 0 0 1 3-3h9M12.5 4.5 16 8l-3.5 3.5" />,
   cancel: <path {...line} strokeWidth={1.8} d="m5.5 5.5 9 9M14.5 5.5l-9 9" />,
+  cancelling: (
+    <g {...line} strokeWidth={1.7}>
+      <path d="m7.6 7.6 4.8 4.8M12.4 7.6l-4.8 4.8" />
+      <circle cx={10} cy={10} r={7.4} strokeWidth={1.4} strokeDasharray="5.8 2" strokeLinecap="butt" />
+    </g>
+  ),
+  cancelled: <path {...line} strokeWidth={1.7} d="M10 16.5a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13ZM5.5 14.5l9-9" />,
   ask: (
     <g {...line} strokeWidth={1.7}>
       <circle cx={10} cy={10} r={7} />
@@ -27,7 +40,6 @@ const SHAPES = {
   stop: <path {...line} strokeWidth={1.7} d="M7.1 3.5h5.8l3.6 3.6v5.8l-3.6 3.6H7.1l-3.6-3.6V7.1z" />,
   plus: <path {...line} strokeWidth={1.8} d="M10 4.5v11M4.5 10h11" />,
   menu: <path {...line} strokeWidth={1.7} d="M3.5 6.5h13M3.5 13h13" />,
-  save: <path {...line} strokeWidth={1.7} d="M5 3.5h10v13l-5-3.3-5 3.3z" />,
   skip: <path {...line} strokeWidth={1.8} d="M5.5 10h9" />,
   open: <path {...line} strokeWidth={1.7} d="M11.5 4.5h4v4M15.5 4.5 9 11M8 5.5H5.5a1 1 0 0 0-1 1v8a1 1 0 0 0 1 1h8a1 1 0 0 0 1-1V12" />,
   raise: <path {...line} strokeWidth={1.8} d="M4.5 4.5h11M10 16V8M6.5 11.2 10 7.7l3.5 3.5" />,

@@ -1,12 +1,13 @@
 /** The runs: what is at work now, what was earlier, and a search over both. */
 import { lazy, Suspense, useMemo, useState, type MouseEvent } from "react";
 import { loadOlder, search } from "../boot";
+import { looksOf } from "../model/phases";
 import { pathOf } from "../model/route";
 import { ENDED, type Row } from "../model/types";
 import { ago, count, money } from "../model/words";
 import { go, useApp } from "../store";
 import { useNow } from "../clock";
-import { Icon, type IconName } from "./Icon";
+import { Icon } from "./Icon";
 import { leavesOnEscape } from "./keys";
 import { useWayBack } from "./opener";
 
@@ -115,27 +116,14 @@ function Group({ name, rows }: { name: string; rows: Row[] }) {
   );
 }
 
-const LOOKS: Record<string, [IconName, string, string]> = {
-  queued: ["queued", "calm", "Queued"],
-  running: ["run", "run", "Running"],
-  pausing: ["run", "warn", "Pausing"],
-  paused: ["pause", "warn", "Paused"],
-  waiting: ["ask", "warn", "Waiting for you"],
-  cancelling: ["run", "bad", "Cancelling"],
-  done: ["done", "ok", "Done"],
-  cancelled: ["cancel", "calm", "Cancelled"],
-  failed: ["cancel", "bad", "Failed"],
-  killed: ["stop", "bad", "Stopped by an operator"],
-};
-
 function RunRow({ row }: { row: Row }) {
   const current = useApp((app) => app.run === row.journal);
-  const [icon, tone, word] = LOOKS[row.phase] ?? LOOKS["queued"]!;
+  const { sign, tone, word } = looksOf(row.phase);
   return (
     <li>
       <a className="run-row" href={pathOf(row.journal)} aria-current={current ? "page" : undefined} onClick={follow(pathOf(row.journal))}>
         <span className={`tone-${tone}`}>
-          <Icon name={icon} size={16} />
+          <Icon name={sign} size={16} />
         </span>
         <span>
           <span className="name">{row.title || row.agent}</span>

@@ -54,6 +54,7 @@ function List({ title, items }: { title: string; items: readonly string[] }) {
   );
 }
 
+/** That somebody has seen to it by hand is no fact of the run: it is on no record, and the line says so. */
 function Effect({ run, line }: { run: RunSheet; line: ReceiptLine }) {
   const place = `midflight-handled:${run.run}:${line.position}`;
   const [handled, setHandled] = useState(() => read(place, "localStorage") === "yes");
@@ -69,7 +70,7 @@ function Effect({ run, line }: { run: RunSheet; line: ReceiptLine }) {
           {why}
         </span>
         {earlier(line)}
-        {handled && ", handled"}
+        {handled && ", handled (noted in this browser only)"}
       </span>
       <span className="buttons">
         {offered && (

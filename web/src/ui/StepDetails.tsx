@@ -17,8 +17,8 @@ export default function StepDetails({ run: given, step, number }: { run: RunShee
     <div className="step-details">
       {step.status === "undo_failed" && (
         <p>
-          This was done and could not be undone. Undo it by hand where it was done, then mark it as handled in the receipt; or try the
-          undo again from there.
+          This was done and could not be undone. Undo it by hand where it was done, then mark it as handled in the receipt, which
+          only this browser notes; or try the undo again from there.
         </p>
       )}
       <Facts step={step} />

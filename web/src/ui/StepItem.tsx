@@ -12,7 +12,7 @@ const StepDetails = lazy(() => import("./StepDetails"));
 
 const ICONS: Record<StepState, IconName> = {
   queued: "queued", running: "run", paused: "pause", waiting: "ask", done: "done", failed: "cancel", retrying: "run",
-  cancelled: "cancel", skipped: "skip", undoing: "run", undone: "undo", undo_failed: "cancel", kept: "done",
+  cancelled: "cancelled", skipped: "skip", undoing: "run", undone: "undo", undo_failed: "cancel", kept: "done",
 };
 
 interface Window { ref: (element: HTMLElement | null) => void; top: number; of: number }

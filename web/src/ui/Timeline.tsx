@@ -3,7 +3,8 @@ import { useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useNow } from "../clock";
 import { axisOf, happened, restsOf, spansOf, ticks, type Axis, type Rest, type Span } from "../model/timeline";
 import { ENDED, type RunSheet } from "../model/types";
-import { clock, count, hour, meter, money, oneLine } from "../model/words";
+import { spending } from "../model/meters";
+import { clock, count, hour, money, oneLine } from "../model/words";
 
 const NAMED_MAX = 40; // more steps than that have no row and no name of their own
 const ROW = 24;
@@ -157,7 +158,7 @@ function Spend({ run, x, y, left, width, until }: { run: RunSheet; x: (time: num
       <path className="spend" d={path} />
       {cap != null && cap <= most && <line className="cap-line" x1={left} x2={width} y1={level(cap)} y2={level(cap)} />}
       <text x={0} y={y + SPEND - 4} className={left ? "" : "hidden-in-picture"}>
-        {left ? `Spent ${inMoney ? meter(run.spent, run.limits).text : count(last[1], "token")}` : ""}
+        {left ? `Spent ${inMoney ? spending(run.spent, run.limits) : count(last[1], "token")}` : ""}
       </text>
     </g>
   );
@@ -198,7 +199,7 @@ function summary(run: RunSheet, axis: Axis, rests: Rest[]): string {
     `Timeline: ${clock(axis.to - axis.from)} in all`,
     `${run.done} of ${run.steps.length} steps done`,
     rested > 0 ? `rested ${clock(rested)}` : "",
-    `spent ${meter(run.spent, run.limits).text}`,
+    `spent ${spending(run.spent, run.limits)}`,
   ];
   return parts.filter(Boolean).join(", ");
 }

@@ -1,0 +1,22 @@
+/** The ten states of a run as they look: no sign and no word stands for two of them, so that none needs its colour. */
+import type { Phase } from "./types";
+
+export type Sign = "queued" | "run" | "pausing" | "pause" | "ask" | "cancelling" | "done" | "cancelled" | "cancel" | "stop";
+
+export interface Looks { sign: Sign; tone: "calm" | "run" | "warn" | "bad" | "ok"; word: string }
+
+export const PHASES: Record<Phase, Looks> = {
+  queued: { sign: "queued", tone: "calm", word: "Queued" },
+  running: { sign: "run", tone: "run", word: "Running" },
+  pausing: { sign: "pausing", tone: "warn", word: "Pausing" },
+  paused: { sign: "pause", tone: "warn", word: "Paused" },
+  waiting: { sign: "ask", tone: "warn", word: "Waiting for you" },
+  cancelling: { sign: "cancelling", tone: "bad", word: "Cancelling" },
+  done: { sign: "done", tone: "ok", word: "Done" },
+  cancelled: { sign: "cancelled", tone: "calm", word: "Cancelled" },
+  failed: { sign: "cancel", tone: "bad", word: "Failed" },
+  killed: { sign: "stop", tone: "bad", word: "Stopped by an operator" },
+};
+
+/** A phase of which this page has not heard, from a newer server, looks like one that has not begun. */
+export const looksOf = (phase: string): Looks => PHASES[phase as Phase] ?? PHASES.queued;
