@@ -19,8 +19,15 @@ describe("the meter", () => {
 
     expect(shown([meter("steps", 2, 2), money])).toMatchObject({ spent: "$0.42", cap: "2 of 2 steps", share: 1, near: true });
     expect(shown([meter("tool_calls", 9, 10), money])).toMatchObject({ cap: "9 of 10 tool calls", near: true });
-    expect(shown([meter("steps", 2, 50), money])).toMatchObject({ spent: "$0.42 of $2.00", cap: "", near: false });
+    expect(shown([meter("steps", 2, 50)], { limits: { steps: 50 } })).toMatchObject({ spent: "$0.42", cap: "2 of 50 steps", near: false });
     expect(shown([meter("steps", 0, 0), money])).toMatchObject({ cap: "0 of 0 steps", share: 1, near: true });
+  });
+
+  it("stays with the cap on money while no other is half full, and has all of them for who asks", () => {
+    const { spent, cap, share, about } = shown([meter("steps", 99, 200), meter("usd", 0.42, 2)]);
+
+    expect([spent, cap, share, about]).toEqual(["$0.42 of $2.00", "", 0.21, "99 of 200 steps, $0.42 of $2.00"]);
+    expect(shown([meter("steps", 100, 200), meter("usd", 0.42, 2)])).toMatchObject({ spent: "$0.42", cap: "100 of 200 steps", share: 0.5, near: false });
   });
 
   it("counts time on while the run moves, as the cap on it does", () => {

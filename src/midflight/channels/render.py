@@ -15,6 +15,7 @@ from midflight.kernel.decide import HANDED_OVER
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
+from midflight.sheets.caps import figure, is_near, nearest
 from midflight.sheets.shapes import Asked, RunSheet
 from midflight.sheets.words import short
 from midflight.verbs.todos import TodoOffer
@@ -46,7 +47,6 @@ HEADS: Final = {
 LABEL_MAX: Final = 80
 BUTTONS_IN_A_ROW: Final = 4  # more choices than this are a menu
 TODOS_SHOWN: Final = 5
-NEAR: Final = 0.8  # of a cap: from here on it is marked
 
 
 class Standing(Struct, frozen=True):
@@ -100,25 +100,28 @@ def _what(sheet: RunSheet) -> str:
 
 
 def meters(standing: Standing) -> str:
-    """The small line in even letters: elapsed, step, spend against its cap."""
+    """The small line in even letters: elapsed, step, spend, the nearest cap."""
     sheet = standing.sheet
     minutes, seconds = divmod(int(standing.seconds), 60)
     hours, minutes = divmod(minutes, 60)
     clock = f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes:02d}:{seconds:02d}"
     place = standing.place if sheet.phase not in ENDED else f"{_steps(sheet.done)}"
-    return f"`{clock}  {place}  {_money(sheet)}`"
+    return f"`{clock}  {place}  {_spending(standing)}`"
 
 
 def _steps(count: int) -> str:
     return f"{count} step{'s' * (count != 1)}"
 
 
-def _money(sheet: RunSheet) -> str:
-    spent, cap = sheet.spent.usd, sheet.limits.usd
+def _spending(standing: Standing) -> str:
+    """The money, and the cap that is nearest: that of the money, or another one beside it."""
+    sheet, meter = standing.sheet, nearest(standing.sheet, standing.seconds)
     at_least = "≥" if sheet.spent.unpriced else ""  # some of it has no known price
-    if cap is None:
-        return f"{at_least}${spent:.2f}"
-    return f"{at_least}${spent:.2f} of ${cap:.2f}" + " ⚠" * (spent >= NEAR * cap)
+    spent = f"{at_least}${sheet.spent.usd:.2f}"
+    if meter is None:
+        return spent
+    cap = f" of ${meter.cap:.2f}" if meter.name == "usd" else f"  {figure(meter)}"
+    return spent + cap + " ⚠" * is_near(meter)
 
 
 def _todo_list(todos: Sequence[TodoOffer]) -> str:

@@ -3,16 +3,17 @@ import type { Limits, Meter, RunSheet, Spent } from "./types";
 import { clock, money, worked } from "./words";
 
 const NEAR = 0.8; // from here on it has the colour of a warning, and the run itself is warned
+const WORTH_SAYING = 0.5; // of five caps that are hardly used, which is fuller changes all the time
 const BY_CLOCK_S = 120; // from here on seconds are read as minutes
 
 /** `label` says what `share` is of; `about` is all caps, for who wants to know more than the nearest. */
 export interface Gauge { spent: string; cap: string; share: number | null; near: boolean; label: string; about: string }
 
-/** Money if it is priced or capped, else tokens; and the cap that is nearest, which may be that of the same. */
+/** Money if it is priced or capped, else tokens; and the cap that is nearest: of the same while no other is half full. */
 export function gauge(run: RunSheet, now: number): Gauge {
   const caps = run.meters.map((each) => (each.name === "seconds" ? { ...each, used: worked(run, now) } : each));
   const own = unit(run.spent, run.limits);
-  const nearest = caps.reduce<Meter | undefined>((best, each) => (!best || nearer(each, best, own) ? each : best), undefined);
+  const nearest = nearestOf(caps, own);
   const share = nearest ? Math.min(1, shareOf(nearest)) : null;
   const apart = nearest !== undefined && nearest.name !== own;
   return {
@@ -27,9 +28,10 @@ export function gauge(run: RunSheet, now: number): Gauge {
 
 const shareOf = ({ used, cap }: Meter): number => (cap ? used / cap : 1);
 
-/** Of two that are as near, the one whose figure stands there anyhow. */
-function nearer(one: Meter, other: Meter, own: string): boolean {
-  return shareOf(one) > shareOf(other) || (shareOf(one) === shareOf(other) && one.name === own);
+function nearestOf(caps: readonly Meter[], own: Unit): Meter | undefined {
+  const mine = caps.find((each) => each.name === own);
+  const fullest = caps.reduce((best, each) => (!best || shareOf(each) > shareOf(best) ? each : best), mine);
+  return mine && fullest && shareOf(fullest) < WORTH_SAYING ? mine : fullest;
 }
 
 type Unit = "usd" | "tokens";
