@@ -246,7 +246,8 @@ def stopped(theatre: Theatre, tab: Glass) -> None:
     scope = f"thread:{stage.thread}"
     theatre.post("/v1/operator/kill", {"scope": scope, "reason": "wrong prices"})
     tab.says("Stopped by an operator")
-    expect(tab.page.get_by_role("region", name="Kill switch")).to_contain_text(scope)
+    banner = tab.page.get_by_role("region", name="Kill switch")
+    expect(banner).to_contain_text("This thread is stopped")
 
 
 def step_details(theatre: Theatre, tab: Glass) -> None:

@@ -289,10 +289,36 @@ def test_a_cap_holds_the_run_until_it_is_raised(theatre: Theatre, look: Look) ->
     tab.picture("cap")
 
     tab.press(1)
-    tab.page.get_by_label("Money, $").fill("2")
-    tab.page.locator(".layer").get_by_role("button", name="Raise cap").click()
+    cap, send = tab.page.get_by_label("Money, $"), tab.page.locator(".layer [type=submit]")
+    cap.fill("")
+    with tab.unheard():
+        send.click()
+    refused = tab.page.locator(".layer").get_by_role("alert")
+    expect(refused).to_contain_text("Money, $: this cap is empty.")
+    expect(refused).to_contain_text("Nothing was changed.")
+    cap.fill("2")
+    expect(refused).to_have_count(0)
+    send.click()
     tab.says("Running", "Write memo")
     expect(tab.page.locator(".meter")).to_contain_text("$0.42 of $2.00")
+
+
+def test_the_cap_that_is_nearest_is_shown_whichever_it_is(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin(limits={"usd": 2, "steps": 3})
+    tab = look(stage)
+    tab.says("Running", "Fetch customers")
+    line = tab.page.locator(".meter")
+    expect(line).to_contain_text("$0.00 of $2.00")
+    stage.give("fetch", "join", "score")  # of which one asks a model, and that is no step
+    tab.says("Running", "Create follow-up tasks")
+    expect(line).to_contain_text("$0.42")
+    expect(line).not_to_contain_text("of $2.00")
+    expect(line).to_contain_text("2 of 3 steps")
+    expect(line).to_have_attribute("title", re.compile(r"2 of 3 steps, .*\$0.42 of \$2.00"))
+    expect(line.locator(".near")).to_have_count(0)
+    stage.give("tasks")
+    expect(line.locator(".near")).to_contain_text("3 of 3 steps")
+    expect(line.get_by_role("meter")).to_have_accessible_name("Nearest cap: 3 of 3 steps")
 
 
 def test_a_background_run_is_listed_and_can_be_stopped(theatre: Theatre, look: Look) -> None:
@@ -314,6 +340,8 @@ def test_an_operator_stops_all_agents_and_allows_them_again(theatre: Theatre, lo
     tab.page.get_by_role("button", name="Stop all agents").click()
     dialog = tab.page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("No undo and no saving")
+    expect(dialog.get_by_role("heading")).to_have_text(re.compile(r"^Stop \d+ runs? now\?$"))
+    expect(dialog.get_by_role("radio", name="Everything")).to_be_checked()
     expect(dialog.get_by_role("button", name="Keep running")).to_be_focused()
     tab.picture("kill-switch")
     assert tab.violations() == []
@@ -325,6 +353,51 @@ def test_an_operator_stops_all_agents_and_allows_them_again(theatre: Theatre, lo
     assert tab.violations() == []
     banner.get_by_role("button", name="Allow runs again").click()
     expect(banner).to_have_count(0, timeout=WAIT_MS)
+
+
+@pytest.mark.parametrize(
+    ("choice", "what", "banner", "refused"),
+    [
+        ("Agent looker", "1 run of agent looker", "Agent looker is stopped", "of agent looker"),
+        ("This thread", "1 run in this thread", "This thread is stopped", "in this thread"),
+    ],
+)
+def test_an_operator_stops_one_agent_or_one_thread_and_nothing_else(
+    theatre: Theatre, look: Look, choice: str, what: str, banner: str, refused: str
+) -> None:
+    other, stage = theatre.begin(), theatre.begin("looker", "Whales {stage}")
+    tab = look(stage)
+    tab.says("Running")
+    tab.page.get_by_role("button", name="Stop all agents").click()
+    dialog = tab.page.get_by_role("alertdialog")
+    dialog.get_by_role("radio", name=choice).check(force=True)  # its label is what is seen
+    expect(dialog.get_by_role("heading")).to_have_text(f"Stop {what} now?")
+    expect(dialog).to_contain_text(f"New runs {refused} are refused until you allow them again")
+    dialog.get_by_role("button", name=f"Stop {what}", exact=True).click()
+
+    tab.says("Stopped by an operator")
+    region = tab.page.get_by_role("region", name="Kill switch")
+    expect(region).to_contain_text(banner)
+    expect(region).to_contain_text(f"New runs {refused} are refused.")
+    assert other.view["phase"] == "running"
+    region.get_by_role("button", name="Allow runs again").click()
+    expect(region).to_have_count(0, timeout=WAIT_MS)
+    assert theatre.get("/v1/operator/switches") == {"switches": []}
+
+
+def test_of_two_kill_switches_each_is_released_alone(theatre: Theatre, look: Look) -> None:
+    one, two = theatre.begin(), theatre.begin()
+    tab = look(one)
+    for stage in (one, two):
+        theatre.post("/v1/operator/kill", {"scope": f"thread:{stage.thread}", "reason": ""})
+    regions = tab.page.get_by_role("region", name="Kill switch")
+    expect(regions).to_have_count(2, timeout=WAIT_MS)
+    tab.page.get_by_role("button", name=f"Allow runs again for thread {two.thread}").click()
+
+    expect(regions).to_have_count(1, timeout=WAIT_MS)
+    expect(regions).to_contain_text("This thread is stopped")
+    regions.get_by_role("button", name="Allow runs again").click()
+    expect(regions).to_have_count(0, timeout=WAIT_MS)
 
 
 def test_the_keys_pause_redirect_and_cancel(theatre: Theatre, look: Look) -> None:

@@ -352,8 +352,11 @@ def test_every_page_says_that_an_operator_has_stopped_something(
 
     for page in (elsewhere.page, at_home):
         banner = page.get_by_role("region", name="Kill switch")
-        expect(banner).to_contain_text(f"Stopped: {scope}", timeout=WAIT_MS)
-        expect(banner).to_contain_text("robot: wrong prices. New runs are refused.")
+        thread = running.thread
+        expect(banner).to_contain_text(f"Thread {thread} is stopped", timeout=WAIT_MS)
+        expect(banner).to_contain_text(
+            f"robot: wrong prices. New runs in thread {thread} are refused."
+        )
     elsewhere.says("Running")
     theatre.post("/v1/operator/release", {"scope": scope})
     expect(at_home.get_by_role("region", name="Kill switch")).to_have_count(0, timeout=WAIT_MS)

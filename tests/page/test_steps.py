@@ -81,7 +81,11 @@ def test_what_could_not_be_undone_says_what_to_do_until_somebody_has(
     line.get_by_role("button", name="Mark as handled").click()
     line.get_by_text("could not be undone").and_(tab.page.locator(":not(.bad)")).wait_for()
     tab.page.reload()
-    line.get_by_text(", handled").wait_for()  # also tomorrow
+    line.get_by_text(", handled (noted in this browser only)").wait_for()  # also tomorrow
+    elsewhere = (
+        look(stage).page.get_by_role("region", name="Receipt").locator("li", has_text="memo:")
+    )
+    expect(elsewhere.get_by_role("button", name="Mark as handled")).to_be_visible()  # it is so
 
     stage.give("undo")
     line.get_by_role("button", name="Try again memo").click()
