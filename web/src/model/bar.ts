@@ -1,9 +1,10 @@
 /** What the bar says and offers: the state's words, and three slots whose order never changes. */
 import type { Connection } from "./world";
+import { figure } from "./meters";
 import { PHASES, type Sign } from "./phases";
 import { willWait } from "./presses";
 import { ENDED, type Asked, type Offer, type Phase, type RunSheet, type ThreadSheet } from "./types";
-import { count, hour, isCurrent, money, oneLine, timeLeft, clock } from "./words";
+import { count, hour, isCurrent, money, oneLine, timeLeft } from "./words";
 
 export type Glyph = Sign | "play" | "redirect" | "plus" | "undo" | "open" | "raise" | "hand" | "lost";
 
@@ -103,23 +104,13 @@ function atRest(run: RunSheet): string {
 export const capReached = (run: RunSheet): string =>
   run.questions.find((question) => question.kind === "cap")?.message.split(":")[0] ?? "usd";
 
+/** What counts towards the cap: of steps, for one, not all that were done. One that counts nothing has its own words. */
 export function atCap(run: RunSheet): string {
-  const spent = run.spent;
-  switch (capReached(run)) {
-    case "usd":
-      return `${money(spent.usd)} spent`;
-    case "tokens":
-      return `${count(spent.tokens, "token")} used`;
-    case "steps":
-      return `${count(spent.steps, "step")} done`;
-    case "seconds":
-      return `${clock(spent.seconds)} worked`;
-    case "tool_calls":
-    case "tool calls":
-      return `${count(spent.tool_calls, "tool call")} made`;
-    default:
-      return run.questions.find((question) => question.kind === "cap")?.message ?? "";
-  }
+  const reached = capReached(run);
+  if (reached === "usd") return `${money(run.spent.usd)} spent`;
+  const meter = run.meters.find(({ name }) => name === reached.replace(" ", "_"));
+  if (meter) return `${figure(meter.name, meter.used, meter.cap)} used`;
+  return run.questions.find((question) => question.kind === "cap")?.message ?? "";
 }
 
 function parkedFor(run: RunSheet): string {

@@ -52,7 +52,7 @@ export default function KillSwitch({ close }: { close: () => void }) {
 
 function Choice({ scopes, chosen, choose }: { scopes: Scope[]; chosen: string; choose: (scope: string) => void }) {
   return (
-    <fieldset className="choice" aria-label="What to stop">
+    <fieldset className="choice tall" aria-label="What to stop">
       {scopes.map(({ scope, choice }) => (
         <label key={scope}>
           <input type="radio" name="scope" checked={chosen === scope} onChange={() => choose(scope)} />
