@@ -157,7 +157,7 @@ async def test_a_cap_is_raised_and_not_answered(driving: Open) -> None:
         with pytest.raises(InvalidRequest, match="raise it instead of answering"):
             await control.answer(run, question, "go on")
         assert question in (await control.state(run)).questions
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 
@@ -178,7 +178,7 @@ async def test_a_cap_that_was_raised_stays_raised_through_a_crash(
     async with driving(works) as control:
         await at_its_cap(control, run)
         assert stage.done == ["0", "1", "2", "3", "4"]
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 
@@ -239,7 +239,7 @@ async def test_steps_at_once_do_not_pass_a_cap_together(driving: Open, kind: str
         with anyio.fail_after(10):
             await control.until(run, lambda state: state.spent.steps == 7)
         await at_its_cap(control, run)
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
 
         assert (await control.ended(run)).phase is Phase.DONE
         assert sorted(stage.done) == [str(number) for number in range(10)]
@@ -267,7 +267,7 @@ async def test_what_is_in_flight_at_the_cap_finishes(driving: Open) -> None:
         stage.gate("slow").set()
         await at_its_cap(control, run)
         assert "slow" in stage.done
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         assert (await control.ended(run)).phase is Phase.DONE
 
 
@@ -327,7 +327,7 @@ async def test_a_run_in_circles_is_nudged_once_and_then_held(
         with anyio.fail_after(10):
             await control.until(run, lambda state: bool(state.questions))
         assert len(stage.begun) == 2 * held_after, "after the hold it counts anew"
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 
@@ -375,7 +375,7 @@ async def test_a_nudge_given_before_a_crash_counts_after_it(driving: Open, crash
     async with driving(circles) as control:
         await at_its_cap(control, run)
         assert len(await notices(control, run)) == 1
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 

@@ -129,6 +129,10 @@ def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
     s.deliveries[at] = Delivery("recover", "applied", at)
 
 
+def _messages_taken(s: RunState, _event: e.MessagesTaken, _at: int) -> None:
+    s.has_read = True
+
+
 # ── questions ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -291,6 +295,7 @@ _APPLY: Final[dict[type[Event], Apply]] = {
     e.RunFinished: _run_finished,
     e.Killed: _killed,
     e.Recovered: _recovered,
+    e.MessagesTaken: _messages_taken,
     e.QuestionOpened: _question_opened,
     e.QuestionAnswered: _question_answered,
     e.QuestionClosed: _question_closed,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
+from midflight.kernel.machine import State
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.preview import Offer, preview
-from midflight.kernel.record import Request
+from midflight.kernel.preview import NOT_AT_HAND, Offer, preview
+from midflight.kernel.reach import Below, waits_for_step
+from midflight.kernel.record import Event, Request
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import ThreadState
 from midflight.stores.base import Draft, View, Widen
@@ -20,8 +23,9 @@ from midflight.stores.base import Draft, View, Widen
 class Accepted(Struct, frozen=True):
     """A verb is on record: at which position, and what was in flight at that moment.
 
-    A message is answered with ``status``: how the run it goes to stands, in one line. ``did`` says
-    what it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
+    A message is answered with ``status``: how the run it goes to stands, in one line. A resume is,
+    with what was changed meanwhile, and a stop that waits for the end of a step. ``did`` says what
+    it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
     ``redirected``.
     """
 
@@ -34,9 +38,9 @@ class Accepted(Struct, frozen=True):
     target: str = ""
 
 
-def offers(state: RunState) -> dict[str, Offer]:
-    """For each verb: whether it can be pressed now, and what it would do."""
-    found = preview(state)
+def offers(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Offer]:
+    """For each verb: whether it can be pressed now, and what it would do, also to runs below."""
+    found = preview(state, below)
     if state.holds == {Cause.PARKED}:
         back = "Comes to the front, what is there now is parked in its turn"
         found["resume"] = replace(found["resume"], enabled=True, consequence=back)
@@ -76,7 +80,28 @@ def cover(
             continue
         events[journal] = verdict
     nouns = tuple(attempt.noun for attempt in flying)
-    return Draft(events, Accepted(run, verb, view.states[run].head + 1, nouns))
+    said = says([view.states[journal] for journal in events], events[run][0])
+    return Draft(events, Accepted(run, verb, view.states[run].head + 1, nouns, said))
+
+
+def says(states: Iterable[State], taken: Event) -> str:
+    """What the acknowledgement of a verb says besides what is in flight, of these runs."""
+    then = _AFTER_STEP.get(type(taken), "")
+    if isinstance(taken, e.ResumeRequested):
+        return taken.diff
+    if not then or (isinstance(taken, e.CancelRequested) and taken.now):
+        return ""
+    waits = waits_for_step(state for state in states if isinstance(state, RunState))
+    return f"{waits}, then {then}" if waits else ""
+
+
+_AFTER_STEP: Final[dict[type[Event], str]] = {
+    e.PauseRequested: "holds",
+    e.TakenOver: "holds",
+    e.RedirectRequested: "changes course",
+    e.CancelRequested: "stops",
+}
+"""What follows where a verb is heard between steps only."""
 
 
 def _concerns(child: RunState, request: Request) -> bool:
@@ -107,3 +132,9 @@ def tree(run: str, view: View) -> list[str]:
         found += there
         unseen += there
     return found
+
+
+def below(run: str, view: View) -> Below:
+    """Everybody below a run, under lock."""
+    found = {journal: view.states[journal] for journal in tree(run, view)[1:]}
+    return {journal: state for journal, state in found.items() if isinstance(state, RunState)}

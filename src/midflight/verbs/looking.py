@@ -6,13 +6,31 @@ Whatever is shown is folded from the journal, here as on the server.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
 
+from midflight.errors import JournalNotFound
 from midflight.kernel.preview import Offer
+from midflight.kernel.reach import Below
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, run_state, until
 from midflight.verbs.covering import offers
+
+BELOW_MAX: Final = 100  # runs that are read for the words on one button
+
+
+async def runs_below(journals: Journals, state: RunState) -> Below:
+    """The runs that a run has begun, and theirs; not all of them, if there are very many."""
+    found: dict[str, RunState] = {}
+    unseen = list(state.children)
+    while unseen and len(found) < BELOW_MAX:
+        with suppress(JournalNotFound):  # it has ended long ago, and was purged
+            below = await run_state(journals, unseen.pop())
+            found[below.journal] = below
+            unseen += below.children
+    return found
 
 
 class Looking:
@@ -25,8 +43,9 @@ class Looking:
         return await run_state(self.store, run)
 
     async def preview(self, run: str) -> dict[str, Offer]:
-        """For each verb: whether it can be pressed, and what it would do now."""
-        return offers(await self.state(run))
+        """For each verb: whether it can be pressed, and what it would do now, also below it."""
+        state = await self.state(run)
+        return offers(state, await runs_below(self.store, state))
 
     async def receipt(self, run: str) -> Receipt:
         """What became of every effect of the run."""
