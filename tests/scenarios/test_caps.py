@@ -14,7 +14,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits, Usage
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import REPEATS, Agent, Run, agent
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from scenarios.company import events, spend
@@ -206,7 +206,7 @@ async def test_caps_that_cannot_be_meant_are_refused(driving: Open, limits: Limi
         run = await control.start(works, "work")
         with pytest.raises(InvalidRequest, match=r"is not a number of zero or more"):
             await control.raise_limits(run, limits)
-        assert (await control.state(run)).limits == Limits()
+        assert (await control.state(run)).limits == Limits(repeats=REPEATS)
         refused = await control.result(await control.start(parent, "work"))
         assert "is not a number of zero or more" in refused
         stage.gate("0").set()

@@ -106,8 +106,7 @@ def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
         name: _share(want, left.get(name), whole=name not in {"usd", "seconds"})
         for name, want in msgspec.structs.asdict(wanted).items()
     }
-    if wanted.repeats is None:
-        grant["repeats"] = state.limits.repeats
+    grant["repeats"] = _tighter(wanted.repeats, state.limits.repeats)
     return msgspec.convert(grant, Limits, strict=False)
 
 
@@ -122,6 +121,13 @@ def committed(state: RunState) -> Spent:
         unpriced=spent.unpriced,
         seconds=spent.seconds,
     )
+
+
+def _tighter(wanted: int | None, above: int | None) -> int | None:
+    """A child goes in circles no longer than its parent may; 0 says that it may for ever."""
+    if wanted is None:
+        return above
+    return min(wanted, above) if above else wanted
 
 
 def _share(want: float | None, left: float | None, *, whole: bool) -> float | None:

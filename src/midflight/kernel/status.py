@@ -18,7 +18,7 @@ HELD: Final = {
 }
 """The person's own hold first: it is what they remember."""
 
-MAY_BE_DEAF: Final = "stored, but this agent may not read messages while it works: redirect it"
+MAY_BE_DEAF: Final = ", but this agent may not read messages while it works: redirect it"
 """Of an agent that does not converse and has read nothing yet: whether it will, nobody knows."""
 
 
@@ -60,10 +60,10 @@ def answer(state: RunState, now: float, *, hosted: bool, heard: bool = False) ->
     line = status(state, now)
     if not (state.alive or hosted):
         return f"{line}; nobody reads this until a run is started here"
-    deaf = "" if hosted or heard or state.has_read else f"; {MAY_BE_DEAF}"
+    reads = hosted or heard or state.has_read
     if Cause.USER in state.holds and not heard:
-        return f"{line}; your message is kept until you resume{deaf}"
-    return f"{line}{deaf}"
+        return f"{line}; your message is kept until you resume{'' if reads else MAY_BE_DEAF}"
+    return line if reads else f"{line}; stored{MAY_BE_DEAF}"
 
 
 def place(state: RunState) -> str:

@@ -97,7 +97,7 @@ def says(states: Iterable[State], taken: Event) -> str:
 
 _AFTER_STEP: Final[dict[type[Event], str]] = {
     e.PauseRequested: "holds",
-    e.TakenOver: "holds",
+    e.TakenOver: "holds for you",
     e.RedirectRequested: "changes course",
     e.CancelRequested: "stops",
 }
