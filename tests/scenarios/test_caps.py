@@ -403,6 +403,34 @@ async def test_a_run_reads_the_same_notices_at_replay(driving: Open, crashing: O
         assert len(await notices(control, run)) == 1
 
 
+async def test_every_agent_that_goes_in_circles_is_told_and_then_held(driving: Open) -> None:
+    stage = Stage("caps-by-default")
+    circles = circling(stage, ["same"] * 200)
+
+    async with driving(circles) as control:
+        run = await control.start(circles, "work", limits=Limits(steps=500))
+        state = await at_its_cap(control, run)
+        assert len(stage.begun) == 2 * REPEATS + 2
+        assert [text for text in await notices(control, run) if "goes in circles" in text]
+        assert state.limits.repeats == REPEATS
+        await control.cancel(run)
+        await control.ended(run)
+
+
+async def test_an_agent_that_is_to_repeat_itself_says_so(driving: Open) -> None:
+    stage = Stage("caps-polls")
+    look = stage.reader()
+
+    @agent("caps-polls", limits=Limits(repeats=0))
+    async def polls(run: Run) -> None:
+        for _ in range(3 * REPEATS):
+            await run.step("Look", look, "same")
+
+    async with driving(polls) as control:
+        run = await control.start(polls, "work")
+        assert (await control.ended(run)).phase is Phase.DONE
+
+
 # ── silence ──────────────────────────────────────────────────────────────────────────────────
 
 
