@@ -127,6 +127,20 @@ async def test_the_hard_stops_are_heard_at_once_in_both_modes(
         assert stage.done == []
 
 
+async def test_the_mode_is_known_also_where_a_run_was_started_by_the_name_of_its_agent(
+    driving: Open,
+) -> None:
+    stage = Stage("boundary-by-name")
+    works = reader(stage, "boundary")
+
+    async with driving(works) as control:
+        run = await Control(control.store).start(works.name, "one")  # knows no agents
+        await stage.until_begun("first")
+        assert (await control.pause(run)).status == f"{WAITS} holds"
+        stage.gate("first").set()
+        await carried_out(control, run, "holds")
+
+
 async def test_a_cancel_that_waits_can_be_hurried(driving: Open) -> None:
     stage = Stage("boundary-hurried")
     works = reader(stage, "boundary")

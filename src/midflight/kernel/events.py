@@ -60,9 +60,13 @@ class DriverRevoked(Event, frozen=True, kw_only=True, tag="driver.revoked"):
 
 
 class RunEntered(Decision, frozen=True, kw_only=True, tag="run.entered"):
-    """The agent function is called (again)."""
+    """The agent function is called (again).
+
+    ``mode`` is named where who created the run did not know it.
+    """
 
     why: str = "start"
+    mode: Mode | None = None
 
 
 class RunFinished(Decision, frozen=True, kw_only=True, tag="run.finished"):

@@ -103,8 +103,9 @@ def _driver_revoked(s: RunState, _event: e.DriverRevoked, _at: int) -> None:
     s.epoch += 1  # what the old driver still sends is late from here on
 
 
-def _run_entered(s: RunState, _event: e.RunEntered, _at: int) -> None:
+def _run_entered(s: RunState, event: e.RunEntered, _at: int) -> None:
     s.entered = True
+    s.mode = event.mode or s.mode
     s.entered_course = s.course
     s.windows.clear()  # a hold window starts again in full
 

@@ -39,10 +39,15 @@ def validate(limits: Limits) -> None:
             )
 
 
+def is_metered(limits: Limits) -> bool:
+    """Whether there is a cap on something that is spent; going in circles spends nothing."""
+    return msgspec.structs.replace(limits, repeats=None) != NO_CAPS
+
+
 def meters(state: RunState, now: float, caps: Limits | None = None) -> list[Meter]:
     """Every cap that is set, or of ``caps``, with spent + reserved against it."""
     limits = state.limits if caps is None else caps
-    if limits == NO_CAPS:
+    if not is_metered(limits):
         return []
     spent, flying = state.spent, state.open.values()
     spawns = len(state.children)  # a run that only spawns comes to its cap as well

@@ -17,7 +17,7 @@ from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
 from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.base import Delta, Killing, Row
-from midflight.verbs.looking import runs_below
+from midflight.verbs.covering import runs_below
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
 

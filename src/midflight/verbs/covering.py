@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.machine import State
@@ -18,6 +20,9 @@ from midflight.kernel.record import Event, Request
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import ThreadState
 from midflight.stores.base import Draft, View, Widen
+from midflight.stores.waiting import Journals, run_state
+
+BELOW_MAX: Final = 100  # runs that are read for the words on one button
 
 
 class Accepted(Struct, frozen=True):
@@ -138,3 +143,15 @@ def below(run: str, view: View) -> Below:
     """Everybody below a run, under lock."""
     found = {journal: view.states[journal] for journal in tree(run, view)[1:]}
     return {journal: state for journal, state in found.items() if isinstance(state, RunState)}
+
+
+async def runs_below(journals: Journals, state: RunState) -> Below:
+    """The runs that a run has begun, and theirs; not all of them, if there are very many."""
+    found: dict[str, RunState] = {}
+    unseen = list(state.children)
+    while unseen and len(found) < BELOW_MAX:
+        with suppress(JournalNotFound):  # it has ended long ago, and was purged
+            below = await run_state(journals, unseen.pop())
+            found[below.journal] = below
+            unseen += below.children
+    return found

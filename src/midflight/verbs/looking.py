@@ -6,31 +6,13 @@ Whatever is shown is folded from the journal, here as on the server.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
 
-from midflight.errors import JournalNotFound
 from midflight.kernel.preview import Offer
-from midflight.kernel.reach import Below
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, run_state, until
-from midflight.verbs.covering import offers
-
-BELOW_MAX: Final = 100  # runs that are read for the words on one button
-
-
-async def runs_below(journals: Journals, state: RunState) -> Below:
-    """The runs that a run has begun, and theirs; not all of them, if there are very many."""
-    found: dict[str, RunState] = {}
-    unseen = list(state.children)
-    while unseen and len(found) < BELOW_MAX:
-        with suppress(JournalNotFound):  # it has ended long ago, and was purged
-            below = await run_state(journals, unseen.pop())
-            found[below.journal] = below
-            unseen += below.children
-    return found
+from midflight.verbs.covering import offers, runs_below
 
 
 class Looking:

@@ -14,8 +14,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
 from midflight.stores.base import RUN_PREFIX, View
-from midflight.verbs.covering import Accepted, cover
-from midflight.verbs.looking import runs_below
+from midflight.verbs.covering import Accepted, cover, runs_below
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import Telling, take_over
 
