@@ -293,9 +293,14 @@ def test_only_the_end_of_the_history_counts() -> None:
 
 
 def test_errors_in_a_row_are_noticed_even_when_each_is_another() -> None:
-    assert stuck(BAD, repeats=9) == "4 errors in a row"
-    assert stuck([*BAD[:3], A, BAD[3]], repeats=9) is None
-    assert stuck(BAD[:3], repeats=9) is None
+    assert stuck(BAD, repeats=3) == "4 errors in a row"
+    assert stuck([*BAD[:3], A, BAD[3]], repeats=3) is None
+    assert stuck(BAD[:3], repeats=3) is None
+
+
+def test_who_may_repeat_itself_more_often_may_fail_more_often_too() -> None:
+    assert stuck(BAD, repeats=8) is None
+    assert stuck(BAD * 2, repeats=8) == "8 errors in a row"
 
 
 def test_who_sets_no_repeats_is_not_watched() -> None:

@@ -19,6 +19,7 @@ from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
+from midflight.kernel.state import WORKER_LOST
 
 REDIRECTED: Final = "redirected"
 HISTORY: Final = 256  # calls in which circles are looked for
@@ -324,7 +325,9 @@ class Heard:
             return
         self._doubts.pop(step, None)
         thought = done and begun.event.effect is Effect.MODEL  # no two are the same
-        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not thought:
+        late = isinstance(event, e.LateOutcome) and not done
+        lost = late or event.error == WORKER_LOST  # that is nothing the function has done
+        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not (thought or lost):
             self._note_call(event, step, not done)
         if done:
             self.records[step] = record

@@ -14,7 +14,7 @@ from midflight.kernel.state import RunState, Spent
 
 NO_CAPS: Final = Limits()
 WARN_AT: Final = 0.8
-ERRORS_IN_A_ROW: Final = 4  # three can be one bad minute of a provider
+ERRORS_IN_A_ROW: Final = 4  # at least; three can be one bad minute of a provider
 
 
 class Meter(Struct, frozen=True):
@@ -160,6 +160,7 @@ def stuck(history: Sequence[Call], repeats: int) -> str | None:
         tail = list(history[-span:])
         if len(tail) == span and all(tail[i] == tail[i % period] for i in range(span)):
             return f"{words}, {repeats + 1} times"
-    if len(history) >= ERRORS_IN_A_ROW and all(c.failed for c in history[-ERRORS_IN_A_ROW:]):
-        return f"{ERRORS_IN_A_ROW} errors in a row"
+    errors = max(ERRORS_IN_A_ROW, repeats)
+    if len(history) >= errors and all(call.failed for call in history[-errors:]):
+        return f"{errors} errors in a row"
     return None
