@@ -6,6 +6,7 @@ from typing import Any
 
 from midflight.control import offers
 from midflight.kernel.events import QuestionOpened
+from midflight.kernel.limits import meters
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import NULL
 from midflight.kernel.state import Attempt, RunState, Spent
@@ -41,6 +42,7 @@ def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any
         "plan": state.plan,
         "limits": state.limits,
         "spent": _spent(state, now),
+        "meters": meters(state, now),
         "questions": questions,
         "in_flight": [_in_flight(attempt) for attempt in state.open.values()],
         "children": dict(state.children),

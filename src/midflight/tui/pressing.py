@@ -13,6 +13,7 @@ from midflight.inputs import new_id
 from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.record import Limits, Who
 from midflight.sheets import RunSheet
+from midflight.terminal import looks
 from midflight.terminal.slots import Slot, fork_step
 from midflight.tui.card import Card
 from midflight.tui.layer import Done
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 Call = Callable[[], Awaitable[Any]]
 AWAY_S: Final = 3600.0
-GROW: Final = 2  # a cap that is reached is offered twice as high
 
 
 class Pressing:
@@ -158,13 +158,7 @@ class Pressing:
         self._ask("redirect", "Rewrite the brief", hint, done, sheet.brief)
 
     def _raise(self) -> None:
-        sheet = self._sheet
-        reached = [
-            f"{name}={cap * GROW:g}"
-            for name in ("usd", "tokens", "steps", "seconds", "tool_calls")
-            if (cap := getattr(sheet.limits, name)) is not None
-            and getattr(sheet.spent, name) >= cap * 0.8
-        ]
+        reached = [f"{name}={cap:g}" for name, cap in looks.raised(self._sheet).items()]
 
         async def done(text: str) -> None:
             limits = _limits(text)

@@ -144,6 +144,13 @@ export interface Me {
   server: ServerView;
 }
 
+/** One cap and how full it is; ``used`` includes what calls in flight have reserved. */
+export interface Meter {
+  name: string;
+  used: number;
+  cap: number;
+}
+
 /** When a stop is heard: between steps, or in the middle of one. */
 export type Mode = "boundary" | "immediate";
 
@@ -291,6 +298,7 @@ export interface RunSheet {
   plan: Array<string>;
   limits: Limits;
   spent: Spent;
+  meters: Array<Meter>;
   questions: Array<Asked>;
   in_flight: Array<InFlight>;
   children: Record<string, string>;
@@ -332,6 +340,7 @@ export interface RunView {
   plan: Array<string>;
   limits: Limits;
   spent: Spent;
+  meters: Array<Meter>;
   questions: Array<Asked>;
   in_flight: Array<InFlight>;
   children: Record<string, string>;
