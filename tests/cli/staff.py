@@ -101,3 +101,12 @@ async def mason(run: Run) -> str:
     """Is at an effect that takes its time."""
     built: str = await run.step("Build", build, run.brief)
     return built
+
+
+@agent()
+async def herald(run: Run) -> str:
+    """Says what it does, and ends with its last word."""
+    await run.say("first things first")
+    await run.step("Look", look, 0.0, run.brief)
+    await run.say("and so on")
+    return "cried"
