@@ -85,10 +85,10 @@ def _tell(found: Delivered) -> None:
         tell_receipt(found.receipt)
 
 
-def tell_receipt(kept: Receipt) -> None:
-    """Every effect with its one word, and what was saved."""
+def tell_receipt(kept: Receipt, *, numbered: bool = False) -> None:
+    """Every effect with its one word, if wanted by its number, and what was saved."""
     for line in kept.lines:
-        print(f"  {line.text}")
+        print(f"{line.position:>4}  {line.text}" if numbered else f"  {line.text}")
     for saved in kept.saved:
         print(f"  saved: {saved}")
     for taken in kept.inherited:

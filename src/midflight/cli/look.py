@@ -103,7 +103,10 @@ async def show(desk: Desk, run: RunArgument) -> int:
     await _said(desk, sheet)
     _questions(desk, sheet)
     if sheet.phase in ENDS:
-        tell_receipt(sheet.receipt)
+        can_undo = sheet.preview["undo"].enabled
+        tell_receipt(sheet.receipt, numbered=can_undo)
+        if can_undo:
+            print(f"Undo one with: {desk.command('undo', sheet.run[:SHOWN], '--effect', 'NUMBER')}")
     else:
         _offers(out, sheet)
         if not await desk.driven(sheet.run) and book.state.wants_driver:

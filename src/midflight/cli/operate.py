@@ -79,14 +79,32 @@ async def _ask(desk: Desk, scope: str) -> None:
 
 
 @at_a_desk(app)
-async def release(desk: Desk, scope: SCOPE) -> int:
-    """Let a scope move again."""
+async def release(
+    desk: Desk,
+    scope: Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")] = "",
+) -> int:
+    """Let a scope move again. Without one: list what is stopped."""
+    if not scope:
+        return await _switches(desk)
     released = await desk.control.release(scope, **desk.named)
     if desk.as_json:
         print_json({"scope": scope, "released": released})
     else:
         print(f"{scope} may move again." if released else f"{scope} was not stopped.")
     return 0 if released else 1
+
+
+async def _switches(desk: Desk) -> int:
+    found = await desk.control.switches()
+    if desk.as_json:
+        print_json({"switches": found})
+        return 0
+    for switch in found:
+        why = f": {switch.reason}" if switch.reason else ""
+        print(f"{switch.scope}  stopped by {switch.by}{why}")
+    if not found:
+        print("Nothing is stopped.")
+    return 0
 
 
 @at_a_desk(app)

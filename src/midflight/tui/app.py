@@ -36,7 +36,7 @@ LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
 HELP: Final = (
     "Esc pause or resume   ^R redirect   ^X cancel   Enter send   Alt+Enter send and switch now   "
-    "Tab next   F2 runs   F3 light or dark   ^C twice leave   /aside /now /remove /edit /withdraw"
+    "Tab next   F2 runs   F3 light or dark   ^C twice leave   / lists what else can be written"
 )
 
 

@@ -85,11 +85,16 @@ def _said(out: Text, text: str, width: int, tones: Tones) -> None:
 def _receipt(out: Text, sheet: RunSheet, width: int, tones: Tones) -> None:
     if not (sheet.receipt.lines or sheet.receipt.saved or sheet.receipt.inherited):
         return
+    can_undo = sheet.preview["undo"].enabled
     out.append("\nReceipt\n", f"bold {tones['soft']}")
     for line in sheet.receipt.lines:
         bad = line.word in {"unknown", "could not be undone"}
         style = tones["bad"] if bad else tones["ink"]
-        out.append(f"   {looks.one_line(line.text, width - 4)}\n", style)
+        number = f"{line.position:>3} " if can_undo else "   "
+        out.append(number, tones["quiet"])
+        out.append(f"{looks.one_line(line.text, width - 5)}\n", style)
+    if can_undo:
+        out.append("   /undo N  undoes one\n", tones["quiet"])
     for what in sheet.receipt.saved:
         out.append(f"   saved: {looks.one_line(what, width - 12)}\n", tones["quiet"])
     for what in sheet.receipt.inherited:
