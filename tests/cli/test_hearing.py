@@ -122,6 +122,11 @@ def test_a_picture_shows_what_is_said_redirected_and_chosen(house: tuple[Path, S
         terminal.until("Deferred")
         scene.said("redirect", run, "call the barn")
         terminal.until("Redirected  call the ~yard~ =barn=  (ann)")
+        scene.said("pause", run)
+        terminal.until("‖ Paused")
+        scene.said("redirect", run, "call the mill", "--wait", "0")
+        scene.said("resume", run)
+        terminal.until("Changed meanwhile  call the ~barn~ =mill=")
         terminal.press("\x03")
         terminal.until("Detached")
     finally:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from midflight.cli.caps import Repeats, Seconds, Steps, Tokens, ToolCalls, Usd
 from midflight.cli.delivered import WAIT_S, deliver
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import raising
@@ -18,20 +19,18 @@ from midflight.kernel.state import RunState
 from midflight.terminal import looks
 
 app = typer.Typer()
-Cap = Annotated[float | None, typer.Option(min=0, help="The new cap.")]
-CountCap = Annotated[int | None, typer.Option(min=0, help="The new cap.")]
 
 
 @at_a_desk(app, name="raise")
 async def raise_caps(
     desk: Desk,
     run: RunArgument,
-    usd: Cap = None,
-    seconds: Cap = None,
-    steps: CountCap = None,
-    tokens: CountCap = None,
-    tool_calls: CountCap = None,
-    repeats: CountCap = None,
+    usd: Usd = None,
+    seconds: Seconds = None,
+    steps: Steps = None,
+    tokens: Tokens = None,
+    tool_calls: ToolCalls = None,
+    repeats: Repeats = None,
     wait: Wait = WAIT_S,
 ) -> int:
     """Set new caps; a run that is held at one goes on. Without any: show how full they are."""
@@ -72,7 +71,7 @@ async def take_over(desk: Desk, run: RunArgument, wait: Wait = WAIT_S) -> int:
 async def hand_back(
     desk: Desk,
     run: RunArgument,
-    note: Annotated[str, typer.Argument(metavar="[TEXT]", help="What the run is told.")] = "",
+    note: Annotated[str, typer.Argument(metavar="TEXT", help="What the run is told.")] = "",
     wait: Wait = WAIT_S,
 ) -> int:
     """Give a run back that a person has; it goes on with what it is told."""
@@ -84,7 +83,7 @@ async def stop_effect(
     desk: Desk,
     run: RunArgument,
     attempt: Annotated[
-        int | None, typer.Argument(metavar="[POSITION]", help="Which one, if there are several.")
+        int | None, typer.Argument(metavar="POSITION", help="Which one, if there are several.")
     ] = None,
     wait: Wait = WAIT_S,
 ) -> int:

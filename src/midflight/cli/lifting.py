@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from midflight.cli.caps import OPTIONS
 from midflight.cli.desk import SHOWN
 from midflight.kernel.decide import HANDED_OVER
 from midflight.sheets import RunSheet
@@ -13,15 +14,6 @@ from midflight.terminal import looks
 
 Command = Callable[..., str]
 CAP: Final = "cap"
-OPTIONS: Final = {
-    "steps": "--steps",
-    "usd": "--usd",
-    "tokens": "--tokens",
-    "seconds": "--seconds",
-    "tool_calls": "--tool-calls",
-    "repeats": "--repeats",
-}
-"""Cap -> the option that sets it."""
 
 
 def is_answered(asked: Asked) -> bool:

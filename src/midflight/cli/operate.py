@@ -81,7 +81,7 @@ async def _ask(desk: Desk, scope: str) -> None:
 @at_a_desk(app)
 async def release(
     desk: Desk,
-    scope: Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")] = "",
+    scope: SCOPE = "",
 ) -> int:
     """Let a scope move again. Without one: list what is stopped."""
     if not scope:

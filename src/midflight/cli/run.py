@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from midflight.cli.agents import found_at
+from midflight.cli.caps import Repeats, Seconds, Steps, Tokens, ToolCalls, Usd
 from midflight.cli.desk import (
     SHOWN,
     Desk,
@@ -39,8 +40,6 @@ from midflight.run import Agent
 from midflight.stores.opening import open_store
 
 app = typer.Typer()
-Cap = Annotated[float | None, typer.Option(min=0, help="Hold it at this cap.")]
-CountCap = Annotated[int | None, typer.Option(min=0, help="Hold it at this cap.")]
 
 
 class Wanted(NamedTuple):
@@ -64,12 +63,12 @@ def run(
     input_json: Annotated[str, typer.Option("--input", metavar="JSON", help="Plain data.")] = "",
     title: Annotated[str, typer.Option(help="How it is called in lists.")] = "",
     thread: Annotated[str, typer.Option(help="The thread it belongs to.")] = "",
-    usd: Cap = None,
-    seconds: Cap = None,
-    steps: CountCap = None,
-    tokens: CountCap = None,
-    tool_calls: CountCap = None,
-    repeats: CountCap = None,
+    usd: Usd = None,
+    seconds: Seconds = None,
+    steps: Steps = None,
+    tokens: Tokens = None,
+    tool_calls: ToolCalls = None,
+    repeats: Repeats = None,
     going_on: Annotated[
         str, typer.Option("--continue", metavar="RUN", help="Drive this run instead of a new one.")
     ] = "",

@@ -92,7 +92,7 @@ async def answer(
     desk: Desk,
     run: RunArgument,
     payload: Annotated[
-        str, typer.Argument(metavar="[ANSWER]", help="A word, or JSON; none shows what is asked.")
+        str, typer.Argument(metavar="ANSWER", help="A word, or JSON; none shows what is asked.")
     ] = "",
     question: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="Which one, if there are several.")
