@@ -7,6 +7,7 @@ import pytest
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Run, agent
+from midflight.tui.card import Card
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from tui.screen import looking
@@ -61,7 +62,8 @@ async def test_a_cap_is_raised_and_a_question_declined(driving: Open) -> None:
     async with driving(asks) as control:
         run = await control.start("asker", "", limits=Limits(steps=1))
         async with looking(control, run) as screen:
-            await screen.until("Paused at the cap", "1 of 1 step used")
+            await screen.until("Paused at the cap", "1 of 1 step used", "Raise cap  Esc")
+            assert not screen.app.query_one(Card).has_class("shown")  # no answer would do
             await screen.write("/raise steps=many")
             await screen.press("enter")
             await screen.until("write caps as usd=4 steps=200. Nothing was changed.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import anyio
 import msgspec
 
-from midflight.cli.lifting import CAP, Command, way_out
+from midflight.cli.lifting import Command, way_out
 from midflight.cli.look import step_line
 from midflight.cli.printing import STYLES, console
 from midflight.cli.talking import Talking
@@ -306,7 +306,7 @@ class Picture(Lines):
 
 def _is_told_otherwise(mark: Mark, sheet: RunSheet) -> bool:
     """A cap that holds stands there as a question; that it was raised is a mark of its own."""
-    asked = any(one.kind == CAP for one in sheet.questions)
+    asked = any(one.kind == looks.CAP for one in sheet.questions)
     return (mark.kind == "cap" and asked) or (mark.kind == "closed" and mark.text == "raised")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from midflight.cli.caps import OPTIONS
 from midflight.cli.desk import SHOWN
@@ -13,22 +12,16 @@ from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
 
 Command = Callable[..., str]
-CAP: Final = "cap"
-
-
-def is_answered(asked: Asked) -> bool:
-    """Whether an answer is what it wants."""
-    return asked.kind not in {CAP, HANDED_OVER}
 
 
 def way_out(command: Command, sheet: RunSheet, asked: Asked) -> str:
     """The command that lets the run go on, as it has to be typed."""
     run = sheet.run[:SHOWN]
-    if asked.kind == CAP:
+    if asked.kind == looks.CAP:
         return command("raise", run, *raising(sheet))
     if asked.kind == HANDED_OVER:
         return command("hand-back", run, "WHAT_YOU_DID")
-    several = sum(is_answered(one) for one in sheet.questions) > 1
+    several = sum(looks.is_answered(one) for one in sheet.questions) > 1
     return command("answer", run, "ANSWER", *_which(asked, several))
 
 

@@ -9,7 +9,7 @@ import typer
 
 from midflight.cli.delivered import NOBODY, tell_receipt
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.cli.lifting import is_answered, way_out, ways_on
+from midflight.cli.lifting import way_out, ways_on
 from midflight.cli.printing import STYLES, console, print_json
 from midflight.cli.talking import talk_of
 from midflight.kernel.diff import one_line
@@ -159,7 +159,7 @@ def step_line(step: Any, now: float) -> Any:
 def _questions(desk: Desk, sheet: RunSheet) -> None:
     for one in sheet.questions:
         print(f"\n? {one.message}")
-        for line in wanted(msgspec.json.decode(one.schema)) if is_answered(one) else ():
+        for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
             print(f"    {line}")
         print(f"  {way_out(desk.command, sheet, one)}")
     for command in ways_on(desk.command, sheet):

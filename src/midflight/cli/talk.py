@@ -11,12 +11,13 @@ from msgspec import Raw
 
 from midflight.cli.delivered import NOBODY, WAIT_S
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.cli.lifting import is_answered, way_out
+from midflight.cli.lifting import way_out
 from midflight.cli.look import book_of
 from midflight.cli.printing import console, print_json
 from midflight.cli.talking import talk_of
 from midflight.errors import InvalidRequest
 from midflight.sheets import RunSheet
+from midflight.terminal import looks
 from midflight.terminal.forms import plain, wanted
 from midflight.verbs.covering import Accepted
 
@@ -115,7 +116,7 @@ async def answer(
 
 def _only(desk: Desk, sheet: RunSheet) -> int:
     """The question that can be meant; what an answer does not settle names what does."""
-    able = [one.question for one in sheet.questions if is_answered(one)]
+    able = [one.question for one in sheet.questions if looks.is_answered(one)]
     if len(able) > 1:
         some = ", ".join(str(one) for one in able)
         raise InvalidRequest(f"it asks several things: say which with --question ({some}).")
@@ -133,7 +134,7 @@ def _questions(desk: Desk, sheet: RunSheet, question: int | None) -> int:
         return 0
     for one in found:
         print(f"{one.question}  {one.message}")
-        for line in wanted(msgspec.json.decode(one.schema)) if is_answered(one) else ():
+        for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
             print(f"   {line}")
         print(f"   {way_out(desk.command, sheet, one)}")
     return 0

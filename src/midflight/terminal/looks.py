@@ -7,12 +7,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from midflight.kernel.decide import HANDED_OVER
 from midflight.kernel.limits import WARN_AT, Meter
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 from midflight.kernel.status import place
 from midflight.sheets import RunSheet, StepSheet
+from midflight.sheets.shapes import Asked
 
 SIGNS: Final = {
     "queued": "◌",
@@ -61,6 +63,7 @@ PHASES: Final = {
 }
 """Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
+CAP: Final = "cap"
 GROW: Final = 2  # a cap that is reached is offered twice as high
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
@@ -158,9 +161,14 @@ def is_near_cap(sheet: RunSheet, now: float) -> bool:
     return nearest is not None and nearest.share >= WARN_AT
 
 
+def is_answered(asked: Asked) -> bool:
+    """Whether an answer is what a question wants; a cap is raised, a run is handed back."""
+    return asked.kind not in {CAP, HANDED_OVER}
+
+
 def at_cap(sheet: RunSheet) -> str:
     """Which cap holds it and how full that is; one that counts nothing has its own words."""
-    asked = next((one.message for one in sheet.questions if one.kind == "cap"), "")
+    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
     name, _, why = asked.partition(":")
     meter = next((meter for meter in sheet.meters if meter.name == name), None)
     if meter is not None:
@@ -170,7 +178,7 @@ def at_cap(sheet: RunSheet) -> str:
 
 def raised(sheet: RunSheet) -> dict[str, float]:
     """Caps that would let it go on for as long again: of what holds it, or is nearly reached."""
-    asked = next((one.message for one in sheet.questions if one.kind == "cap"), "")
+    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
     holding = asked.partition(":")[0]
     near = [meter.name for meter in sheet.meters if meter.share >= WARN_AT]
     names = [holding] if holding in Limits.__struct_fields__ else near

@@ -196,7 +196,7 @@ class MidflightApp(App[None]):
             told = pictures.talk(session.thread, max(20, width), tones)
             self._show("#talk", told)
         self.slots = self.bar.show(sheet, session.book.state, now, tones, there=self.there)
-        asked = sheet.questions[0] if sheet.questions else None
+        asked = next(filter(looks.is_answered, sheet.questions), None)
         await self.query_one(Card).show(asked, now, tones["quiet"])
         if session.trouble:
             self.say(session.trouble, tones["bad"])
