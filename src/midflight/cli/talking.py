@@ -49,9 +49,7 @@ class Talking:
                     self._tell(INDENT + talk.outcome(line))
 
     def take(self, record: Recorded) -> None:
-        """One record more; one that is known already is no news."""
-        if record.position <= self.book.state.head:
-            return
+        """One record more."""
         self.book.take(record)
         line = self.book.line(record.position)
         if line is not None and self._concerns(line):
