@@ -78,6 +78,8 @@ async def deferential(run: Run) -> str:
 
 
 async def answer_aside(run: Run) -> str:
+    if run.brief == "slowly?":
+        await run.step("Look", look, 2.0, run.brief)
     return f"beside: {run.brief}"
 
 

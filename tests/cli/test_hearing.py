@@ -103,6 +103,14 @@ def test_a_side_question_is_answered_where_it_was_asked(scene: Scene) -> None:
     scene.said("cancel", run, "--now")
 
 
+def test_words_that_come_with_the_end_of_a_run_are_heard_by_who_follows_it(scene: Scene) -> None:
+    run = begin(scene, "neighbour")
+    scene.until(run, "running")
+    beside = scene.json("aside", run, "slowly?", "--no-wait")["target"]
+    assert "agent: beside: slowly?" in scene.said("watch", beside)
+    scene.said("cancel", run, "--now")
+
+
 def test_where_nobody_drives_a_side_question_says_so_and_does_not_wait(tmp_path: Path) -> None:
     alone = Scene(tmp_path)
     run = json.loads(alone.said("run", "cli.staff:neighbour", "tea", "-d", "--json"))["run"]
