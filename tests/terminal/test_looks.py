@@ -122,7 +122,7 @@ def test_the_cap_that_holds_is_offered_twice_as_high(
 
 
 def test_a_run_that_a_person_has_is_not_said_to_be_at_rest() -> None:
-    held = {"phase": Phase.PAUSED, "holds": [Cause.HUMAN]}
+    held: dict[str, Any] = {"phase": Phase.PAUSED, "holds": [Cause.HUMAN]}
     assert looks.headline(a_sheet(**held, human="ann")) == (
         "ann has it",
         "It goes on when it is handed back",
