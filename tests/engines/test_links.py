@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-import pytest
 
 from engines import fleet_world
-from engines.conftest import Hired
+from engines.conftest import ON_RESTATE, Hired
 from engines.faults import Person, Told, audit
 from engines.fleet import Fleet
 from engines.link import BACK, THERE, Link
@@ -21,13 +20,7 @@ from midflight.kernel.phases import Phase
 from midflight.stores.postgres import PostgresStore
 from stores.backends import postgres_server
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.postgres,
-    pytest.mark.node,
-    pytest.mark.timeout(120),
-]
+pytestmark = ON_RESTATE
 
 FAULTS = ("delay", "reset", THERE, BACK)
 LASTS_S = 2.5  # longer than a lease
@@ -94,14 +87,19 @@ async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_o
             run = await one_of(control, runs, workers.hands[0].driver)
             async with faulty(link, fault):
                 sent = await control.redirect(run, f"{40 + number}")
-                acknowledged.append((run, sent.position))
+                acknowledged.append((run, sent.position, 40 + number))
                 await anyio.sleep(LASTS_S)
-            await control.until(run, lambda s: "redirect" not in s.pending.values())
+            state = await control.until(run, lambda s: "redirect" not in s.pending.values())
+            assert state.brief == f"{40 + number}"
         await work_on(control, workers, runs, Person(control, workers))
 
-        for run, position in acknowledged:
-            record = (await control.store.read(run, after=position - 1))[0]
-            assert isinstance(record.event, e.RedirectRequested)
+        for run, position, brief in acknowledged:
+            asked, *later = await control.store.read(run, after=position - 1)
+            assert isinstance(asked.event, e.RedirectRequested)
+            entered = next(r for r in later if isinstance(r.event, e.RedirectDelivered))
+            work = [r.event.name for r in later if isinstance(r.event, e.StepSettled)
+                    and r.position > entered.position]  # fmt: skip
+            assert work[0] == f"Enough {brief}"
 
 
 async def test_whatever_the_link_between_restate_and_workers_does_runs_go_on_and_are_steered(

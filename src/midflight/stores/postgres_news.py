@@ -21,7 +21,7 @@ from midflight.stores.postgres_echo import Echo
 from midflight.stores.postgres_server import ERRORS, SQL, Connection, Server
 
 POLL_S: Final = 1.0
-SPACING_S: Final = 0.025  # each NOTIFY wakes every process: at 0.01 it took a tenth of a busy core
+SPACING_S: Final = 0.025  # each NOTIFY wakes every process that has the store open
 PAYLOAD_MAX: Final = 7500  # Postgres takes less than 8,000 bytes
 OUTBOX_MAX: Final = 10_000  # without a connection: past this, the others' poll has to do
 AGAIN_S: Final = 0.25
