@@ -23,6 +23,7 @@ from stores.backends import postgres_server
 pytestmark = ON_RESTATE
 
 FAULTS = ("delay", "reset", THERE, BACK)
+BRIEFS = ("1000", "2000", "3000", "4000")  # so far apart that no work of one is the next one's too
 LASTS_S = 2.5  # longer than a lease
 AWAY_S = 4.5  # longer than a worker is patient with its own
 RUNS = 8
@@ -83,14 +84,14 @@ async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_o
     ):
         runs = [await control.start(fleet_world.busy, str(n)) for n in range(RUNS)]
         acknowledged = []
-        for number, fault in enumerate(FAULTS):
+        for brief, fault in zip(BRIEFS, FAULTS, strict=True):
             run = await one_of(control, runs, workers.hands[0].driver)
             async with faulty(link, fault):
-                sent = await control.redirect(run, f"{40 + number}")
-                acknowledged.append((run, sent.position, 40 + number))
+                sent = await control.redirect(run, brief)
+                acknowledged.append((run, sent.position, brief))
                 await anyio.sleep(LASTS_S)
             state = await control.until(run, lambda s: "redirect" not in s.pending.values())
-            assert state.brief == f"{40 + number}"
+            assert state.brief == brief
         await work_on(control, workers, runs, Person(control, workers))
 
         for run, position, brief in acknowledged:
@@ -99,7 +100,7 @@ async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_o
             entered = next(r for r in later if isinstance(r.event, e.RedirectDelivered))
             work = [r.event.name for r in later if isinstance(r.event, e.StepSettled)
                     and r.position > entered.position]  # fmt: skip
-            assert work[0] == f"Enough {brief}"
+            assert f"Enough {brief}" in work
 
 
 async def test_whatever_the_link_between_restate_and_workers_does_runs_go_on_and_are_steered(
