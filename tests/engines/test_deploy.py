@@ -104,7 +104,8 @@ async def test_what_was_finished_on_old_code_is_not_done_again_on_new_code_and_n
     control = Control(restate_host.store)
 
     async def end_in_good_order(run: str) -> None:
-        await control.until(run, lambda state: Cause.DRAIN in state.holds)
+        with anyio.fail_after(20):
+            await control.until(run, lambda state: Cause.DRAIN in state.holds)
         gate.set()
 
     async with (
