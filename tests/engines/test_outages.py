@@ -155,14 +155,22 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
             await far.row(run)
             link.ends.clear()
             link.reset()
-            with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
-                await Control(far).cancel(run)
+            refusals: list[StoreUnavailable] = []
+
+            async def press() -> None:
+                with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
+                    await Control(far).cancel(run)
+                refusals.append(refused.value)
+
             async with opened(Control(far)) as house, house.client() as client:
-                over_http = await client.post(f"/v1/runs/{run}/cancel", json={})
+                async with anyio.create_task_group() as beside:  # each is patient for ten seconds
+                    beside.start_soon(press)
+                    over_http = await client.post(f"/v1/runs/{run}/cancel", json={})
                 alive = await client.get("/healthz")
 
-        assert "Nothing was changed" in str(refused.value)
-        assert not refused.value.unsure
+        (refused,) = refusals
+        assert "Nothing was changed" in str(refused)
+        assert not refused.unsure
         assert (over_http.status_code, alive.status_code) == (503, 503)
         answer = over_http.json()
         assert (answer["error"], answer["changed"]) == ("store_unavailable", False)
