@@ -214,20 +214,21 @@ async def steps(yard: Yard) -> dict[str, float]:
     Counted in the store while all of them step: from when each has made its first until three
     seconds later. Like for like is fifty connections; one is there because it is often quoted.
     """
-    rates, ones, manys = [], [], []
+    rates, ones, manys, fullest = [], [], [], []
     busy: dict[str, float] = {}
     bytes_each = 0.0
-    async with yard.at_work(2) as (control, workers):
-        for _round in range(3):
-            one, many = await raw(yard.address, 1), await raw(yard.address, COUNTERS)
-            async with stepping(control) as runs:
-                before, began = await made(control, runs)
-                busy = await _busy(yard, workers)
-                after, ended = await made(control, runs)
-            rates.append((after - before) / (ended - began))
-            ones.append((one + await raw(yard.address, 1)) / 2)
-            manys.append((many + await raw(yard.address, COUNTERS)) / 2)
-        bytes_each = await step_bytes(yard.address, control)
+    for _round in range(3):
+        one, many = await raw(yard.address, 1), await raw(yard.address, COUNTERS)
+        # Each on a fleet of its own: Restate spreads runs by new connections, and keeps old ones.
+        async with yard.at_work(2) as (control, workers), stepping(control) as runs:
+            before, began = await made(control, runs)
+            busy = await _busy(yard, workers)
+            after, ended = await made(control, runs)
+            fullest.append(await _fullest(control, workers))
+            bytes_each = await step_bytes(yard.address, control)
+        rates.append((after - before) / (ended - began))
+        ones.append((one + await raw(yard.address, 1)) / 2)
+        manys.append((many + await raw(yard.address, COUNTERS)) / 2)
     return {
         **{f"stepping_{who}_cpu_pct": used for who, used in busy.items()},
         "steps_ratio": statistics.median(map(truediv, rates, manys)),
@@ -237,7 +238,14 @@ async def steps(yard: Yard) -> dict[str, float]:
         "raw_one_per_s": statistics.median(ones),
         "step_bytes": bytes_each,
         "raw_bytes": RAW_BYTES,
+        "stepping_fullest_worker": max(fullest),
     }
+
+
+async def _fullest(control: Control, workers: Fleet) -> int:
+    """How many runs the worker has that has most."""
+    rows = await control.store.rows(Query(limit=10_000))
+    return max(sum(row.driver == hand.driver for row in rows) for hand in workers.hands)
 
 
 async def live(yard: Yard) -> dict[str, float]:
@@ -261,10 +269,7 @@ async def crowd(yard: Yard, size: int) -> dict[str, float]:
         for who, bytes_then in _memory(yard, workers).items():
             found[f"{who}_kb_per_run"] = (bytes_then - empty[who]) / size / 1024
             found[f"{who}_mb"] = bytes_then / 2**20
-        rows = await control.store.rows(Query(limit=2 * size))
-        found["fullest_worker"] = max(
-            sum(row.driver == hand.driver for row in rows) for hand in workers.hands
-        )
+        found["fullest_worker"] = await _fullest(control, workers)
         found |= {f"{who}_cpu_pct": of for who, of in (await _busy(yard, workers)).items()}
         took, _ = await _cancelled(control, workers, LOADED_CANCELS)
         found["loaded_abort_p50_ms"] = percentile(took, 50)
