@@ -72,7 +72,7 @@ bench-voice: $(INSTALLED)  ## measure how well one can interrupt by voice, besid
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ttspico==0.3.2  # compiles C, so nothing else asks for it
 	@PYTHONPATH=tests $(BIN)/python bench/speaking.py $(VOICE)
 
-bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, 2,000 runs (15 min)
+bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, presses, 2,000 runs (14 min)
 	@PYTHONPATH=tests $(BIN)/python bench/scale.py $(PARTS)
 
 tests/engines/node_modules/.package-lock.json: tests/engines/package-lock.json
