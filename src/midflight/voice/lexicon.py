@@ -51,7 +51,9 @@ AGREEING: Final = frozenset({
 BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
 """Words of assents that are none by themselves."""
 
-SURE: Final = 0.7  # of words that are acted on
+SURE: Final = 0.62  # of words that are the run's to understand
+SURE_ORDER: Final = 0.7  # of those that act at once
+SURE_HOLD: Final = 0.35  # to hold costs little, to go on may not
 SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
 NEAR: Final = 4.0  # of a lean, to go by it
@@ -207,7 +209,7 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
     act = meaning(heard.text).act
     if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
-        needed = SURE / 2 if act in HOLDING else SURE  # to hold costs little, to go on may not
+        needed = SURE_HOLD if act in HOLDING else SURE_ORDER
         return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
     if is_assent(heard.text) and not held:  # an answer: it may approve, or cancel
         return Verdict.WORDS if heard.confidence >= SURE_SHORT else Verdict.UNCLEAR
