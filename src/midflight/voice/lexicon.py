@@ -63,6 +63,7 @@ AGAINST: Final = -4.0
 RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
 SHORT_MS: Final = 1_100
 SHORT_WORDS: Final = 3
+BRIEF_MS: Final = 600  # what is said to show that one listens takes no longer, mostly
 BREATH_MS: Final = 160  # a sound as short as this in which nothing is heard holds no word
 
 
@@ -222,9 +223,12 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
     ordered = " ".join(words) in _ORDERED  # whatever it leans to
-    near = heard.lean >= NEAR and heard.confidence >= GARBLED and not ordered
+    needed = NEAR * max(1.0, spoke_ms / BRIEF_MS)  # the longer it is, the plainer it has to be
+    near = heard.lean >= needed and heard.confidence >= GARBLED and not ordered
     if whole and held and short and few and near:
         return Verdict.BACKCHANNEL
+    if whole and ordered and heard.lean <= AGAINST and heard.confidence >= GARBLED:
+        return Verdict.WORDS  # heard as an order to the letter, and nothing else is near
     if words in ([], ["you"]):  # what recognisers write for a breath
         return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
     if not whole:  # nothing is lost by waiting for the end
