@@ -1,7 +1,9 @@
-"""Writes the rows of ``bench/voice/*.tsv`` that are measured: new voices, speeds and seeds.
+"""Writes the rows of ``bench/voice/*.tsv`` that are measured: new words, voices, speeds and seeds.
 
-Their words are those of the lists before, and so are the recordings of humans: there are no others.
-Whoever looks at what came of them, and changes something, makes others and calls these ``seen``.
+Old are the words that people cannot do without ("stop", "no", "uh-huh"), and the recordings called
+``human``: there are no others. Those called ``phone`` (Debian's asterisk-core-sounds-en-wav: one
+person, on the telephone) are new. Whoever looks at what came of them, and changes something, makes
+others and calls these ``seen``.
 """
 
 from __future__ import annotations
@@ -14,35 +16,69 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+steph", "espeak:en+belinda", "espeak:en-gb-x-rp+paul", "espeak:en-us-nyc+Michael",
-    "flite:rms@1.05", "flite:awb@0.96", "pico:en-GB@1.04", "pico:en-US@0.97",
+    "espeak:en-us+Annie", "espeak:en+david", "espeak:en-gb-x-rp+anika", "espeak:en-us+ed",
+    "flite:slt@1.04", "flite:awb@1.02", "pico:en-GB@0.98", "pico:en-US@1.03",
 )  # fmt: skip
-BESIDE = ("clean", "pink17", "clean", "white18", "brown16")
+BESIDE = ("clean", "pink18", "clean", "white17", "brown17")
 ORDERS = (
-    "stop", "wait", "pause", "no", "cancel", "hold on", "stop it", "go back", "enough", "abort",
-    "hold it", "one moment", "just a second", "slow down", "speak up", "louder please", "not now",
-    "forget it", "skip ahead", "next one", "leave that out", "stop right there", "stop reading",
-    "hang on a second", "let me speak", "excuse me", "I have a question", "that is wrong",
-    "what did you say", "you misunderstood me", "use the other table", "take the second option",
-    "do the first one instead", "no, in euros please", "no, only this year", "put it in an email",
-    "talk to the finance team", "how many were there", "where does that come from",
-    "who signed the contract", "why did it fall in March", "is that with tax",
-    "what about France", "show me the chart first", "leave out the discounts",
-    "give me the short version", "more detail please", "get me a human please",
-    "change the subject", "wait, which year is that",
+    "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "enough", "go back", "hang on",
+    "stop this now", "wait for me", "not yet", "hold that thought", "try again", "speak slower",
+    "turn it down", "too fast", "I disagree", "my turn", "listen to me", "may I interrupt",
+    "forget about that", "drop that part", "something else please", "sorry to interrupt you",
+    "I did not mean that", "that was last month", "you are going too fast",
+    "please start from zero", "who is the owner", "what is the total", "when is it due",
+    "which of them is cheaper",
+    "how long will it take", "can we do it on Monday", "only the open invoices",
+    "no, the other customer", "no, in dollars please", "call the supplier instead",
+    "add the shipping costs", "sort it by date please", "keep the second column",
+    "ask Maria about it", "do not book the flight", "wait, I need to check that",
+    "where did you find this", "why is Spain missing", "let us talk about prices",
+    "tell me the deadline again",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm hmm", "mhm", "yeah", "yup", "okay", "right", "sure", "I see", "aha", "oh",
-    "alright", "cool", "wow", "fine", "perfect", "great", "indeed", "absolutely", "gotcha",
-    "right okay", "okay sure", "yes yes", "oh really", "ah I see", "oh nice", "hmm okay",
-    "good good", "thank you", "sounds good", "I know", "fair enough", "lovely", "very good",
-    "uh-huh, okay", "yeah, right",
+    "uh-huh", "mm hmm", "mhm", "yeah", "yep", "okay", "right", "sure", "I see", "aha", "ah", "oh",
+    "all right", "good", "nice", "exactly", "of course", "really", "great", "thanks", "got it",
+    "makes sense", "interesting", "fine", "oh wow", "yes okay", "okay right", "sure sure",
+    "ah right", "oh good", "yeah sure", "right yes", "well okay", "totally", "understood",
+    "good to know",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
     "cards/005", *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (870, 880, 890)),
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
+ON_THE_PHONE = {
+    "all-circuits-busy-now": "All circuits are busy now.",
+    "cannot-complete-as-dialed": "Your call cannot be completed as dialed.",
+    "check-number-dial-again": "Please check the number and dial again.",
+    "conf-extended": "The conference has been extended.",
+    "conf-getpin": "Please enter the conference pin number.",
+    "conf-invalidpin": "That pin is invalid for this conference.",
+    "conf-leaderhasleft": "The leader has left the conference.",
+    "conf-noempty": "No empty conferences currently exist.",
+    "conf-now-recording": "The conference is now being recorded.",
+    "conf-onlyperson": "You are currently the only person in this conference.",
+    "conf-placeintoconf": "You will now be placed into the conference.",
+    "conf-waitforleader": "The conference will begin when the leader arrives.",
+    "confbridge-invalid": "You have entered an invalid option.",
+    "confbridge-removed": "You have been removed from the conference.",
+    "confbridge-unmuted": "You are no longer muted.",
+    "demo-echodone": "The echo test has been completed.",
+    "dir-nomatch": "No directory entries match your search.",
+    "feature-not-avail-line": "That feature is not available on this line.",
+    "from-unknown-caller": "From an unknown caller.",
+    "number-not-answering": "The number is not answering.",
+    "please-try-call-later": "Please try your call again later.",
+    "pls-hold-while-try": "Please hold while we try to connect you.",
+    "priv-recordintro": "At the tone, please say your name.",
+    "privacy-incorrect": "I'm sorry, that number is not valid.",
+    "queue-thankyou": "Thank you for your patience.",
+    "simul-call-limit-reached": "Simultaneous call limit reached.",
+    "something-terribly-wrong": "Something is terribly wrong!",
+    "transfer": "Please hold while I try that extension.",
+    "tt-monkeysintro": "They have been carried away by monkeys.",
+    "tt-weasels": "Weasels have eaten our phone system.",
+}
 NOISES = {
     "cough": 10,
     "clicks": 6,
@@ -64,17 +100,21 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "brown16"), ("pink17", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "brown17"), ("pink18", "clean"))))
         for noise in noises
     ]
-    return [*spread(ORDERS, 4), *people]
+    phone = [
+        (text, f"phone:{name}", noise)
+        for (name, text), noise in zip(ON_THE_PHONE.items(), cycle(BESIDE), strict=False)
+    ]
+    return [*spread(ORDERS, 4), *people, *phone]
 
 
 def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(401, 401 + count)
+        for seed in range(501, 501 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 
