@@ -107,12 +107,12 @@ the line is hung up, and what is on record is compared with what was played.
 **What is not understood.** Every command of four words and more by every voice of the list, and
 every recording, are said into silence; garbled is the same under white noise as loud as itself. The
 share is of all that were said, also of those in which nothing was heard.{by_kind}
-Clean ones that are acted on although more than a third of their words was heard as others are counted apart: who asks
-less mishears more.
+Clean ones that are acted on although more than a third of their words was heard as others are
+counted apart: who asks less mishears more.
 
 **Many at once.** Lines are in one process with their loudspeakers. Pages are WebSockets to
-`midflight serve` in a process of its own; they play by their own clock, and a tick that has no sound yet is as
-late as its sound.
+`midflight serve` in a process of its own; they play by their own clock, and a tick that has no
+sound yet is as late as its sound.
 
 | what | figure | wanted |
 |---|---|---|

@@ -22,6 +22,7 @@ import anyio
 import anyio.to_thread
 import httpx
 import msgspec
+import numpy as np
 from anyio.from_thread import run as in_loop
 from figures import percentile
 from voice_stage import ClockedSink, Microphone, SoundCard
@@ -113,8 +114,14 @@ async def _begin(port: int, headers: dict[str, str], thread: str, page: Page) ->
         begun.raise_for_status()
     with anyio.fail_after(READY_S):
         while not page.sink.played:
-            await page.hear(silence(FRAME / RATE))
+            await page.hear(breath(FRAME / RATE))
             await anyio.sleep(FRAME / RATE)
+
+
+def breath(seconds: float) -> bytes:
+    """Nobody speaks; a microphone that gives no sound at all would be told of."""
+    faint = np.random.default_rng(1).integers(-2, 3, int(seconds * RATE))
+    return bytes(faint.astype("<i2").tobytes())
 
 
 async def _connected(port: int, headers: dict[str, str], number: int, sink: ClockedSink) -> Page:
@@ -128,7 +135,7 @@ async def _connected(port: int, headers: dict[str, str], number: int, sink: Cloc
 async def over_sockets() -> dict[str, Any]:
     """How late the sound of a tick is there, how often none is, and what came of what was said."""
     sinks = [ClockedSink() for _ in range(SESSIONS)]
-    user = silence(2) + said(*SPOKEN) + silence(2.5)
+    user = breath(2) + said(*SPOKEN) + breath(2.5)
     frames = [user[at : at + FRAME * WIDTH] for at in range(0, len(user), FRAME * WIDTH)]
     pages: list[Page] = []
     places = count()
