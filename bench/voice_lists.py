@@ -2,8 +2,8 @@
 
 Old are the words that people cannot do without ("stop", "no", "uh-huh"), and the recordings called
 ``human``: there are no others. Those called ``phone`` (Debian's asterisk-core-sounds-en-wav: one
-person, on the telephone) are new. Whoever looks at what came of them, and changes something, makes
-others and calls these ``seen``.
+person, on the telephone) are others than before. Whoever looks at what came of them, and changes
+something, makes others and calls these ``seen``.
 """
 
 from __future__ import annotations
@@ -16,31 +16,30 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+Annie", "espeak:en+david", "espeak:en-gb-x-rp+anika", "espeak:en-us+ed",
-    "flite:slt@1.04", "flite:awb@1.02", "pico:en-GB@0.98", "pico:en-US@1.03",
+    "espeak:en-us+Andrea", "espeak:en+edward", "espeak:en-gb-x-rp+shelby", "espeak:en-us+rob",
+    "flite:slt@0.97", "flite:rms@1.02", "pico:en-GB@1.02", "pico:en-US@0.98",
 )  # fmt: skip
-BESIDE = ("clean", "pink18", "clean", "white17", "brown17")
+BESIDE = ("clean", "pink19", "clean", "white16", "brown18")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "enough", "go back", "hang on",
-    "stop this now", "wait for me", "not yet", "hold that thought", "try again", "speak slower",
-    "turn it down", "too fast", "I disagree", "my turn", "listen to me", "may I interrupt",
-    "forget about that", "drop that part", "something else please", "sorry to interrupt you",
-    "I did not mean that", "that was last month", "you are going too fast",
-    "please start from zero", "who is the owner", "what is the total", "when is it due",
-    "which of them is cheaper",
-    "how long will it take", "can we do it on Monday", "only the open invoices",
-    "no, the other customer", "no, in dollars please", "call the supplier instead",
-    "add the shipping costs", "sort it by date please", "keep the second column",
-    "ask Maria about it", "do not book the flight", "wait, I need to check that",
-    "where did you find this", "why is Spain missing", "let us talk about prices",
-    "tell me the deadline again",
+    "stop please", "wait there", "not so fast", "hold it there", "do it again", "speak clearly",
+    "turn it up", "too long", "I object", "let me finish", "hear me out", "may I say something",
+    "ignore that one", "remove that line", "anything else please", "could I ask you something",
+    "you got me wrong there", "that is an old figure", "we have been over this",
+    "begin with the conclusion", "who wrote this report", "what is the margin",
+    "when does it expire", "which one came first", "how far are we now",
+    "can you move it to Friday", "only the paid orders", "no, the smaller office",
+    "no, in pounds please", "write to the landlord instead", "include the travel budget",
+    "group it by country please", "hide the third row", "check with Thomas first",
+    "do not change the password", "wait, there is a mistake", "how do you know that",
+    "why was Italy left out", "let us look at rents", "give me the address once more",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm hmm", "mhm", "yeah", "yep", "okay", "right", "sure", "I see", "aha", "ah", "oh",
-    "all right", "good", "nice", "exactly", "of course", "really", "great", "thanks", "got it",
-    "makes sense", "interesting", "fine", "oh wow", "yes okay", "okay right", "sure sure",
-    "ah right", "oh good", "yeah sure", "right yes", "well okay", "totally", "understood",
-    "good to know",
+    "uh-huh", "mm hmm", "mhm", "yeah", "yup", "okay", "right", "sure", "I see", "aha", "mm", "oh",
+    "alright", "good", "cool", "exactly", "indeed", "wow", "great", "thank you", "gotcha",
+    "sounds good", "interesting", "perfect", "oh great", "yes right", "okay good", "fine fine",
+    "ah good", "oh right", "yeah yeah", "right sure", "well yes", "agreed", "noted",
+    "I understand",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
@@ -48,36 +47,36 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "all-circuits-busy-now": "All circuits are busy now.",
-    "cannot-complete-as-dialed": "Your call cannot be completed as dialed.",
-    "check-number-dial-again": "Please check the number and dial again.",
-    "conf-extended": "The conference has been extended.",
-    "conf-getpin": "Please enter the conference pin number.",
-    "conf-invalidpin": "That pin is invalid for this conference.",
-    "conf-leaderhasleft": "The leader has left the conference.",
-    "conf-noempty": "No empty conferences currently exist.",
-    "conf-now-recording": "The conference is now being recorded.",
-    "conf-onlyperson": "You are currently the only person in this conference.",
-    "conf-placeintoconf": "You will now be placed into the conference.",
-    "conf-waitforleader": "The conference will begin when the leader arrives.",
-    "confbridge-invalid": "You have entered an invalid option.",
-    "confbridge-removed": "You have been removed from the conference.",
-    "confbridge-unmuted": "You are no longer muted.",
-    "demo-echodone": "The echo test has been completed.",
-    "dir-nomatch": "No directory entries match your search.",
-    "feature-not-avail-line": "That feature is not available on this line.",
-    "from-unknown-caller": "From an unknown caller.",
-    "number-not-answering": "The number is not answering.",
-    "please-try-call-later": "Please try your call again later.",
-    "pls-hold-while-try": "Please hold while we try to connect you.",
-    "priv-recordintro": "At the tone, please say your name.",
-    "privacy-incorrect": "I'm sorry, that number is not valid.",
-    "queue-thankyou": "Thank you for your patience.",
-    "simul-call-limit-reached": "Simultaneous call limit reached.",
-    "something-terribly-wrong": "Something is terribly wrong!",
-    "transfer": "Please hold while I try that extension.",
-    "tt-monkeysintro": "They have been carried away by monkeys.",
-    "tt-weasels": "Weasels have eaten our phone system.",
+    "agent-pass": "Please enter your password followed by the pound key.",
+    "conf-full": "That conference is full.",
+    "conf-kicked": "You have been kicked from this conference.",
+    "conf-locked": "This conference is locked!",
+    "conf-muted": "You are now muted.",
+    "conf-nonextended": "The conference cannot be extended.",
+    "conf-now-muted": "The conference is now muted.",
+    "conf-now-unmuted": "The conference is now unmuted.",
+    "conf-onlyone": "There is currently one other participant in the conference.",
+    "conf-roll-callcomplete": "Playback of the list of people attending is complete.",
+    "confbridge-conf-begin": "The conference will now begin.",
+    "confbridge-conf-end": "The conference has ended.",
+    "confbridge-lock-no-join": "The conference is currently locked and cannot be joined.",
+    "confbridge-only-participant": "You are currently the only participant in the conference.",
+    "confbridge-pin-bad": "You have entered too many invalid personal identification numbers.",
+    "demo-nomatch": "I'm sorry there are no matches for those keywords.",
+    "dir-nomore": "There are no more compatible entries in the directory.",
+    "dir-welcome": "Welcome to the directory.",
+    "enter-num-blacklist": "Please enter the number to be blacklisted.",
+    "info-about-last-call": "Information about your last call.",
+    "conf-unmuted": "You are now unmuted.",
+    "pm-invalid-option": "That option is invalid. Please try again.",
+    "queue-callswaiting": "Waiting to speak with a representative.",
+    "sorry-youre-having-problems": "Sorry you're having problems.",
+    "speed-dial-empty": "The speed dial entry you've accessed is empty.",
+    "to-call-this-number": "To call this number.",
+    "tt-somethingwrong": "Something is terribly wrong.",
+    "vm-dialout": "Please wait while I connect your call.",
+    "vm-enter-num-to-call": "Please enter the number you wish to call.",
+    "vm-helpexit": "Press star for help or pound to exit.",
 }
 NOISES = {
     "cough": 10,
@@ -100,7 +99,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "brown17"), ("pink18", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "brown18"), ("pink19", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -114,7 +113,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(501, 501 + count)
+        for seed in range(601, 601 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

@@ -106,7 +106,7 @@ def test_these_are_not(text: str) -> None:
         (Heard("Go back", 0.52, lean=-7.2), 540, Verdict.WORDS),
         (Heard("Go back", 0.52, lean=0.0), 540, Verdict.UNCLEAR),
         (Heard("They're back.", 0.52, lean=-7.2), 540, Verdict.UNCLEAR),
-        (Heard("Talk to the finance team.", 0.65), 1_400, Verdict.WORDS),
+        (Heard("Talk to the finance team.", 0.66), 1_400, Verdict.WORDS),
         (Heard("", 0.0), 130, Verdict.NOISE),
         (Heard("", 0.0), 900, Verdict.UNCLEAR),
         (Heard("What about Germany?", 0.9), 1_200, Verdict.WORDS),

@@ -54,8 +54,8 @@ def test_interruptions_are_drawn_by_chance_with_all_recordings_whose_beginning_i
     assert people == known - set(speaking.BREATH)
     assert {row["noise"] for row in drawn if row["voice"] not in people} >= {
         "clean",
-        "pink18",
-        "white17",
+        "pink19",
+        "white16",
     }
     assert drawn == speaking.drawn(commands, 60)
 

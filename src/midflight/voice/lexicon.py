@@ -51,7 +51,7 @@ AGREEING: Final = frozenset({
 BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
 """Words of assents that are none by themselves."""
 
-SURE: Final = 0.62  # of words that are the run's to understand
+SURE: Final = 0.65  # of words that are the run's to understand
 SURE_ORDER: Final = 0.7  # of those that act at once
 SURE_HOLD: Final = 0.35  # to hold costs little, to go on may not
 SURE_SHORT: Final = 0.8  # where there are few of them

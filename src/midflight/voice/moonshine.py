@@ -1,8 +1,5 @@
 """Moonshine tiny, by onnxruntime. The model comes inside ``moonshine-voice``; nothing is fetched.
 
-Who is not sure listens again: to the same sound a little slower and a little faster, and to all
-three at once for each next word. What is there is there at every speed; what was guessed is not.
-
 Of a short sound it is also asked how well a few phrases would fit. A single word is often misheard
 as a whole, and is still nearer to "stop" than to "uh-huh", or the other way round.
 """
@@ -18,8 +15,6 @@ import anyio
 import anyio.to_thread
 import numpy as np
 import onnxruntime as ort
-from msgspec import Struct
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from midflight.voice.lexicon import ASSENTS, EACH, ORDERS, PLAIN
@@ -36,27 +31,9 @@ SPACE: Final = "▁"
 SHORT: Final = int(1.6 * RATE)  # longer ones have words enough
 FAINT: Final = 1e-9
 NOISES: Final = (1e-4, 1e-3, 1e-2)
-SPEEDS: Final = (1.0, 0.93, 1.07)  # at which a doubtful sound is heard
 AT_ONCE: Final = 2  # recognitions, however many lines there are
 
 Floats = NDArray[np.float32]
-Counts = NDArray[np.int64]
-
-
-class Seen(Struct, frozen=True):
-    """What the encoder made of a sound, or of several that are heard together: a row for each."""
-
-    hidden: Floats
-    mask: Counts  # 1 where a row has something
-
-    @property
-    def rows(self) -> int:
-        """How many sounds they are."""
-        return len(self.hidden)
-
-    def times(self, many: int) -> Seen:
-        """Each row so many times, one after the other."""
-        return Seen(np.repeat(self.hidden, many, axis=0), np.repeat(self.mask, many, axis=0))
 
 
 class Moonshine:
@@ -82,27 +59,18 @@ class Moonshine:
         if len(sound) < SHORTEST:
             sound = np.pad(sound, (0, SHORTEST - len(sound)))
         try:
-            return self._hear(sound)
+            hidden = self._model.encode(sound)
+            tokens, sure = self._model.decode(hidden, int(len(sound) / RATE * TOKENS_A_SECOND) + 4)
+            text = self._model.text(tokens)
+            heard = any(map(str.isalnum, text))  # sure of nothing, or of a tune, is not sure
+            confidence = float(np.mean(sure)) if heard else 0.0
+            words = self._words(tokens, sure)
+            plain = confidence >= PLAIN and all(word.confidence >= EACH for word in words)
+            weighed = len(sound) <= SHORT and not plain
+            lean = self._lean(hidden) if weighed else 0.0  # four fifths of the work
         except ort.capi.onnxruntime_pybind11_state.Fail as error:
             raise SpeechFailed(self.name, f"failed: {error}") from None
-
-    def _hear(self, sound: Floats) -> Heard:
-        at_most = int(len(sound) / RATE * TOKENS_A_SECOND) + 4
-        alone = self._model.encode(sound)
-        heard = self._heard(*self._model.decode(alone, at_most))
-        short = len(sound) <= SHORT
-        each = min((word.confidence for word in heard.words), default=0.0)
-        if heard.confidence >= PLAIN and (each >= EACH or not short):
-            return heard
-        again = self._model.encode(*(_at_speed(sound, speed) for speed in SPEEDS))
-        heard = self._heard(*self._model.decode(again, at_most))
-        return replace(heard, lean=self._lean(alone)) if short else heard
-
-    def _heard(self, tokens: Sequence[int], sure: Sequence[float]) -> Heard:
-        text = self._model.text(tokens)
-        if not any(map(str.isalnum, text)):  # sure of nothing, or of a tune, is not sure
-            return Heard("", 0.0)
-        return Heard(text, float(np.mean(sure)), self._words(tokens, sure))
+        return Heard(text, confidence, words, lean)
 
     def _words(self, tokens: Sequence[int], sure: Sequence[float]) -> tuple[Word, ...]:
         found: list[tuple[str, list[float]]] = []
@@ -114,7 +82,7 @@ class Moonshine:
                 found[-1] = (found[-1][0] + piece, [*found[-1][1], probability])
         return tuple(Word(text, min(probabilities)) for text, probabilities in found if text)
 
-    def _lean(self, seen: Seen) -> float:
+    def _lean(self, hidden: Floats) -> float:
         """How much better the best assent fits than the best order.
 
         Twice over, as it is and against how well each fits no sound at all: the first knows which
@@ -123,7 +91,7 @@ class Moonshine:
         phrases, many = (*self._assents, *self._orders), len(self._assents)
         if not (self._assents and self._orders):
             return 0.0
-        fits = self._model.fit(seen, phrases)
+        fits = self._model.fit(hidden, phrases)
         against = fits - self._model.fit_of_noise(phrases)
         both = [fit[:many].max() - fit[many:].max() for fit in (fits, against)]
         return float(sum(both)) / 2
@@ -141,48 +109,40 @@ class _Model:
         # single bytes stand twice: the first are for what has no piece of its own
         self._ids = {piece: token for token, piece in enumerate(self.pieces)}
 
-    def encode(self, *sounds: Floats) -> Seen:
+    def encode(self, sound: Floats) -> Floats:
         """What the decoder looks at."""
-        rows = [self._encoded(sound) for sound in sounds]
-        longest = max(map(len, rows))
-        hidden = [np.pad(row, ((0, longest - len(row)), (0, 0))) for row in rows]
-        mask = [np.arange(longest) < len(row) for row in rows]
-        return Seen(np.stack(hidden), np.stack(mask).astype(np.int64))
-
-    def _encoded(self, sound: Floats) -> Floats:
         seen = np.ones((1, len(sound)), np.int64)
         (hidden,) = self._encoder.run(None, {"input_values": sound[None], "attention_mask": seen})
-        return hidden[0]  # type: ignore[no-any-return]
+        return hidden  # type: ignore[no-any-return]
 
-    def decode(self, seen: Seen, at_most: int) -> tuple[list[int], list[float]]:
-        """The token that is likeliest for all together each time, and how likely it was."""
-        past, given = _nothing(seen), BEGIN
+    def decode(self, hidden: Floats, at_most: int) -> tuple[list[int], list[float]]:
+        """The likeliest token each time, and how likely it was."""
+        past, given = _nothing(1, hidden.shape[1]), [BEGIN]
         tokens: list[int] = []
         sure: list[float] = []
         for place in range(at_most):
-            fed = np.full((seen.rows, 1), given, np.int64)
-            logits, past = self._step(seen, fed, past, place > 0)
-            chances = np.maximum(_softmax(logits[:, -1]), FAINT)
-            given = int(np.log(chances).mean(axis=0).argmax())
-            sure.append(float(chances[:, given].mean()))
-            if given == END:
+            logits, past = self._step(hidden, np.array([given], np.int64), past, place > 0)
+            chances = _softmax(logits[0, -1])
+            best = int(chances.argmax())
+            sure.append(float(chances[best]))
+            if best == END:
                 break
-            tokens.append(given)
+            tokens.append(best)
+            given = [best]
         return tokens, sure
 
-    def fit(self, seen: Seen, phrases: Sequence[str]) -> Floats:
+    def fit(self, hidden: Floats, phrases: Sequence[str]) -> Floats:
         """How well each phrase would do: the logarithm of its chance, with its end."""
         coded = [[*self.tokens(phrase), END] for phrase in phrases]
         found = np.zeros(len(coded), np.float32)
         for length in set(map(len, coded)):  # apart, or the short ones are as dear as the longest
-            places = [place for place, tokens in enumerate(coded) if len(tokens) == length]
-            wanted = np.array([coded[place] for place in places] * seen.rows, np.int64)
-            given = np.concatenate([np.full((len(wanted), 1), BEGIN), wanted[:, :-1]], axis=1)
-            many = seen.times(len(places))
-            logits, _ = self._step(many, given, _nothing(many), False)
+            rows = [row for row, tokens in enumerate(coded) if len(tokens) == length]
+            wanted = np.array([coded[row] for row in rows], np.int64)
+            given = np.concatenate([np.full((len(rows), 1), BEGIN), wanted[:, :-1]], axis=1)
+            many = np.repeat(hidden, len(rows), axis=0)
+            logits, _ = self._step(many, given, _nothing(len(rows), hidden.shape[1]), False)
             chances = np.take_along_axis(_softmax(logits), wanted[:, :, None], axis=2)[:, :, 0]
-            fits = np.log(np.maximum(chances, FAINT)).sum(axis=1)
-            found[places] = fits.reshape(seen.rows, len(places)).mean(axis=0)
+            found[rows] = np.log(np.maximum(chances, FAINT)).sum(axis=1)
         return found
 
     def fit_of_noise(self, phrases: tuple[str, ...]) -> Floats:
@@ -190,17 +150,17 @@ class _Model:
         if phrases not in self._noise:
             chance = np.random.default_rng(0)
             noises = [chance.standard_normal(RATE) * level for level in NOISES]
-            seen = self.encode(*(noise.astype(np.float32) for noise in noises))
-            self._noise[phrases] = self.fit(seen, phrases)
+            hidden = [self.encode(noise.astype(np.float32)) for noise in noises]
+            self._noise[phrases] = np.mean([self.fit(h, phrases) for h in hidden], axis=0)
         return self._noise[phrases]
 
     def _step(
-        self, seen: Seen, given: Counts, past: dict[str, Any], cached: bool
+        self, hidden: Floats, given: NDArray[np.int64], past: dict[str, Any], cached: bool
     ) -> tuple[Floats, dict[str, Any]]:
         fed = {
             "input_ids": given,
-            "encoder_hidden_states": seen.hidden,
-            "encoder_attention_mask": seen.mask,
+            "encoder_hidden_states": hidden,
+            "encoder_attention_mask": np.ones(hidden.shape[:2], np.int64),
             "use_cache_branch": np.array([cached]),
             **past,
         }
@@ -247,9 +207,8 @@ def _pieces(packed: bytes) -> list[bytes]:
     return found
 
 
-def _nothing(seen: Seen) -> dict[str, Floats]:
+def _nothing(rows: int, frames: int) -> dict[str, Floats]:
     """The memory of a decoder that has not begun."""
-    rows, frames = seen.mask.shape
     return {
         f"past_key_values.{layer}.{side}.{what}": np.zeros(
             (rows, HEADS, 0 if side == "decoder" else frames, HEAD), np.float32
@@ -258,11 +217,6 @@ def _nothing(seen: Seen) -> dict[str, Floats]:
         for side in ("decoder", "encoder")
         for what in ("key", "value")
     }
-
-
-def _at_speed(sound: Floats, speed: float) -> Floats:
-    places = np.arange(0, len(sound) - 1, speed)
-    return np.interp(places, np.arange(len(sound)), sound).astype(np.float32)
 
 
 def _softmax(logits: Floats) -> Floats:
