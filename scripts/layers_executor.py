@@ -24,7 +24,7 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "executor: a cancel aborts effects too",
-        EXECUTOR + "drive.py",
+        EXECUTOR + "working.py",
         'self.abort("cancelled", effects=True)',
         'self.abort("cancelled", effects=False)',
         ("tests/scenarios/test_cancel.py",),
@@ -81,7 +81,7 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a cancelled function is told again whatever it catches",
         EXECUTOR + "listening.py",
-        "            driver.raise_if_told(driver.heard)\n        except Signal:",
+        "            driver.course.raise_if_told(driver.course.heard)\n        except Signal:",
         "            pass\n        except Signal:",
         ("tests/scenarios/test_stubborn_agents.py",),
     ),
@@ -94,8 +94,8 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "executor: a redirect reaches a function that has just ended",
-        EXECUTOR + "drive.py",
-        "        self.function.redirected(told.brief)\n",
+        EXECUTOR + "course.py",
+        "        driver.function.redirected(told.brief)\n",
         "",
         ("tests/scenarios/test_stubborn_agents.py",),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 from pathlib import Path
 
 import anyio
@@ -9,13 +11,14 @@ import pytest
 
 from assistant.conftest import Open
 from assistant.desk import Office, clerk, last, until
-from midflight.assistant import Profile, assistant
+from midflight.assistant import Profile, Profiles, assistant
 from midflight.errors import ModelBroken, ModelBusy, ModelRefused
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
+from midflight.run import Run, agent
 from midflight.tools.base import tool
 from scenarios.company import events
 
@@ -267,3 +270,33 @@ def test_the_loop_fits_two_screens() -> None:
     import midflight.assistant.loop as loop
 
     assert len(Path(loop.__file__).read_text(encoding="utf-8").splitlines()) <= 150
+
+
+async def test_a_copy_of_the_loop_works_with_what_is_public(driving: Open, tmp_path: Path) -> None:
+    import midflight.assistant as public
+    import midflight.assistant.loop as loop
+
+    text = Path(loop.__file__).read_text(encoding="utf-8")
+    used = re.findall(r"^from midflight\.assistant\.\w+ import (.+)$", text, re.MULTILINE)
+    names = {name for line in used for name in line.split(", ")}
+    assert names <= set(public.__all__)
+
+    head, _, rest = text.partition("from midflight.assistant.")
+    body = rest.partition("from midflight.run")[2]
+    imports = f"from midflight.assistant import {', '.join(sorted(names))}\n"
+    copy = tmp_path / "my_loop.py"
+    copy.write_text(f"{head}{imports}from midflight.run{body}", encoding="utf-8")
+    scope = runpy.run_path(str(copy))
+    office = Office("copied")
+    model = ScriptedModel([call("copied_look", what="stock"), say("All is well.")])
+    profiles = Profiles(Profile(model, office.tools()), ())
+
+    @agent("copied-loop", converses=True)
+    async def mine(run: Run) -> str:
+        words: str = await scope["work"](run, profiles)
+        return words
+
+    async with driving(mine) as control:
+        run = await control.start(mine, "Look at the stock")
+        assert await control.result(run) == "All is well."
+    assert office.done == ["stock"]

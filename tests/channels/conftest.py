@@ -16,10 +16,12 @@ from midflight.channels.discord import serve
 from midflight.channels.people import People
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
+from midflight.errors import StoreBusy
 from midflight.kernel.front import open_messages
+from midflight.kernel.record import Recorded
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
-from midflight.stores.base import Store
+from midflight.stores.base import PAGE, Query, Row, Store
 from midflight.stores.sqlite import SqliteStore
 from scenarios.conftest import failed_drivers
 
@@ -36,9 +38,32 @@ ALLOWED = People.listed(
 )
 
 
+class MoodyStore(SqliteStore):
+    """A real store on a bad day: it can be made to answer no question, or to be busy."""
+
+    stalled: anyio.Event | None = None
+    busy = False
+
+    async def read(  # type: ignore[explicit-override]  # typing.override is newer
+        self, journal: str, after: int = 0, limit: int = PAGE
+    ) -> list[Recorded]:
+        await self._mood()
+        return await super().read(journal, after, limit)
+
+    async def rows(self, query: Query) -> list[Row]:  # type: ignore[explicit-override]
+        await self._mood()
+        return await super().rows(query)
+
+    async def _mood(self) -> None:
+        if self.busy:
+            raise StoreBusy("the store is busy. Nothing was changed.")
+        if self.stalled is not None:
+            await self.stalled.wait()
+
+
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with SqliteStore.open(tmp_path / "journals.db") as opened:
+async def store(tmp_path: Path) -> AsyncIterator[MoodyStore]:
+    async with MoodyStore.open(tmp_path / "journals.db") as opened:
         yield opened
 
 

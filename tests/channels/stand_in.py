@@ -46,7 +46,7 @@ class StandIn:
         self.refused: list[tuple[str, str]] = []
         self.to_refuse: list[tuple[int, dict[str, Any]]] = []
         self.per_channel = (10_000, 5.0)
-        self.threads_forbidden = False
+        self.threads_forbidden = self.files_forbidden = self.replies_forbidden = False
         self.upload_max = 10_000_000
         self.nonces_kept_s = 180.0  # “a few minutes”
         self.takes_buttons = True
@@ -249,6 +249,10 @@ class StandIn:
             return problem(400, 50035, why)
         if body.get("components") and not self.takes_buttons:
             return problem(400, 50035, "Invalid Form Body")
+        if files and self.files_forbidden:
+            return problem(403, 50013, "Missing Permissions")
+        if body.get("message_reference") and self.replies_forbidden:
+            return problem(400, 160002, "Cannot reply without permission to read message history")
         if sum(len(data) for _, data in files) > self.upload_max:
             return problem(413, 40005, "Request entity too large")
         ours = [m for m in self.messages.values() if m.channel == chat and m.author is BOT]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from channels.conftest import ANN
 from channels.person import Person
 from channels.stand_in import TOKEN, StandIn
 from midflight.cli.main import main
+from midflight.kernel.phases import Role
+from midflight.remote import RemoteControl
+from midflight.server.keyring import Keyring
 from midflight.stores.base import Query
 from midflight.stores.opening import open_store
 from scenarios.stories import environment
@@ -139,6 +143,45 @@ async def test_attached_to_a_server_it_drives_nothing_and_the_server_does(
     said = (tmp_path / "log").read_text(encoding="utf-8")
     greeting = {"name": "midflight", "agent": "mortal-bot", "store": "midflight.db"}
     assert json.dumps(greeting | {"drives": False}, separators=(",", ":")) in said
+
+
+async def test_what_was_begun_over_http_goes_on_in_discord_and_each_sees_what_the_other_says(
+    discord: StandIn, ann: Person, tmp_path: Path
+) -> None:
+    chat, thread = ann.dm(), "t-on-the-page"
+    keys = tmp_path / "keys.json"
+    token = Keyring(keys).issue("pat", Role.CONTROLLER)
+    served = ("midflight", "serve", AGENT, "--port", "0", "--json", "--keys", str(keys))
+    async with started(tmp_path, *served):
+        url = await discord.until(lambda: _address(tmp_path / "log"), STARTS_S)
+        async with (
+            bot(discord, tmp_path, "--attach"),
+            RemoteControl.open(url, token) as page,
+        ):
+            await discord.until(lambda: discord.gateway.identified, STARTS_S)
+            await page.start("mortal-bot", "look", thread=thread)
+            going_on = await ann.commands(chat, "continue", thread=thread)
+            await discord.until(lambda: "goes on with" in going_on.text)
+            await discord.until_shown(chat, "**Running** look", STARTS_S)
+            await page.send(thread, "from the page")
+            await discord.until_shown(chat, "**pat** (http): from the page")
+            await ann.says(chat, "from a phone")
+            with anyio.fail_after(STARTS_S):
+                async for record in page.watch(thread):
+                    if getattr(record.event, "text", "") == "from a phone":
+                        break
+            (tmp_path / "go").touch()
+            await discord.until_shown(chat, "I have seen it.", STARTS_S)
+            said = [line.text for line in await page.transcript(thread) if line.kind == "message"]
+    assert sorted(said) == ["from a phone", "from the page"]
+    assert "): from a phone" not in discord.text(chat)
+    assert discord.text(chat).count("): from the page") == 1
+
+
+def _address(log: Path) -> str:
+    """Where the server is, once it has said so."""
+    found = re.search(r'"url":"([^"]+?)/#', log.read_text(encoding="utf-8"))
+    return found[1] if found else ""
 
 
 async def test_what_is_wrong_is_said_in_one_line(

@@ -127,11 +127,15 @@ async def test_cancel_shows_its_receipt_and_gives_partial_work_and_files(
         assert "kept (no undo)" in receipt.content
 
 
-async def test_files_that_are_too_much_are_named_and_what_was_kept_is_shown_all_the_same(
-    talking: Talking, discord: StandIn, ann: Person
+@pytest.mark.parametrize(
+    "why", ["Too much for Discord", "The bot may not attach files in this chat"]
+)
+async def test_files_that_are_not_taken_are_named_and_what_was_kept_is_shown_all_the_same(
+    talking: Talking, discord: StandIn, ann: Person, why: str
 ) -> None:
     wait = Office("heavy").gate("never")
-    discord.upload_max = 1_000
+    discord.files_forbidden = "attach" in why
+    discord.upload_max = 10_000_000 if discord.files_forbidden else 1_000
 
     @tool(effect="read", name="heavy.wait")
     async def hold() -> None:
@@ -153,9 +157,10 @@ async def test_files_that_are_too_much_are_named_and_what_was_kept_is_shown_all_
         kept = await discord.until_shown(chat, "Cancelled. Kept: ")
         assert kept.attachments == []
         assert "Not shown here, but kept in the run's folder: huge.bin" in kept.content
-        assert "Too much for Discord, and not shown here: " in kept.content
+        assert f"{why}, and not shown here: " in kept.content
         assert "film.bin" in kept.content
         await discord.until_shown(chat, "⏹ **Cancelled** Make a film")
+        await discord.until(lambda: "**Running**" not in discord.text(chat))
 
 
 async def test_cancel_asks_first_while_something_irreversible_is_under_way(
@@ -395,3 +400,10 @@ async def test_every_slash_command_does_what_it_says(
         await discord.until(lambda: "is stopped" in killed.text)
         (switch,) = await control.switches()
         assert (switch.scope, switch.by) == (f"thread:t-discord-{chat}", "olga")
+        assert f"gives /release {switch.scope}." in killed.text
+        assert "needs the role operator. Nothing was changed." in await answer("release")
+        released = await operator.commands(chat, "release")
+        await discord.until(lambda: f"{switch.scope} is released" in released.text)
+        assert await control.switches() == []
+        again = await operator.commands(chat, "release")
+        await discord.until(lambda: "was not stopped. Nothing was changed." in again.text)

@@ -17,6 +17,16 @@ from midflight.models.scripted import Line, call, call_all, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
+TURNS = (
+    "**Switched**",
+    "**Parked**, comes back",
+    "**Back to:**",
+    "**Incorporated**",
+    "**Redirected:**",
+    "Paused. Cancel?",
+)
+"""What each turn is shown by, in its order."""
+
 
 def triage(prompt: Prompt) -> Line:
     """By a word in the message: first, later, or neither."""
@@ -33,11 +43,13 @@ def script(prompt: Prompt) -> Line:
     text = last(prompt)
     if prompt.turns[-1].role == "tool":
         told = " ".join(turn.text for turn in prompt.turns)
+        if "ledger" in told:
+            return say("12 have churned.")
         return say("The report is done.") if "slow" in told else say("Nothing else.")
     if "picnic" in text:
         return call("story_look", what="park")
     if "churn" in text:
-        return say("12 have churned.")
+        return call("story_look", what="ledger")
     if "attic" in text:
         return say("Cellar and attic are dry.")
     places = {"report": "slow", "cellar": "cellar", "trip": "trains"}
@@ -53,7 +65,7 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
     office = Office("story")
-    for place in ("slow", "cellar", "trains", "park"):
+    for place in ("slow", "ledger", "cellar", "trains", "park"):
         office.gate(place)
     works, model, _ = clerk("story", script, office, triage=triage)
 
@@ -68,6 +80,9 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
         switched = await discord.until_shown(chat, "**Switched** to this now: “first count churn”")
         assert [label.split(" “")[0] for label in switched.labels] == ["Go back"]
         await discord.until_shown(chat, "**Parked**, comes back by itself: resume")
+        parked = await control.todos(f"t-discord-{chat}")
+        assert [todo.text for todo in parked] == ["resume Write the report from step 1"]
+        office.gate("ledger").set()
         await discord.until_shown(chat, "12 have churned.")
         await discord.until_shown(chat, "**Back to:** resume")
         office.gate("slow").set()
@@ -107,3 +122,6 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
         await ann.presses(asks, "Cancel")
         await discord.until_shown(chat, "⏹ **Cancelled** plan a picnic (by ann@discord)")
         assert await control.todos(f"t-discord-{chat}") == []
+
+    lines = [line for line in discord.text(chat).splitlines() if any(t in line for t in TURNS)]
+    assert [next(t for t in TURNS if t in line) for line in lines] == list(TURNS)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from assistant.desk import Office, clerk, slow_clerk
-from channels.conftest import ALLOWED, Talking, on_discord, until_chosen
+from channels.conftest import ALLOWED, MoodyStore, Talking, on_discord, until_chosen
 from channels.guild import Message, User, snowflake
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, TOKEN, StandIn
@@ -237,6 +237,52 @@ async def test_a_press_is_acknowledged_within_three_seconds_while_the_store_is_s
         assert row.phase in {Phase.PAUSING, Phase.PAUSED}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["Pause", "Redirect", "/status"])
+async def test_whatever_is_pressed_is_answered_within_three_seconds_while_nothing_can_be_read(
+    talking: Talking, discord: StandIn, ann: Person, store: MoodyStore, way: str
+) -> None:
+    works, office = slow_clerk("stalled")
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("slow")
+        status = await discord.until_shown(chat, "**Running**")
+        store.stalled = anyio.Event()
+        if way.startswith("/"):
+            pressed = await ann.commands(chat, way.removeprefix("/"))
+        else:
+            pressed = await ann.presses(status, way)
+        await discord.until(lambda: pressed.acknowledged)
+        assert pressed.acknowledged_after < 3.0
+        store.stalled.set()
+        store.stalled = None
+        told = {
+            "Pause": "**Pause** is on record",
+            "Redirect": "I am slow at this moment. Nothing was changed",  # a form came too late
+            "/status": "working",
+        }
+        await discord.until(lambda: told[way] in pressed.text)
+
+
+async def test_without_the_right_to_read_the_history_it_answers_without_quoting(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    discord.replies_forbidden = True
+    works, office = slow_clerk("unquoted")
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "begin")
+        await office.until_begun("slow")
+        await ann.says(chat, "how is it going?")
+        await discord.until_shown(chat, "working")
+        office.gate("slow").set()
+        await discord.until_shown(chat, "Ready.")
+    assert discord.text(chat).count("Ready.") == 1
+
+
 async def test_presses_that_come_too_late_are_done_and_told_to_all_or_asked_again_if_they_cost(
     talking: Talking, discord: StandIn, ann: Person
 ) -> None:
@@ -275,8 +321,9 @@ async def test_a_wrong_token_is_said_in_words(
     assert "wrong" not in str(refused.value)
 
 
+@pytest.mark.parametrize("said_by", ["gateway", "REST"])
 async def test_a_token_that_is_revoked_ends_it_in_words_and_the_next_life_goes_on(
-    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path
+    driving: Talking, discord: StandIn, ann: Person, tmp_path: Path, said_by: str
 ) -> None:
     works, office = slow_clerk("revoked")
     async with driving(works) as control:
@@ -286,7 +333,11 @@ async def test_a_token_that_is_revoked_ends_it_in_words_and_the_next_life_goes_o
                 await ann.says(chat, "begin")
                 await office.until_begun("slow")
                 await discord.until_shown(chat, "**Running**")
-                await discord.gateway.shut_out()
+                if said_by == "gateway":
+                    await discord.gateway.shut_out()
+                else:
+                    discord.gateway.token = "another"
+                    await ann.says(chat, "and?")
                 with anyio.fail_after(10):
                     await anyio.sleep_forever()
         office.gate("slow").set()  # the run goes on without Discord

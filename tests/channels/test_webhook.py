@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from assistant.desk import Office, clerk, slow_clerk, until
-from channels.conftest import Talking, until_chosen
+from channels.conftest import MoodyStore, Talking, until_chosen
 from channels.person import Person
 from channels.stand_in import StandIn
 from midflight.channels import People, Post, Switchboard
@@ -160,6 +160,27 @@ async def test_a_delivery_is_taken_once_and_only_if_it_is_genuine_and_of_this_mo
         assert len(await control.runs()) == 1
         too_long = await send.send(b"x" * 300_000, signed)
         assert too_long.status_code == 413
+
+
+async def test_a_delivery_that_could_not_be_taken_may_come_again_at_once_and_is_done_once(
+    driving: Talking, desk: Desk, tmp_path: Path, store: MoodyStore
+) -> None:
+    works, _, _ = clerk("again", [say("Hello.")])
+    body = json.dumps({"chat": "desk", "user": "ann", "text": "hello"}).encode()
+
+    async with driving(works) as control, joined(control, works, desk, tmp_path) as send:
+        signed = Signer(SECRET).sign("one", body)
+        store.busy = True
+        refused = await send.send(body, signed)
+        store.busy = False
+        assert refused.status_code == 503
+        assert refused.json()["error"].endswith(
+            "Send it again under its id: nothing is done twice."
+        )
+        assert (await send.send(body, signed)).status_code == 202  # as it was, in the same second
+        assert (await send.send(body, signed)).status_code == 401
+        await desk.until_shown("Hello.")
+        assert len(await control.runs()) == 1
 
 
 async def test_nobody_changes_or_removes_what_somebody_else_has_written(

@@ -19,6 +19,8 @@ from midflight.sheets.words import short
 SHOWN_MAX: Final = 5
 STEERING: Final = frozenset({"pause", "resume", "redirect", "cancel"})
 
+OPERATING: Final = ("kill", "release")
+
 
 class Given(Struct, frozen=True):
     """A command as somebody gave it. ``late`` is one that waited for longer than a person does."""
@@ -88,39 +90,59 @@ async def _aside(desk: Desk, memory: Memory, given: Given) -> Post:
     return Post(" ".join(filter(None, [f"{asked.status}.", follows])))
 
 
-async def _kill(desk: Desk, memory: Memory, given: Given) -> Post:
-    return await kill(desk.control, given, f"thread:{memory.thread}")
-
-
-async def kill(control: Control, given: Given, here: str = "") -> Post:
-    """Stop a scope, ``here`` if none is named. An operator may be anywhere, also where no chat is.
-
-    A switch has no key. A late one may have been done and released since, and is asked again.
-    """
+async def operate(control: Control, name: str, given: Given, here: str = "") -> Post:
+    """Stop or release a scope, ``here`` if none is named; an operator may be where no chat is."""
     scope, _, reason = given.text.strip().partition(" ")
     scope = here if scope in {"", "-"} else scope
     try:
         if not scope:
             raise InvalidRequest("nothing was ever started here. Name a scope: all, agent:NAME.")
-        if given.late and all(switch.scope != scope for switch in await control.switches()):
-            return Post(
-                f"You gave /kill {scope} while I was away, and {scope} is not stopped: it was not "
-                "done, or was released since. Nothing was changed. If it is still meant, give it "
-                "again."
-            )
-        done = await control.kill(scope, who=given.who, reason=reason)
+        do = _kill if name == "kill" else _release
+        return await do(control, scope, reason, given)
     except MidflightError as error:
         return Post(str(error))
+
+
+async def _kill(control: Control, scope: str, reason: str, given: Given) -> Post:
+    """A switch has no key. A late one may have been done and released since, and is asked again."""
+    if given.late and all(switch.scope != scope for switch in await control.switches()):
+        return Post(
+            f"You gave /kill {scope} while I was away, and {scope} is not stopped: it was not "
+            "done, or was released since. Nothing was changed. If it is still meant, give it "
+            "again."
+        )
+    done = await control.kill(scope, who=given.who, reason=reason)
     count = len(done.killed)
     return Post(
         f"⛔ **{done.switch.scope} is stopped**: {count} run{'s' * (count != 1)}. Nothing was "
-        "undone, and nothing moves there until an operator releases it."
+        f"undone, and nothing moves there until an operator gives /release {done.switch.scope}."
     )
+
+
+async def _release(control: Control, scope: str, _reason: str, given: Given) -> Post:
+    if given.late:  # what it meant to release may have been stopped anew since
+        return Post(
+            f"You gave /release {scope} while I was away. Nothing was changed. If it is still "
+            "meant, give it again."
+        )
+    if not await control.release(scope, who=given.who):
+        return Post(f"{scope} was not stopped. Nothing was changed.")
+    return Post(
+        f"**{scope} is released**: new runs may start there, and what was held may go on. "
+        "Killed runs stay as they are until an operator recovers them."
+    )
+
+
+def _operating(name: str) -> Callable[[Desk, Memory, Given], Awaitable[Post]]:
+    async def do(desk: Desk, memory: Memory, given: Given) -> Post:
+        return await operate(desk.control, name, given, f"thread:{memory.thread}")
+
+    return do
 
 
 COMMANDS: Final[dict[str, Callable[[Desk, Memory, Given], Awaitable[Post]]]] = {
     "status": _status,
     "todos": _todos,
     "aside": _aside,
-    "kill": _kill,
+    **{name: _operating(name) for name in OPERATING},
 }

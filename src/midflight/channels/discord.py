@@ -90,13 +90,20 @@ class Client(discord.Client):
     async def refuse(self, why: str) -> None:
         """End, with the reason."""
         self.refused = self.refused or why
-        await self.close()
+        await self._close()
 
     async def leave(self) -> None:
-        """Close also when we are cancelled: its threads and sockets would stay behind."""
+        """Close, and begin nothing after the end."""
         waits_for_guilds = self._connection._ready_task
-        if waits_for_guilds is not None:  # or it would begin something after the end
+        if waits_for_guilds is not None:
             waits_for_guilds.cancel()
+        await self._close()
+
+    async def _close(self) -> None:
+        """Close also when we are cancelled: threads and sockets would stay behind.
+
+        And all who close wait for the same task: who is cancelled at it would cancel the others.
+        """
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self.close()
 

@@ -38,11 +38,16 @@ def commands_for(client: Client) -> Iterator[app_commands.Command[Any, Any, Any]
     async def kill(interaction: discord.Interaction, scope: str = "", reason: str = "") -> None:
         await client.take(interaction, f"/kill {scope or '-'} {reason}", {})
 
+    @app_commands.command(description="Operators only: let what was stopped move again")
+    @app_commands.describe(scope="all, agent:NAME or thread:ID; this conversation if left out")
+    async def release(interaction: discord.Interaction, scope: str = "") -> None:
+        await client.take(interaction, f"/release {scope or '-'}", {})
+
     @app_commands.command(name="continue", description="Go on here with a thread begun elsewhere")
     async def go_on(interaction: discord.Interaction, thread: str) -> None:
         await client.join(interaction, thread.strip())
 
-    yield from (redirect, aside, kill, go_on)
+    yield from (redirect, aside, kill, release, go_on)
 
 
 def _plain(client: Client, name: str) -> Any:

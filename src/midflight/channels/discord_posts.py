@@ -15,6 +15,7 @@ from midflight.channels.shapes import Post
 
 NAME: Final = "discord"
 UNKNOWN_MESSAGE: Final = 10008
+NO_REPLIES: Final = 160002  # for who may not read the history of a channel
 TOO_LARGE: Final = 413
 NOTE_MAX: Final = 300
 REVOKED: Final = (
@@ -58,14 +59,18 @@ class DiscordChannel:
     async def _send(
         self, place: discord.PartialMessageable, text: str, more: dict[str, Any]
     ) -> discord.Message:
+        """Send it, or as much of it as the bot may: a chat that lacks a right is not a lost one."""
         try:
             return await place.send(text, **more)
         except discord.HTTPException as error:
-            files = more.pop("files", [])
-            if not files or error.status != TOO_LARGE:
+            if error.code == NO_REPLIES and more.pop("reference", None) is not None:
+                return await self._send(place, text, more)
+            why = _kept_from(error)
+            files = more.pop("files", []) if why else []
+            if not files:
                 raise
         names = ", ".join(file.filename for file in files)
-        note = f"-# Too much for Discord, and not shown here: {names}"[:NOTE_MAX]
+        note = f"-# {why}, and not shown here: {names}"[:NOTE_MAX]
         return await place.send(f"{text[: TEXT_MAX - NOTE_MAX - 1]}\n{note}", **more)
 
     async def edit(self, chat: str, message: str, post: Post) -> None:
@@ -75,6 +80,15 @@ class DiscordChannel:
         async with self._edge:
             partial = place.get_partial_message(int(message))
             await partial.edit(content=texts[0], view=view_of(post))
+
+
+def _kept_from(error: discord.HTTPException) -> str:
+    """Why files may have been refused where words alone would be taken."""
+    if error.status == TOO_LARGE:
+        return "Too much for Discord"
+    return (
+        "The bot may not attach files in this chat" if isinstance(error, discord.Forbidden) else ""
+    )
 
 
 class Edge:

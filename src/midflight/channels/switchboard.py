@@ -18,7 +18,16 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from midflight.channels.base import Channel
-from midflight.channels.commands import STEERING, Given, command, kill, meant, parts, steers
+from midflight.channels.commands import (
+    OPERATING,
+    STEERING,
+    Given,
+    command,
+    meant,
+    operate,
+    parts,
+    steers,
+)
 from midflight.channels.desk import Desk
 from midflight.channels.finding import Finder
 from midflight.channels.inbox import Inbox
@@ -279,8 +288,8 @@ class Switchboard:
     ) -> Post:
         """Do what a press or a command means, and give its answer."""
         memory, (name, text) = self.memory(chat), parts(code)
-        if memory is None and name == "kill":
-            return await kill(self._control, Given(text, who, key, late))
+        if memory is None and name in OPERATING:
+            return await operate(self._control, name, Given(text, who, key, late))
         if memory is None:
             return UNKNOWN
         code, fields = await self._meaning(memory, code, key, fields)

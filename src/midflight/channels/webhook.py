@@ -20,7 +20,7 @@ from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
 from midflight.channels.shapes import Action, Form, Heard, Post, mark
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.switchboard import Switchboard
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, MidflightError
 from midflight.inputs import Ids, new_id
 from midflight.tools.base import ToolRefused
 
@@ -37,6 +37,7 @@ BODY_BYTES_MAX: Final = 256 * 1024
 TIMEOUT_S: Final = 10.0
 RETRY_AFTER_MAX_S: Final = 60.0
 ABOUT_THIS: Final = frozenset({400, 413, 415, 422})  # other refusals are about us, or pass
+AGAIN: Final = "Send it again under its id: nothing is done twice."
 STRANGER: Final = "You are not on the list of people who may use this here. Nothing was changed."
 
 Message = MutableMapping[str, Any]
@@ -123,7 +124,14 @@ class Webhook:
         except msgspec.MsgspecError as error:
             await _answer(send, 400, {"error": f"{error}. Nothing was changed."})
             return
-        await _answer(send, *await self._take(delivery, given))
+        try:
+            taken = await self._take(delivery, given)
+        except BaseException as error:
+            self._signer.forget(headers, body)
+            if not isinstance(error, MidflightError):
+                raise
+            taken = 503, {"error": f"{error} {AGAIN}"}
+        await _answer(send, *taken)
 
     async def _take(self, delivery: str, given: Delivered) -> tuple[int, dict[str, Any]]:
         who = self.board.people.who(

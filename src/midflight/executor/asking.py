@@ -64,7 +64,9 @@ class Questions:
         self._waiting.append(step)
         driver.log.stir()
         try:
-            return await self._answer(asked, driver.course if course is None else course, replaces)
+            return await self._answer(
+                asked, driver.course.number if course is None else course, replaces
+            )
         finally:
             self._waiting.remove(step)
             driver.log.stir()
@@ -74,11 +76,11 @@ class Questions:
         replay, log = driver.replay, driver.log
         while question is None or replay.question_of(step) != question:  # or it was withdrawn
             while (question := replay.question_of(step)) is None:
-                await log.until(lambda: driver.is_told(course) or driver.may_ask(course))
-                driver.raise_if_told(course)
+                await log.until(lambda: driver.course.is_told(course) or driver.may_ask(course))
+                driver.course.raise_if_told(course)
                 await log.decide(partial(self._opened, asked, course, replaces))
             await log.until(partial(self._hears, question, course))
-            driver.raise_if_told(course)
+            driver.course.raise_if_told(course)
         answer = replay.answers[question]
         replay.learn(answer.at)
         return answer
@@ -98,7 +100,7 @@ class Questions:
         return [*closed, asked, held] if asked.kind == HANDED_OVER else [*closed, asked]
 
     def _hears(self, question: int, course: int) -> bool:
-        return question in self._driver.replay.answers or self._driver.is_told(course)
+        return question in self._driver.replay.answers or self._driver.course.is_told(course)
 
     async def withdraw(self, step: str) -> None:
         """Nobody waits for the answer any more."""

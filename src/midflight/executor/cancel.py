@@ -29,7 +29,7 @@ TEXT_MAX: Final = 32 * 1024  # characters of a step's text that go into the thre
 
 async def cancel(driver: Driver) -> None:
     """See the module. Comes back early when the run is not ours any more."""
-    driver.tell(Stopped("the run was cancelled"))
+    driver.course.tell(Stopped("the run was cancelled"))
     await driver.triage.stop("cancelled")
     await _settle(driver)
     if driver.lost:
@@ -57,7 +57,9 @@ async def _settle(driver: Driver) -> None:
 
     It was aborted, where it may be, as the driver heard of the cancel.
     """
-    await driver.log.until(lambda: driver.lost or (driver.quiet and not driver.steps))
+    await driver.log.until(
+        lambda: driver.lost or (driver.working.quiet and not driver.working.steps)
+    )
 
 
 async def _save(driver: Driver) -> None:

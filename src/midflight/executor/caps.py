@@ -43,14 +43,14 @@ async def within_caps(driver: Driver, step: Step | None = None) -> bool:
         await driver.log.until(lambda: _under_way(driver, step) != flying or not _moves(driver))
         return False
     if step is not None:
-        driver.under_way.add(step)
+        driver.working.under_way.add(step)
     return True
 
 
 def _under_way(driver: Driver, step: Step | None) -> set[Step]:
     """Others that have begun, or are just about to, and have no result on record yet."""
     known = driver.replay.records
-    busy = (s for s in driver.under_way if s is not step and not (s.asking or s.idle))
+    busy = (s for s in driver.working.under_way if s is not step and not (s.asking or s.idle))
     return {s for s in busy if s.identity not in known}
 
 
@@ -74,7 +74,7 @@ def _full(driver: Driver, step: Step | None, flying: set[Step]) -> bool:
 
 def _moves(driver: Driver) -> bool:
     state = driver.log.state
-    return driver.told is None and not driver.lost and not state.pending and not state.holds
+    return driver.course.told is None and not driver.lost and not state.pending and not state.holds
 
 
 def _is_thought(step: Step | None) -> bool:

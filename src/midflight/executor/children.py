@@ -55,20 +55,20 @@ class Child:
         """Wait for its end and give what its function returned."""
         driver, call = self._driver, f"result:{self.id}"
         ends = driver.replay.children_ended
-        await driver.note_call()
-        course = driver.heard
-        driver.waiting[call] = Waiting(call, f"the result of {self.id}", course)
+        await driver.course.note_call()
+        course = driver.course.heard
+        driver.working.waiting[call] = Waiting(call, f"the result of {self.id}", course)
         try:
-            with driver.expecting():
+            with driver.working.expecting():
                 await driver.log.until(
                     lambda: (
                         (self.id in ends and not driver.replay.is_told(call))
-                        or driver.is_told(course)
+                        or driver.course.is_told(course)
                     )
                 )
         finally:
-            driver.waiting.pop(call, None)
-        driver.raise_if_told(course)
+            driver.working.waiting.pop(call, None)
+        driver.course.raise_if_told(course)
         driver.replay.learn(ends[self.id][0])
         try:
             state = await _load(driver, self.id)

@@ -58,13 +58,13 @@ class RunContext(People):
     def brief(self) -> str:
         """See ``Run.brief``."""
         refuse_inside_a_step("run.brief")
-        return self._driver.brief
+        return self._driver.course.brief
 
     @property
     def profile(self) -> str:
         """See ``Run.profile``."""
         refuse_inside_a_step("run.profile")
-        return self._driver.profile
+        return self._driver.course.profile
 
     @property
     def input(self) -> Any:
@@ -116,7 +116,7 @@ class RunContext(People):
         self._draw_anew(identity, record is not None)
         outdated = record is not None and self._outdated(tool, record)
         if record is not None and not outdated:
-            if driver.steps or driver.waiting or not driver.replay.unfinished:
+            if driver.working.steps or driver.working.waiting or not driver.replay.unfinished:
                 driver.log.stir()  # somebody may wait for its turn, or for the end of the replay
             if len(driver.replay.unclaimed) % BREATH == 0:
                 await anyio.lowlevel.checkpoint()
@@ -131,12 +131,12 @@ class RunContext(People):
             call=(args, kwargs),
             given=given,
             asked=asked,
-            course=driver.heard,
+            course=driver.course.heard,
             refreshing=outdated,
         )
-        driver.steps.add(step)
+        driver.working.steps.add(step)
         driver.tasks.start_soon(step.perform)
-        if not driver.may_start(driver.heard):
+        if not driver.may_start(driver.course.heard):
             driver.log.stir()  # it waits, and that may be what somebody looks for
         return values.decode(bytes(await self._result(step)), kind)
 
@@ -149,9 +149,9 @@ class RunContext(People):
         if not replay.is_turn_of(identity):
             async with self._waiting(identity, name) as call:
                 await driver.log.until(
-                    lambda: replay.is_turn_of(identity) or driver.is_told(call.course)
+                    lambda: replay.is_turn_of(identity) or driver.course.is_told(call.course)
                 )
-                driver.raise_if_told(call.course)
+                driver.course.raise_if_told(call.course)
         return replay.claim(identity)
 
     def _outdated(self, tool: Tool, record: Record) -> bool:
@@ -215,8 +215,8 @@ class RunContext(People):
         refuse_inside_a_step("run.snapshot")
         await self._listen()
         driver = self._driver
-        if driver.open_calls:
-            open_ones = ", ".join(driver.open_calls)
+        if driver.working.names:
+            open_ones = ", ".join(driver.working.names)
             raise InvalidRequest(f"run.snapshot while steps are open: {open_ones}. Nothing saved.")
         saved = e.StateSaved(
             epoch=driver.epoch, state=values.encode("snapshot", "the state", state)

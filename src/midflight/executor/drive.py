@@ -7,8 +7,7 @@ logbook, so the pilot decides on one state and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,24 @@ from msgspec import Raw
 from midflight.executor import children, moves, values
 from midflight.executor.alarms import Alarms
 from midflight.executor.asking import Questions
+from midflight.executor.course import Course
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
 from midflight.executor.guarding import Guards
 from midflight.executor.heard import Record
 from midflight.executor.logbook import Logbook
 from midflight.executor.pilot import next_move, until_something_happens
-from midflight.executor.replay import Replay, Waiting
-from midflight.executor.steps import Step
+from midflight.executor.replay import Replay
 from midflight.executor.triage import Attention
+from midflight.executor.working import Working
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.fold import BULK
-from midflight.kernel.phases import Effect, Phase
+from midflight.kernel.phases import Phase
 from midflight.kernel.record import NULL, Event, Recorded
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Redirected, Signal, Stopped
+from midflight.run import Agent
 from midflight.stores.base import PAGE, Draft, Lease, Store, Submit, View, Watch
 
 Ensure = Callable[[str], Awaitable[None]]
@@ -49,11 +49,10 @@ class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     __slots__ = (
-        "_catching_up", "_context_type", "_expecting", "_leaving", "_rested", "_watch", "agent",
-        "alarms", "begun_for", "brief", "clock", "course", "delivering", "draining", "ensure",
-        "epoch", "function", "gated", "guards", "heard", "ids", "input", "lease", "log",
-        "looked_up", "over", "profile", "questions", "replay", "restored", "steps", "store",
-        "tasks", "thread_read", "told", "triage", "under_way", "waiting", "workdir",
+        "_catching_up", "_context_type", "_leaving", "_rested", "_watch", "agent", "alarms",
+        "begun_for", "clock", "course", "draining", "ensure", "epoch", "function", "gated",
+        "guards", "ids", "input", "lease", "log", "looked_up", "over", "questions", "replay",
+        "restored", "store", "tasks", "thread_read", "triage", "workdir", "working",
     )  # fmt: skip
 
     def __init__(
@@ -79,17 +78,9 @@ class Driver:
         self.epoch = state.epoch
         self.log = Logbook(store, state, ids)
         self.replay = Replay()
-        self.steps: set[Step] = set()
-        self.under_way: set[Step] = set()  # those of them that a cap has let through
-        self.course = 0  # redirects that were told
-        self.heard = 0  # of them the function has heard
-        self.brief = ""  # as the function sees it
-        self.profile = ""
+        self.course = Course(self)
+        self.working = Working(self)
         self.begun_for: tuple[int, ...] = ()  # messages of the thread
-        self.delivering = False  # a redirect is being written down
-        self.waiting: dict[str, Waiting] = {}  # calls of the function that are no steps
-        self.told: Signal | None = None
-        self._expecting = 0
         self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
         self.tasks: TaskGroup
@@ -132,8 +123,7 @@ class Driver:
         """Whether nothing holds the run and nothing has to be told."""
         state = self.log.state
         return (
-            self.told is None
-            and course == self.course
+            not self.course.is_told(course)
             and not self.lost
             and self.lease.held
             and (state.phase is Phase.RUNNING or state.phase is Phase.WAITING)
@@ -147,12 +137,12 @@ class Driver:
 
     def movable(self, course: int, *, replaying: bool = False) -> bool:
         """Whether somebody at a gate has something to do: start, or be told."""
-        return self.is_told(course) or self.may_start(course, replaying=replaying)
+        return self.course.is_told(course) or self.may_start(course, replaying=replaying)
 
     async def gate(self, course: int) -> None:
         """Wait until something may begin. Raises what the function has to be told."""
         await self.at_gate(lambda: self.movable(course))
-        self.raise_if_told(course)
+        self.course.raise_if_told(course)
 
     async def at_gate(self, ready: Callable[[], bool]) -> None:
         """Wait at a gate, where the pilot sees that somebody wants to go on."""
@@ -165,52 +155,6 @@ class Driver:
         finally:
             self.gated -= 1
 
-    def raise_if_told(self, course: int) -> None:
-        """Raise what the function has to know."""
-        if self.told is not None:
-            raise self.told
-        if course != self.course:
-            self.heard, self.brief = self.course, self.replay.brief
-            self.profile = self.replay.profile
-            raise Redirected(self.brief)
-
-    @property
-    def calls(self) -> set[str]:
-        """The calls of the function that wait for something."""
-        return {step.identity for step in self.steps} | self.waiting.keys()
-
-    @property
-    def open_calls(self) -> list[str]:
-        """What a person calls them."""
-        others = (call.called for call in self.waiting.values())
-        return sorted([*(step.name for step in self.steps), *others])
-
-    def tell_redirect(self) -> None:
-        """The calls that waited raise it, or else the next one; the others are not disturbed."""
-        told = self.replay.redirect()
-        self.function.redirected(told.brief)
-        self.course += 1
-        if told.calls:
-            self.heard = self.course
-        waiting: list[Step | Waiting] = [*self.steps, *self.waiting.values()]
-        for call in waiting:
-            waited = not self.replay.is_done(call.identity)
-            if not (call.identity in told.calls if told.calls else waited):
-                call.course = self.course
-        self.log.stir()
-
-    async def note_call(self) -> None:
-        """The function makes a call. At replay it hears of a redirect at the same one.
-
-        So none is made while it is being written down which calls wait, and how many there were.
-        """
-        if self.delivering:
-            await self.log.until(lambda: not self.delivering or self.told is not None)
-        moves = self.log.state.phase is Phase.RUNNING
-        if moves and self.replay.tells and self.replay.redirect_due(self.calls):
-            self.tell_redirect()
-        self.replay.calls += 1
-
     def wait_over(self, state: RunState) -> list[Event]:
         """What must stand before anything that happens in a run that waits."""
         waits = state.phase is Phase.WAITING and not self.lost
@@ -221,16 +165,6 @@ class Driver:
         moving = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
         return moving and state.epoch == self.epoch
 
-    @contextmanager
-    def expecting(self) -> Iterator[None]:
-        """While inside, the function waits for something other than a person."""
-        self._expecting += 1
-        try:
-            yield
-        finally:
-            self._expecting -= 1
-            self.log.stir()
-
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
         return Raw(await self.store.blob(record.blob.hash)) if record.blob else record.result
@@ -238,10 +172,6 @@ class Driver:
     async def value(self, record: Record) -> Any:
         """The value of a record."""
         return values.decode(bytes(await self.raw(record)))
-
-    def is_told(self, course: int) -> bool:
-        """Whether a call made on this course has something to hear."""
-        return self.told is not None or course != self.course
 
     def may_ask(self, course: int) -> bool:
         """Whether a new question may be asked: the function is where it was, and moves."""
@@ -258,8 +188,7 @@ class Driver:
             raw = await self.store.blob(saved.blob.hash) if saved.blob else bytes(saved.state)
             self.restored = values.decode(raw)
         self.replay.enter()
-        self.brief, self.heard = self.replay.brief, self.course
-        self.profile = self.replay.profile
+        self.course.enter()
         self.guards.enter()
 
     # ── the pilot ────────────────────────────────────────────────────────────────────────────
@@ -301,7 +230,8 @@ class Driver:
 
         Left to the collector, ten thousand runs would be in memory long after they were let go.
         """
-        self.told = None  # what was raised knows every frame that it has passed
+        self.course.let_go()
+        self.working.let_go()
         self.function.forget()
         self.log.heard.clear()
         del self.function, self.guards, self.questions, self.triage
@@ -344,29 +274,9 @@ class Driver:
         if isinstance(record.event, e.RunCreated):
             self.input, self.begun_for = record.event.input, record.event.messages
         if isinstance(record.event, e.EffectStopRequested):
-            self._stop_effect(record.event.attempt)
+            self.working.stop_effect(record.event.attempt)
         if isinstance(record.event, e.CancelRequested):
-            self._stop_all(record.event.now)
-
-    def _stop_effect(self, attempt: int) -> None:
-        """*Stop it*: the person does not want to wait for the effect that a pause waits for."""
-        for step in self.steps:
-            if step.attempt == attempt and step.call is not None:
-                step.call.abort("stopped by a person")
-
-    def _stop_all(self, now: bool) -> None:
-        """What a cancel ends hears of it here, and not when the pilot has its turn.
-
-        Beside many busy runs that would be several milliseconds later.
-        """
-        if (now or self.agent.mode == "immediate") and not self.lost:
-            self.abort("cancelled", effects=True)
-
-    @property
-    def quiet(self) -> bool:
-        """Nothing is inside a tool or writing down how it ended."""
-        state = self.log.state
-        return not state.open and not state.undos and all(step.resting for step in self.steps)
+            self.working.cancel(now=record.event.now)
 
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
@@ -384,33 +294,10 @@ class Driver:
         return due or state.stirred or self.function.ended is not None
 
     @property
-    def only_asks(self) -> bool:
-        """Everything that goes on here waits for a person."""
-        working = [step for step in self.steps if not (step.asking or step.idle)]
-        asks = self.questions.any and not self._expecting and bool(self.log.state.questions)
-        return asks and not working and self.quiet
-
-    def hushed(self, why: str) -> bool:
-        """Abort reads and model calls, unless in boundary mode; true when all is quiet."""
-        if self.agent.mode == "immediate":
-            self.abort(why, effects=False)
-        return self.quiet
-
-    def abort(self, why: str, *, effects: bool) -> None:
-        """End what is inside a tool: reads and model calls, and effects too if it must be."""
-        for step in self.steps:
-            call = step.call
-            if call is None or call.tool.irreversible:
-                continue
-            harmless = call.tool.effect in {Effect.READ, Effect.MODEL}
-            if effects or harmless:
-                call.abort(why)
-
-    @property
     def rests(self) -> bool:
         """Nothing happens until somebody outside does something."""
         at_rest = self.log.state.phase in {Phase.PAUSED, Phase.WAITING}
-        return at_rest and self.quiet and not self.triage.busy
+        return at_rest and self.working.quiet and not self.triage.busy
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""
@@ -439,9 +326,3 @@ class Driver:
             self.tasks.start_soon(work, *args)
 
         self.alarms.home.run(start)
-
-    def tell(self, signal: Signal) -> None:
-        """From here on every call of the function raises this, whatever it catches."""
-        if self.told is None or not isinstance(self.told, Stopped):
-            self.told = signal
-        self.log.stir()

@@ -70,12 +70,12 @@ class AgentCall:
         except asyncio.CancelledError as error:
             if being_ended():
                 raise
-            self.ended = driver.told or error  # ours, or its own
+            self.ended = driver.course.told or error  # ours, or its own
         except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
             self.ended = _unwrapped(error)
         finally:
             self.running = False
-            if driver.heard != driver.course:
+            if driver.course.heard != driver.course.number:
                 self.redirected(driver.replay.brief)
             driver.log.stir()
 

@@ -31,14 +31,14 @@ class Listening:
     async def _listen(self) -> None:
         """Raise what has to be told; a function that will not hear it waits for ever."""
         driver = self._driver
-        if self._signals >= PATIENCE and driver.told is not None:
+        if self._signals >= PATIENCE and driver.course.told is not None:
             await anyio.sleep_forever()
-        if driver.delivering or driver.replay.tells:
-            await driver.note_call()
+        if driver.course.delivering or driver.replay.tells:
+            await driver.course.note_call()
         else:
             driver.replay.calls += 1
         try:
-            driver.raise_if_told(driver.heard)
+            driver.course.raise_if_told(driver.course.heard)
         except Signal:
             self._note()
             raise
@@ -50,18 +50,18 @@ class Listening:
         identity = driver.replay.identity(what)
         async with self._waiting(identity, called) as call:
             await driver.log.until(
-                lambda: not driver.replay.is_told(identity) or driver.is_told(call.course)
+                lambda: not driver.replay.is_told(identity) or driver.course.is_told(call.course)
             )
-            driver.raise_if_told(call.course)
+            driver.course.raise_if_told(call.course)
             yield identity, call.course
             if not driver.replay.is_done(identity):  # told of a redirect it has not looked for
-                driver.raise_if_told(call.course)
+                driver.course.raise_if_told(call.course)
 
     @asynccontextmanager
     async def _waiting(self, identity: str, called: str) -> AsyncIterator[Waiting]:
         """While a call waits it can be told things."""
         driver = self._driver
-        driver.waiting[identity] = call = Waiting(identity, called, driver.heard)
+        driver.working.waiting[identity] = call = Waiting(identity, called, driver.course.heard)
         driver.log.stir()
         try:
             yield call
@@ -71,9 +71,9 @@ class Listening:
             self._note()
             raise
         finally:
-            del driver.waiting[identity]
+            del driver.working.waiting[identity]
             driver.log.stir()
 
     def _note(self) -> None:
         """Once more it was told to stop: whether it hears that is up to it, but not for ever."""
-        self._signals += self._driver.told is not None
+        self._signals += self._driver.course.told is not None

@@ -170,7 +170,11 @@ class Logbook:
         """What concerns other journals too is decided by the store; ours is folded again."""
         async with self._turn:
             done = await self._patiently(self._store.submit, request)
-            await self.catch_up()
+            ours = [record for record in done.records if record.journal == self.state.journal]
+            if ours and ours[0].position <= self.state.head + 1:
+                self.absorb(ours)  # not read: a run that has just ended may be purged by now
+            else:
+                await self.catch_up()
             return done
 
     async def _patiently(self, write: Callable[[T], Awaitable[Committed]], what: T) -> Committed:

@@ -64,9 +64,9 @@ async def deliver(driver: Driver) -> None:
         if "redirect" not in state.pending.values() or state.redirect is None:
             return []
         text, profile = state.redirect
-        if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.quiet:
+        if state.phase in {Phase.CANCELLING, *ENDS} or driver.lost or not driver.working.quiet:
             return []
-        driver.delivering = True
+        driver.course.delivering = True
         given_up = [name for name in state.timers if name.startswith(RETRY)]
         asked = [question for question, asks in state.questions.items() if asks.kind not in HELD]
         return [
@@ -81,7 +81,9 @@ async def deliver(driver: Driver) -> None:
                 brief=text,
                 profile=profile,
                 diff=one_line(state.brief, text),
-                calls=tuple(sorted(call for call in driver.calls if not replay.is_done(call))),
+                calls=tuple(
+                    sorted(call for call in driver.working.calls if not replay.is_done(call))
+                ),
                 after=replay.calls if driver.function.running else 0,
             ),
         ]
@@ -89,20 +91,20 @@ async def deliver(driver: Driver) -> None:
     try:
         await driver.log.decide(delivered)
     finally:
-        driver.delivering = False
+        driver.course.delivering = False
         driver.log.stir()
 
 
 async def tell_redirect(driver: Driver) -> None:
     """The function is told of the new course."""
-    driver.tell_redirect()
+    driver.course.redirect()
 
 
 async def pause(driver: Driver) -> None:
     """Nothing is in flight any more: say so."""
 
     def paused(state: RunState) -> list[Event]:
-        if state.phase is not Phase.PAUSING or driver.lost or not driver.quiet:
+        if state.phase is not Phase.PAUSING or driver.lost or not driver.working.quiet:
             return []
         return [e.Paused(epoch=driver.epoch, upto=state.head)]
 
@@ -114,7 +116,7 @@ async def wait(driver: Driver) -> None:
 
     def waiting(state: RunState) -> list[Event]:
         moves = state.phase is Phase.RUNNING and not state.pending and not driver.lost
-        if not (moves and driver.only_asks):
+        if not (moves and driver.working.only_asks):
             return []
         old = driver.questions.unasked(state)
         closed = [e.QuestionClosed(question=q, why=f"{WITHDRAWN}: not asked any more") for q in old]
@@ -144,10 +146,10 @@ async def finish(driver: Driver) -> None:
         return
     if isinstance(ended, Signal):
         driver.function.forget()
-        driver.told = None
+        driver.course.told = None
         return
     await _settle_forgotten(driver)
-    if driver.steps:
+    if driver.working.steps:
         return
     await driver.triage.stop("its function has ended")
     await compensate(driver)
@@ -177,21 +179,21 @@ async def _enter_again(driver: Driver) -> None:
         return [again] if moves else []
 
     if await driver.log.decide(entered):
-        driver.told = None
+        driver.course.told = None
         await driver.restore()
         driver.call_function()
 
 
 async def _settle_forgotten(driver: Driver) -> None:
     """Steps that the function did not wait for: reads are ended, effects come to their end."""
-    driver.tell(Stopped("its function has ended"))
-    driver.abort("its function has ended", effects=False)
+    driver.course.tell(Stopped("its function has ended"))
+    driver.working.abort("its function has ended", effects=False)
     log = driver.log
 
     def disturbed() -> bool:
         return log.state.phase is not Phase.RUNNING or bool(log.state.pending) or driver.lost
 
-    await log.until(lambda: not driver.steps or disturbed())
+    await log.until(lambda: not driver.working.steps or disturbed())
 
 
 async def undo_on_request(driver: Driver) -> None:
@@ -201,19 +203,19 @@ async def undo_on_request(driver: Driver) -> None:
 
 async def leave(driver: Driver) -> None:
     """Another driver has the run, or it was killed: start nothing, report what still ends."""
-    driver.tell(Stopped("the run is not driven here any more"))
+    driver.course.tell(Stopped("the run is not driven here any more"))
     killed = driver.log.state.phase is Phase.KILLED
-    driver.abort("killed" if killed else "another driver took over", effects=killed)
+    driver.working.abort("killed" if killed else "another driver took over", effects=killed)
     await driver.triage.stop("the run is not driven here any more")
-    await driver.log.until(lambda: not driver.steps)
+    await driver.log.until(lambda: not driver.working.steps)
     await driver.function.unwind()
     driver.over = True
 
 
 async def evict(driver: Driver) -> None:
     """Let the function go; it is called again, with its records, when the run moves."""
-    driver.tell(Evicted("the run rests"))
-    await driver.log.until(lambda: not driver.steps or driver.lost)
+    driver.course.tell(Evicted("the run rests"))
+    await driver.log.until(lambda: not driver.working.steps or driver.lost)
     await driver.function.unwind()
 
     def released(state: RunState) -> list[Event]:
@@ -226,7 +228,7 @@ async def evict(driver: Driver) -> None:
     if await driver.log.decide(released):
         driver.over = True
     else:
-        driver.told = None  # it moves again: call it anew
+        driver.course.told = None  # it moves again: call it anew
         driver.function.forget()
 
 

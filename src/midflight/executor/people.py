@@ -83,8 +83,8 @@ class People(Listening):
             await driver.gate(course)
             who = Who(by=by or driver.agent.name, channel="agent")
             await driver.cancel(e.CancelRequested(who=who, why=why))
-            await driver.log.until(lambda: driver.told is not None)
-            driver.raise_if_told(course)
+            await driver.log.until(lambda: driver.course.told is not None)
+            driver.course.raise_if_told(course)
         raise AssertionError("a run that cancels itself is told so")
 
     async def _ask(

@@ -39,9 +39,9 @@ def next_move(driver: Driver) -> Move | None:
     if stale.is_answered(driver):
         return stale.resolve
     if "redirect" in state.pending.values() and state.phase is not Phase.WAITING:
-        return moves.deliver if driver.hushed("redirected") else None
+        return moves.deliver if driver.working.hushed("redirected") else None
     if state.phase is Phase.PAUSING:
-        return moves.pause if driver.hushed("paused") else None
+        return moves.pause if driver.working.hushed("paused") else None
     if state.phase is Phase.QUEUED or (state.phase is Phase.RUNNING and not function.running):
         return _after_function(driver)
     return _while_running(driver) if state.phase is Phase.RUNNING else _while_resting(driver)
@@ -65,11 +65,11 @@ def _after_function(driver: Driver) -> Move | None:
 
 
 def _while_running(driver: Driver) -> Move | None:
-    if driver.replay.tells and driver.replay.redirect_due(driver.calls):
+    if driver.replay.tells and driver.replay.redirect_due(driver.working.calls):
         return moves.tell_redirect
     if _must_look(driver):
         return _check_guards
-    return moves.wait if driver.only_asks else None
+    return moves.wait if driver.working.only_asks else None
 
 
 def _while_resting(driver: Driver) -> Move | None:
@@ -163,11 +163,11 @@ def _astray(driver: Driver) -> bool:
 
     As long as it is busy with something of its own it may still come to it.
     """
-    waits = driver.replay.unfinished and bool(driver.steps or driver.waiting)
-    still = driver.log.state.phase is Phase.RUNNING and driver.quiet
+    waits = driver.replay.unfinished and bool(driver.working.steps or driver.working.waiting)
+    still = driver.log.state.phase is Phase.RUNNING and driver.working.quiet
     return still and (waits or bool(_left_again(driver)))
 
 
 def _left_again(driver: Driver) -> list[str]:
     """Calls that it gave up at that time, and not yet now."""
-    return [call for call in driver.waiting if call in driver.replay.left]
+    return [call for call in driver.working.waiting if call in driver.replay.left]

@@ -61,7 +61,7 @@ async def hold_for_code(driver: Driver, left: Collection[str] = ()) -> None:
         return
     missing = [*driver.replay.missing(), *left]
     names = ", ".join(driver.replay.name_of(step) for step in missing[:3]) or "a redirect"
-    found = ", ".join(driver.open_calls) or "its end"
+    found = ", ".join(driver.working.names) or "its end"
     text = f"The agent's code has changed: expected {names}, found {found}. Go on as new?"
     at = min((driver.replay.began_at(step) for step in missing), default=driver.log.state.head)
     await _hold(driver, text, {"steps": missing, "fork_at": at})

@@ -1,38 +1,28 @@
-"""One step, from being asked for to its record: gates, attempts, outcome.
+"""One step, from being asked for to its record: what it waits for, and how its tool is entered.
 
-Runs in a task that the driver owns; the agent function only waits for ``future``. The rules in one
-sentence each: nothing starts while anything holds the run; what touches the world is on record
-before its first line; after the record comes one more look, without an await, before that line;
-what ended without a known outcome is checked or asked about, never guessed and never silently
-repeated.
+Runs in a task that the driver owns; the agent function only waits for ``future``. What a step does
+between its gate and its record is in ``attempts``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec import Raw
 
 from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
-from midflight.executor import doubt, values
-from midflight.executor.backoff import back_off, tries_left, wait_out
-from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
+from midflight.executor import attempts
+from midflight.executor.calls import Call, Ending
 from midflight.executor.caps import within_caps
 from midflight.executor.heard import Answered
-from midflight.executor.left import fingerprint
-from midflight.executor.logbook import Choose
-from midflight.executor.permission import permitted
 from midflight.executor.speech import NOTHING, Speech
 from midflight.kernel import events as e
-from midflight.kernel.phases import Effect, Outcome, Phase
-from midflight.kernel.record import NULL, Event, Usage
-from midflight.kernel.state import RunState
+from midflight.kernel.phases import Effect, Phase
+from midflight.kernel.record import Usage
 from midflight.run import Redirected
-from midflight.tools.base import NotDone, Tool
-from midflight.tools.secret import hide
+from midflight.tools.base import Tool
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -46,9 +36,28 @@ class Step:
     """A step that is being done."""
 
     __slots__ = (
-        "_asking", "_idle", "_questions", "_refreshing", "_resting", "_since",
-        "_unwanted", "args", "asked", "attempt", "call", "course", "driver", "future", "given",
-        "identity", "intact", "kwargs", "name", "speech", "tool", "wait_at_least",
+        "_asking",
+        "_idle",
+        "_questions",
+        "_refreshing",
+        "_resting",
+        "_since",
+        "args",
+        "asked",
+        "attempt",
+        "call",
+        "course",
+        "driver",
+        "future",
+        "given",
+        "identity",
+        "intact",
+        "kwargs",
+        "name",
+        "speech",
+        "tool",
+        "unwanted",
+        "wait_at_least",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +87,7 @@ class Step:
         self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
         self.speech = Speech(self)
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
-        self._unwanted = False
+        self.unwanted = False
         self.intact: dict[str, str] = {}  # how guards looked just before it began
         self._resting = True
         self._asking = False
@@ -137,7 +146,7 @@ class Step:
     async def perform(self) -> None:
         """Do it, and tell the function that waits for it."""
         try:
-            result = await (self._read() if self.tool.effect is Effect.READ else self._effect())
+            result = await attempts.perform(self)
             self._hear()
         except (asyncio.CancelledError, IllegalEvent, CorruptEntry):
             raise  # the driver's own affair: the function cannot do anything about it
@@ -156,14 +165,12 @@ class Step:
         finally:
             self.call = None  # all know us: or each step would be left to the collector
             del self.speech, self.future
-            self.driver.steps.discard(self)
-            self.driver.under_way.discard(self)
-            self.driver.log.stir()
+            self.driver.working.leave(self)
 
     def _hear(self) -> None:
         """It was told of a redirect while its end was being written down: that it gives later."""
-        if self.driver.told is None:
-            self.driver.raise_if_told(self.course)
+        if self.driver.course.told is None:
+            self.driver.course.raise_if_told(self.course)
 
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
@@ -176,7 +183,7 @@ class Step:
 
         What has not begun does not begin.
         """
-        self._unwanted = True
+        self.unwanted = True
         if self._questions is not None:
             self._questions.cancel()
         self.driver.begin(self._leave)
@@ -191,37 +198,12 @@ class Step:
         left = e.StepLeft(
             epoch=self.driver.epoch, step=self.identity, name=self.name, waited=waited
         )
-        if self.driver.told is None:
+        if self.driver.course.told is None:
             await self.driver.log.settle(left)
 
-    # ── reads ────────────────────────────────────────────────────────────────────────────────
+    # ── its record ───────────────────────────────────────────────────────────────────────────
 
-    async def _read(self) -> Raw:
-        while not self._unwanted:
-            await wait_out(self)
-            await self.may_start()
-            if (self.tool.approval or self.tool.relies_on) and not await permitted(self):
-                continue
-            await self._end_wait()
-            if not self.starts():
-                continue
-            ending = await self._run_tool()
-            if (spent := self.speech.usage).tokens:
-                await self.driver.log.settle(e.UsageSpent(epoch=self.driver.epoch, usage=spent))
-            match ending:
-                case Returned(value=value):
-                    return await self.record(*values.storable(self.name, value))
-                case Raised(error=error) if tries_left(self, error) <= 0:
-                    await self.speech.keep()
-                    return await self.record(NULL, values.words(error))
-                case Raised():
-                    await self.driver.log.decide(partial(back_off, self))
-                case Aborted():
-                    await self.speech.keep()
-                    self.resting = True
-        return NULL
-
-    async def _end_wait(self) -> None:
+    async def end_wait(self) -> None:
         """Something happens in a run that waits for a person: it does not only wait any more."""
         log = self.driver.log
         if log.busy or log.state.phase is Phase.WAITING:
@@ -233,7 +215,7 @@ class Step:
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
         )
-        await self._end_wait()  # or the run would not take it
+        await self.end_wait()  # or the run would not take it
         written = await self.driver.log.settle(settled)
         self._resting = True  # heard of at once, by who waits for the step's end
         if not written:
@@ -245,121 +227,7 @@ class Step:
             raise StepFailed(self.name, error)
         return result
 
-    # ── effects ──────────────────────────────────────────────────────────────────────────────
-
-    async def _effect(self) -> Raw:
-        kept = await doubt.wanted_twice(self)
-        if kept is not None:
-            return kept
-        failed = ""  # how the last try came to nothing by itself
-        while True:
-            await wait_out(self)
-            unknown = doubt.attempt_in_doubt(self)
-            if unknown is not None and not await doubt.resolve(self, unknown, failed):
-                return await self._recorded(NULL)
-            position = await self._begin()
-            if position is None:
-                continue
-            self.attempt = position
-            ending = await self._run_tool()
-            outcome, result, error = self._judge(ending)
-            failed = error if isinstance(ending, Raised) else ""
-            clear = outcome is not Outcome.UNKNOWN or self.tool.effect is Effect.WRITE
-            over = isinstance(ending, Raised) and clear and tries_left(self, ending.error) <= 0
-            again = partial(back_off, self) if failed and clear and not over else None
-            if outcome is not Outcome.DONE:
-                await self.speech.keep()
-            left = await fingerprint(self, position, result) if outcome is Outcome.DONE else ""
-            done = outcome is Outcome.DONE
-            await self._settle(position, outcome, result, error, again, left=left, rests=not done)
-            if done:
-                # Before the run is said to be paused: what others change from then on is theirs.
-                await self.driver.guards.refresh(self.intact)
-                self.resting = True
-                return await self._recorded(result)
-            if over:
-                return await self.record(NULL, error)
-
-    async def _begin(self) -> int | None:
-        """Get the start on record. None if a stop came in between: then look again from the top."""
-        driver = self.driver
-        await self.may_start()
-        if not await permitted(self):
-            return None
-        written = await driver.log.decide(self._start_events)
-        if not written:
-            return None
-        position = written[-1].position
-        if not driver.may_start(self.course):  # no await from here to the tool's first line
-            await self._settle(position, Outcome.NOT_STARTED, NULL, "")
-            return None
-        return position
-
-    def _start_events(self, state: RunState) -> list[Event]:
-        if not self.driver.may_start(self.course):
-            return []
-        epoch, tool = self.driver.epoch, self.tool
-        return [
-            *self.driver.wait_over(state),
-            e.AttemptStarted(
-                epoch=epoch,
-                step=self.identity,
-                name=self.name,
-                tool=tool.name,
-                effect=tool.effect,
-                idempotency_key=self.key,
-                noun=self.noun,
-                input=self.given,
-                undoable=tool.undo is not None,
-                irreversible=tool.irreversible,
-                release_always=tool.release_always,
-                in_thread=tool.runs == "thread",
-                reserved=self.reserved,
-            ),
-        ]
-
-    def _judge(self, ending: Ending) -> tuple[Outcome, Raw, str]:
-        """For an effect an exception is never more than *unknown*, unless the tool knows better."""
-        touches = self.tool.effect.touches_world
-        match ending:
-            case Returned(value=value):
-                return Outcome.DONE, *values.storable(self.name, value)
-            case Raised(error=NotDone() as error) if touches:
-                return Outcome.NOT_DONE, NULL, hide(str(error)) or "not done"
-            case Raised(error=error, began=False) if touches:
-                return Outcome.NOT_DONE, NULL, values.words(error)
-            case Raised(error=error):
-                return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
-            case Aborted(began=False):
-                return Outcome.NOT_STARTED, NULL, ""
-            case Aborted(why=why):
-                outcome = Outcome.UNKNOWN if touches else Outcome.ABORTED
-                return outcome, NULL, f"aborted: {why}"
-
-    async def _settle(
-        self,
-        attempt: int,
-        outcome: Outcome,
-        result: Raw,
-        error: str,
-        then: Choose | None = None,
-        *,
-        left: str = "",
-        rests: bool = True,
-    ) -> None:
-        settled = e.AttemptSettled(
-            epoch=self.driver.epoch,
-            attempt=attempt,
-            outcome=outcome,
-            result=result,
-            error=error,
-            usage=self.speech.usage,
-            left=left,
-        )
-        await self.driver.log.settle(settled, then)
-        self.resting = rests
-
-    async def _recorded(self, result: Raw) -> Raw:
+    async def recorded(self, result: Raw) -> Raw:
         """Give what is on record, so that this time is like every later one."""
         record = self.driver.replay.records.get(self.identity)
         if record is None:  # the run is not ours any more, and somebody else knew already
@@ -375,18 +243,18 @@ class Step:
         """Wait until the run may move. Raises what the function has to be told."""
         driver = self.driver
         self.resting = True
-        driver.under_way.discard(self)
+        driver.working.under_way.discard(self)
         wait = driver.log.until if self._refreshing else driver.at_gate
         while True:
             await wait(self._has_something_to_do)
-            driver.raise_if_told(self.course)
-            if self._unwanted:
+            driver.course.raise_if_told(self.course)
+            if self.unwanted:
                 raise NotWaitedFor
             if await within_caps(driver, self):
                 return
 
     def _has_something_to_do(self) -> bool:
-        return self._unwanted or self.driver.movable(self.course, replaying=self._refreshing)
+        return self.unwanted or self.driver.movable(self.course, replaying=self._refreshing)
 
     async def ask(
         self,
@@ -424,7 +292,8 @@ class Step:
         """Whether it may begin right now, without waiting."""
         return self.driver.may_start(self.course, replaying=self._refreshing)
 
-    async def _run_tool(self) -> Ending:
+    async def run_tool(self) -> Ending:
+        """Do what the tool does, once."""
         kwargs = dict(self.kwargs)
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key

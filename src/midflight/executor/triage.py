@@ -169,7 +169,12 @@ class Attention:
         """Whether a call may begin: nobody holds or stops the run, and it is driven here."""
         driver, state = self._driver, self._driver.log.state
         moves = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
-        ours = driver.told is None and not driver.lost and driver.lease.held and not driver.draining
+        ours = (
+            driver.course.told is None
+            and not driver.lost
+            and driver.lease.held
+            and not driver.draining
+        )
         return moves and ours
 
     async def _let_them_finish(self) -> None:

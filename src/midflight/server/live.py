@@ -19,6 +19,7 @@ from midflight.control import Control
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.server.news import PatchNews, ViewNews
+from midflight.server.watchers import Watchers
 from midflight.sheets import RunBook, Sheet, ThreadBook, patch
 from midflight.stores.base import THREAD_PREFIX, Delta, LiveWatch, Query
 
@@ -40,7 +41,7 @@ class Live:
         self._book = (ThreadBook if journal.startswith(THREAD_PREFIX) else RunBook)(journal)
         self._least = least  # where the journal was when somebody came to watch it
         self._turn = anyio.Lock()
-        self._stirs: dict[Callable[[], None], None] = {}
+        self.watchers = Watchers()
         self._due = 0.0
         self._nudged = False
         self._stale = False  # whether the sheet is behind what was taken
@@ -50,20 +51,6 @@ class Live:
         self._patches: dict[int, bytes] = {}
 
     # ── for watchers ─────────────────────────────────────────────────────────────────────────
-
-    @contextmanager
-    def watched(self, stir: Callable[[], None]) -> Iterator[None]:
-        """Call ``stir`` whenever there is something new, for as long as the block runs."""
-        self._stirs[stir] = None
-        try:
-            yield
-        finally:
-            del self._stirs[stir]
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether anybody does."""
-        return bool(self._stirs)
 
     @property
     def head(self) -> int:
@@ -169,8 +156,7 @@ class Live:
             self._patches.clear()
         took = anyio.current_time() - began
         self._due = anyio.current_time() + max(PACE_S, SHARE * took)
-        for stir in tuple(self._stirs):
-            stir()
+        self.watchers.stir()
 
     async def _made(self) -> Sheet:
         book, control = self._book, self._control
@@ -197,10 +183,10 @@ class Lives:
         if live is None:
             live = self._lives[journal] = Live(self._control, journal, head)
         try:
-            with live.watched(stir):
+            with live.watchers.hearing(stir):
                 yield live
         finally:
-            if not live.is_watched:
+            if not live.watchers:
                 self._lives.pop(journal, None)
 
     def of(self, journal: str) -> Live | None:

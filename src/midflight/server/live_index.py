@@ -6,8 +6,8 @@ than its counters is told at once, mere counters once a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -16,6 +16,7 @@ from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import ENDS, Phase
+from midflight.server.watchers import Watchers
 from midflight.stores.base import RUN_PREFIX, Query, Row
 from midflight.stores.movements import Movements
 
@@ -39,18 +40,9 @@ class Index:
         self._rows: dict[str, tuple[int, Row]] = {}  # the last changed one last
         self._forgotten = 0  # rows up to this version may be missing
         self._turn = anyio.Lock()
-        self._stirs: dict[Callable[[], None], None] = {}
+        self.watchers = Watchers()
         self._look_again = anyio.Event()
         self._ready = False
-
-    @contextmanager
-    def watched(self, stir: Callable[[], None]) -> Iterator[None]:
-        """Call ``stir`` whenever something has changed, for as long as the block runs."""
-        self._stirs[stir] = None
-        try:
-            yield
-        finally:
-            del self._stirs[stir]
 
     async def shown(self) -> list[Row]:
         """What a list begins with: all that lives, and the newest."""
@@ -108,7 +100,7 @@ class Index:
         if switches is not None and switches != self.switches:
             self.version += 1
             self.switches, self.switched = switches, self.version
-            self._stir()
+            self.watchers.stir()
         self._take(rows)
 
     def _take(self, rows: Iterable[Row]) -> None:
@@ -126,11 +118,7 @@ class Index:
             oldest = next(iter(self._rows))
             self._forgotten = self._rows.pop(oldest)[0]
         if changed:
-            self._stir()
-
-    def _stir(self) -> None:
-        for stir in tuple(self._stirs):
-            stir()
+            self.watchers.stir()
 
 
 async def _then(wait: Callable[[], object], done: Callable[[], None]) -> None:

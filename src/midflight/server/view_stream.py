@@ -97,7 +97,7 @@ class ViewStream(EventStream):
                 for journal, head in self._cursors.items()
             ]
             if self._with_index:
-                stack.enter_context(self._index.watched(self._stir))
+                stack.enter_context(self._index.watchers.hearing(self._stir))
             shared: tuple[Live | Index, ...] = (*(one.live for one in watched), self._index)
             async with owned_tasks(*(partial(self._attend, one) for one in shared)):
                 await self._put(send, b"retry: %d\n\n" % RETRY_MS)

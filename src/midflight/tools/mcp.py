@@ -20,13 +20,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.abc
@@ -36,22 +35,24 @@ from msgspec import Struct
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.schemas import check_schema
 from midflight.tools.base import Tool, ToolFailed, ToolRefused, tool
+from midflight.tools.mcp_link import (
+    BROKEN,
+    CONNECT_S,
+    TIMEOUT_S,
+    Connect,
+    Link,
+    over_http,
+    over_pipes,
+    words,
+)
 from midflight.tools.secret import Secret
-from midflight.tools.supervised import SUPERVISOR
 
-try:
-    import httpx2
-    from mcp import Client, MCPError, StdioServerParameters, stdio_client
-    from mcp.client.streamable_http import streamable_http_client
+if TYPE_CHECKING:
+    from mcp import Client
     from mcp.types import CallToolResult, ListToolsResult
     from mcp.types import Tool as Listed
-except ImportError as error:
-    raise InvalidTool("mcp", "it needs the extra `mcp`: pip install 'midflight[mcp]'") from error
 
-CONNECT_S: Final = 20.0
 LIST_S: Final = 20.0
-CLOSE_S: Final = 15.0  # the SDK closes, waits and kills in less
-GRACE_S: Final = 1.0  # for the supervisor to end the tree; then the SDK would kill it
 TRIES: Final = 2  # at reaching a server before a call is given up
 PAGES_MAX: Final = 50
 TOOLS_MAX: Final = 500
@@ -59,20 +60,6 @@ TEXT_MAX: Final = 200_000
 DATA_BYTES_MAX: Final = 500_000
 DESCRIPTION_MAX: Final = 4_000
 NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
-TIMEOUT_S: Final = 600.0
-
-Connect = Callable[[], AbstractAsyncContextManager[Client]]
-BROKEN: Final = (
-    MCPError,
-    OSError,  # also a TimeoutError
-    RuntimeError,
-    ValueError,
-    anyio.ClosedResourceError,
-    anyio.BrokenResourceError,
-    anyio.EndOfStream,
-    httpx2.HTTPError,
-)
-"""How the SDK says that a server cannot be spoken to, or talks nonsense."""
 
 
 class McpAnswer(Struct, frozen=True):
@@ -129,7 +116,7 @@ class McpServer:
             raise InvalidTool(
                 name, f"the program {' '.join(command[:1])!r} of the server is absent"
             )
-        connect = partial(_over_pipes, command, dict(env or {}), cwd, log)
+        connect = partial(over_pipes, command, dict(env or {}), cwd, log)
         return cls(connect, name=name, address=command, effects=effects, timeout_s=timeout_s)
 
     @classmethod
@@ -143,7 +130,7 @@ class McpServer:
         timeout_s: float = TIMEOUT_S,
     ) -> McpServer:
         """A server somewhere else, by streamable HTTP. The address is the developer's to choose."""
-        connect = partial(_over_http, url, dict(headers or {}))
+        connect = partial(over_http, url, dict(headers or {}))
         return cls(connect, name=name, address=(url,), effects=effects, timeout_s=timeout_s)
 
     def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
@@ -199,7 +186,7 @@ class McpServer:
                         return link.client, await _all_tools(link.client)
             except BROKEN as error:
                 link.error = link.error or error
-            why = _words(link.error)
+            why = words(link.error)
             await link.close()
         raise ToolRefused(f"the MCP server {self.name} cannot be used: {why}. Nothing was asked.")
 
@@ -253,90 +240,10 @@ class McpServer:
             answer = await client.call_tool(called, arguments)
         except BROKEN as error:
             raise ToolFailed(
-                f"{called} of the MCP server {self.name} did not answer: {_words(error)}. "
+                f"{called} of the MCP server {self.name} did not answer: {words(error)}. "
                 "It may have begun."
             ) from error
         return _answer(answer)
-
-
-class Link:
-    """One connection. The SDK wants it closed by the task that opened it: this is that task."""
-
-    def __init__(self, connect: Connect) -> None:
-        self.client: Client | None = None
-        self.error: BaseException | None = None
-        self.ready = anyio.Event()
-        self._connect = connect
-        self._scope = anyio.CancelScope()
-        self._enough = anyio.Event()
-        self._ended = anyio.Event()
-
-    @property
-    def works(self) -> bool:
-        """Whether it is open or being opened."""
-        return not (self._enough.is_set() or self._ended.is_set())
-
-    async def own(self) -> None:
-        """Open it, and close it when it is not wanted any more. Never fails: says why it ended."""
-        try:
-            with self._scope:
-                async with self._connect() as client:
-                    vars(client.session)["validate_tool_result"] = _as_it_comes
-                    self.client = client
-                    self.ready.set()
-                    await self._enough.wait()
-        except Exception as error:  # noqa: BLE001 - the edge of the SDK: kept, and told to callers
-            self.error = error
-        finally:
-            self.client = None
-            self.ready.set()
-            self._ended.set()
-
-    async def close(self) -> None:
-        """Have it closed, and wait for that as long as it may take."""
-        self._enough.set()
-        if self.client is None:
-            self._scope.cancel()  # it is still being opened; the SDK shields its own clean-up
-        with anyio.move_on_after(CLOSE_S):
-            await self._ended.wait()
-        self._scope.cancel()
-
-
-async def _as_it_comes(_name: str, _result: CallToolResult) -> None:
-    """Instead of the SDK's check of results: what was done is done, whatever shape its answer has.
-
-    And a schema with a bad expression in it, matched with a text to go with it, is a way for a
-    server to stop our whole process.
-    """
-
-
-@asynccontextmanager
-async def _over_pipes(
-    command: Sequence[str],
-    env: dict[str, str],
-    cwd: str | os.PathLike[str] | None,
-    log: str | os.PathLike[str],
-) -> AsyncIterator[Client]:
-    supervisor = [sys.executable, "-I", "-S", "-X", "utf8", SUPERVISOR]
-    ours = ["-", "-", str(os.getpid()), str(GRACE_S), "", ""]
-    program, *arguments = [*supervisor, *ours, *command]
-    server = StdioServerParameters(
-        command=program, args=arguments, env=env, cwd=os.fspath(cwd) if cwd else None
-    )
-    with open(log, "a", encoding="utf-8") as errors:  # noqa: ASYNC230 - once, and it is handed on
-        async with Client(stdio_client(server, errlog=errors), cache=None) as client:
-            yield client
-
-
-@asynccontextmanager
-async def _over_http(url: str, headers: dict[str, str | Secret]) -> AsyncIterator[Client]:
-    plain = {k: v.reveal() if isinstance(v, Secret) else v for k, v in headers.items()}
-    limits = httpx2.Timeout(CONNECT_S, read=TIMEOUT_S)
-    async with (
-        httpx2.AsyncClient(headers=plain, timeout=limits) as http,
-        Client(streamable_http_client(url, http_client=http), cache=None) as client,
-    ):
-        yield client
 
 
 async def _all_tools(client: Client) -> dict[str, Listed]:
@@ -377,12 +284,3 @@ def _answer(result: CallToolResult) -> McpAnswer:
         data = None
         notes.append(f"its data are more than {DATA_BYTES_MAX:,} bytes and not shown")
     return McpAnswer(text[:TEXT_MAX], data, result.is_error, "; ".join(notes))
-
-
-def _words(error: BaseException | None) -> str:
-    """What went wrong, also where the SDK has wrapped it in groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if error is None:
-        return f"it did not answer within {CONNECT_S:g} s"
-    return str(error) or type(error).__name__

@@ -1,0 +1,136 @@
+"""One connection to an MCP server: how it is opened, owned and closed, and how it breaks.
+
+A server on standard input runs under our supervisor: it ends with all its processes when we close,
+and also when we are killed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import anyio
+
+from midflight.errors import InvalidTool
+from midflight.tools.secret import Secret
+from midflight.tools.supervised import SUPERVISOR
+
+try:
+    import httpx2
+    from mcp import Client, MCPError, StdioServerParameters, stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.types import CallToolResult
+except ImportError as error:
+    raise InvalidTool("mcp", "it needs the extra `mcp`: pip install 'midflight[mcp]'") from error
+
+CONNECT_S: Final = 20.0
+CLOSE_S: Final = 15.0  # the SDK closes, waits and kills in less
+GRACE_S: Final = 1.0  # for the supervisor to end the tree; then the SDK would kill it
+TIMEOUT_S: Final = 600.0
+
+Connect = Callable[[], AbstractAsyncContextManager[Client]]
+BROKEN: Final = (
+    MCPError,
+    OSError,  # also a TimeoutError
+    RuntimeError,
+    ValueError,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+    anyio.EndOfStream,
+    httpx2.HTTPError,
+)
+"""How the SDK says that a server cannot be spoken to, or talks nonsense."""
+
+
+class Link:
+    """One connection. The SDK wants it closed by the task that opened it: this is that task."""
+
+    def __init__(self, connect: Connect) -> None:
+        self.client: Client | None = None
+        self.error: BaseException | None = None
+        self.ready = anyio.Event()
+        self._connect = connect
+        self._scope = anyio.CancelScope()
+        self._enough = anyio.Event()
+        self._ended = anyio.Event()
+
+    @property
+    def works(self) -> bool:
+        """Whether it is open or being opened."""
+        return not (self._enough.is_set() or self._ended.is_set())
+
+    async def own(self) -> None:
+        """Open it, and close it when it is not wanted any more. Never fails: says why it ended."""
+        try:
+            with self._scope:
+                async with self._connect() as client:
+                    vars(client.session)["validate_tool_result"] = _as_it_comes
+                    self.client = client
+                    self.ready.set()
+                    await self._enough.wait()
+        except Exception as error:  # noqa: BLE001 - the edge of the SDK: kept, and told to callers
+            self.error = error
+        finally:
+            self.client = None
+            self.ready.set()
+            self._ended.set()
+
+    async def close(self) -> None:
+        """Have it closed, and wait for that as long as it may take."""
+        self._enough.set()
+        if self.client is None:
+            self._scope.cancel()  # it is still being opened; the SDK shields its own clean-up
+        with anyio.move_on_after(CLOSE_S):
+            await self._ended.wait()
+        self._scope.cancel()
+
+
+async def _as_it_comes(_name: str, _result: CallToolResult) -> None:
+    """Instead of the SDK's check of results: what was done is done, whatever shape its answer has.
+
+    And a schema with a bad expression in it, matched with a text to go with it, is a way for a
+    server to stop our whole process.
+    """
+
+
+@asynccontextmanager
+async def over_pipes(
+    command: Sequence[str],
+    env: dict[str, str],
+    cwd: str | os.PathLike[str] | None,
+    log: str | os.PathLike[str],
+) -> AsyncIterator[Client]:
+    """To a program of this machine, under our supervisor."""
+    supervisor = [sys.executable, "-I", "-S", "-X", "utf8", SUPERVISOR]
+    ours = ["-", "-", str(os.getpid()), str(GRACE_S), "", ""]
+    program, *arguments = [*supervisor, *ours, *command]
+    server = StdioServerParameters(
+        command=program, args=arguments, env=env, cwd=os.fspath(cwd) if cwd else None
+    )
+    with open(log, "a", encoding="utf-8") as errors:  # noqa: ASYNC230 - once, and it is handed on
+        async with Client(stdio_client(server, errlog=errors), cache=None) as client:
+            yield client
+
+
+@asynccontextmanager
+async def over_http(url: str, headers: dict[str, str | Secret]) -> AsyncIterator[Client]:
+    """To a server somewhere else."""
+    plain = {k: v.reveal() if isinstance(v, Secret) else v for k, v in headers.items()}
+    limits = httpx2.Timeout(CONNECT_S, read=TIMEOUT_S)
+    async with (
+        httpx2.AsyncClient(headers=plain, timeout=limits) as http,
+        Client(streamable_http_client(url, http_client=http), cache=None) as client,
+    ):
+        yield client
+
+
+def words(error: BaseException | None) -> str:
+    """What went wrong, also where the SDK has wrapped it in groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error is None:
+        return f"it did not answer within {CONNECT_S:g} s"
+    return str(error) or type(error).__name__
