@@ -71,6 +71,8 @@ class Page:
                 self.outcomes[told["outcome"]] += 1
             case "trouble":
                 self.troubles.append(told["text"])
+            case _:
+                pass
 
     async def hang_up(self) -> None:
         await self._socket.close()
