@@ -283,6 +283,7 @@ async def soon(engines: Engines) -> dict[str, Any]:
         "bargein_p95_ms": percentile(times, 95),
         "interruptions": len(times),
         "rejected": len(every) - len(times),
+        "soon_list": LIST,
     }
 
 
@@ -335,7 +336,7 @@ def has_results() -> bool:
 
 STALE = """
 **Of the list before** are the figures of {parts}:
-this list was not played yet, and what hears and judges has changed since they were measured.
+they were measured before this list was written, and before what hears and judges last changed.
 """
 
 
@@ -357,7 +358,8 @@ def by_kind(results: dict[str, Any]) -> str:
 
 def stale(results: dict[str, Any]) -> str:
     """Which figures are of another list than that which is there."""
-    parts = {"clarify": "what is not understood", "lists": "commands, assents and noises"}
+    parts = {"soon": "how soon we stop", "lists": "commands, assents and noises"}
+    parts["clarify"] = "what is not understood"
     old = [what for part, what in parts.items() if results.get(f"{part}_list") != LIST]
     return STALE.format(parts=" and of ".join(old)) if old else ""
 

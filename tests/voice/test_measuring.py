@@ -116,7 +116,7 @@ def test_a_tick_without_sound_is_as_late_as_its_sound_and_a_hold_is_no_gap() -> 
 
 
 def test_figures_of_the_list_before_say_so_until_this_one_was_played() -> None:
-    old = {"clarify_list": speaking.LIST, "lists_list": "fourth"}
+    old = {f"{part}_list": speaking.LIST for part in ("soon", "clarify")} | {"lists_list": "fourth"}
 
     assert "commands, assents and noises" in speaking.stale(old)
     assert "not understood" not in speaking.stale(old)
