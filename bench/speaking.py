@@ -353,7 +353,7 @@ def by_kind(results: dict[str, Any]) -> str:
     """Of whose clean utterances how many are asked about."""
     shares = results.get("clarify_clean_by", {})
     told = ", ".join(f"{share:.1f} % of {kind}'s" for kind, share in shares.items())
-    return f"\nBy who has said them: {told}." * bool(told)
+    return f"\nClean ones that are asked about, by who has said them: {told}." * bool(told)
 
 
 def stale(results: dict[str, Any]) -> str:
