@@ -1,34 +1,31 @@
 """The interruptibility kit on all runtimes it knows: ``make kit``.
 
-Writes ``bench/results/kit.json``, and from it ``docs/benchmarks.md`` and its plot. Fewer trials, or
-one runtime anew with the other figures kept: ``make kit KIT="--n 50 --runtime pydantic-ai"``;
-``KIT=--page`` only writes the page.
+Writes ``bench/results/kit.json``, and from it ``docs/benchmarks.md`` and its plot. A runtime by
+itself, or with fewer trials: ``make kit KIT="--n 20 --runtime pydantic-ai"``. What is not measured
+anew is kept, with the sitting that it comes from; ``KIT=--page`` only writes the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 
 import anyio
 from figures import RESULTS, ROOT
 from msgspec.structs import replace
 
+from midflight.kit import durable
 from midflight.kit import report as kit_report
 from midflight.kit.durable import Figure
-from midflight.kit.playing import PROFILES, Player, Results, chosen_scenarios, read, write
+from midflight.kit.playing import PROFILES, PROMISED, Player, chosen_scenarios
+from midflight.kit.results import Results, read, write
 from midflight.kit.runtimes import ALL
+from midflight.kit.scenarios import LANES, MOMENT_S
 
 KEPT = RESULTS / "kit.json"
 PAGE_AT = ROOT / "docs/benchmarks.md"
 PLOT_AT = ROOT / "docs/benchmarks-stop.svg"
-
-BUSY_PCT = 20
-BUSY = """.
-**That is much: times here are worse than on a quiet machine.** Rates are hardly touched by it"""
-BUSY_STEPS = """
-**Other programs used up to {load:.0f} % of the machine meanwhile: steps a second say little.**
-"""
 
 PAGE = """\
 # How well can it be interrupted?
@@ -36,9 +33,15 @@ PAGE = """\
 Made by `make kit`; the figures are in `bench/results/kit.json`, a row for each runtime, scenario
 and metric. `midflight kit run` measures on your machine.
 
-{machine}; {seconds:.0f} s; other programs used {load:.0f} % of the machine meanwhile{busy}.
+Each figure comes from one of these sittings. The commit is that of this repository, adapters
+included; *others used* is the share of all cores that other programs used meanwhile, a Postgres
+server among them. Where that is much, times are worse than on a quiet machine; rates are hardly
+touched by it.
 
-{versions}
+{sittings}
+By `make kit` midflight-immediate has {promised[0]} trials of each stop scenario and {promised[1]}
+of each other one, the other runtimes have {stops} and {others}; {scale} runs are stopped at once.
+How many there were stands in each table.
 
 ## Method
 
@@ -58,19 +61,37 @@ its receipt, and in the stale resume that it asks a person.
   95 % confidence (one side; rule of three where nothing was seen, else Wilson). Times are p50 / p99
   in ms. {not_offered} means that the runtime has no such verb. {lanes} runs at a time, except where
   200 are stopped at once.
-* Trials in which nothing was left to interrupt when the stop, pause or kill came do not count. Of
-  the crashes ten share a kill, and the 200 that are stopped at once are one wave: these are not
-  independent, and their bounds say less than others.
+* A run that does not come to the moment at which it is to be interrupted within {moment:.0f} s has
+  failed: that is a figure of its own, and it is in no other. Before the stops that come before the
+  first step one run is let through, which must do all its work. Trials in which nothing was left to
+  interrupt when the stop, pause or kill came do not count, and are played anew. Of the crashes ten
+  share a kill, and the 200 that are stopped at once are one wave: these are not independent, and
+  their bounds say less than others.
 * After a stop Midflight goes on with what its receipt says was done, as words, and not with the
   calls themselves; that a model is still told what was done is counted apart.
 * An effect in the crash scenario must not happen twice and its provider knows no keys. Midflight's
   tool has a `check`, which asks the world; the others have no place for one, and an author would
   have to write it into each tool.
 * The tool with child processes kills its process group when it is cancelled, as a careful author
-  writes it; one child has left the group. In Midflight it is a tool with `runs="process"`.
+  writes it; one child has left the group, and the stop comes when it has. In Midflight it is a tool
+  with `runs="process"`.
+* A message reaches the OpenAI Agents SDK and LangGraph between two turns: the run is held as for a
+  pause, the message is put into its state (`RunState.add_input`, `aupdate_state`), and the run goes
+  on from there.
 * LangGraph runs with `durability="sync"` and with `stream_chunk_timeout=None`: with the default,
   Python 3.11's `asyncio.wait_for` loses a cancellation that comes together with a chunk, and most
   streams went on to their end after a stop.
+* Durable steps: {alone} in one run, and {together_steps} in each of {together} runs at once, of 200
+  bytes each; once to warm up, then {rounds} rounds, of which the median is shown. Before and after
+  each round plain SQLite commits {raw} rows of 200 bytes, one at a time, on the same disk with
+  `synchronous=FULL`; *against raw* is the median of the rounds' ratios. Midflight does them by
+  `run.step` with a `write` tool, all runs in one process; LangGraph by a node that is done anew
+  through a conditional edge, one `ainvoke(durability="sync")` a run, all at once in one event loop,
+  as its async API is used. What each database says of the connections that the runtime writes by
+  (2 is FULL), asked before the steps:
+{syncs}
+* Growth is what a run adds on disk, logs brought in, after its process was killed; *resume* is from
+  the call that goes on with it, in a new process, to the first line of its next step.
 
 ## What was seen
 
@@ -81,9 +102,16 @@ its receipt, and in the stale resume that it asks a person.
 ## Limits
 
 One machine with two cores, loopback, a scripted model, Linux. A cancelled asyncio task is how
-LangGraph is stopped outside its platform; the platform was not tried, nor were engines that the
-OpenAI Agents SDK and Pydantic AI can be run on, nor add-ons such as the middleware of `deepagents`
-that mends conversations for LangGraph. The bare loop is what one writes in an afternoon: it does
+LangGraph is stopped outside its platform: `request_drain` is documented for a shutdown in good
+order and lets what runs come to its end, so it is the pause here, and `abort` of its event stream,
+which cancels the same task, is marked experimental. Its documentation calls messages to a running
+thread a feature of the platform; they are offered here because documented calls make them, if not
+one verb. Undo, a stale resume and going back to a parked task stay “not offered” by all others: no
+call of theirs does it, and what an author could write around them would be the author's. The
+platform was not tried, nor were engines that the OpenAI Agents SDK and Pydantic AI can be run on,
+nor add-ons such as the middleware of `deepagents` that mends conversations for LangGraph. The
+share of the event loop is that of the process's first thread, by the kernel's clock ticks. The bare
+loop is what one writes in an afternoon: it does
 not mend its conversation. Whether a model does the right thing with a message that reaches
 it is not measured here. A rate of zero is no proof: that is in how the journal is made
 (`ARCHITECTURE.md`), and this is its test.
@@ -91,54 +119,94 @@ it is not measured here. A rate of zero is no proof: that is in how the journal 
 
 
 def report(results: Results) -> str:
-    busy = BUSY if results.load_of_others_pct > BUSY_PCT else ""
+    full = PROFILES["full"]
     return PAGE.format(
-        machine=results.machine,
-        seconds=results.seconds,
-        load=results.load_of_others_pct,
-        busy=busy,
-        versions="\n".join(f"* **{name}**: {what}" for name, what in results.versions.items()),
+        sittings=kit_report.sittings(results),
+        promised=full.promised,
+        stops=full.stops,
+        others=full.others,
+        scale=full.scale,
+        moment=MOMENT_S,
         not_offered=kit_report.NOT_OFFERED,
-        lanes=4,
+        lanes=LANES,
+        alone=durable.STEPS_ALONE,
+        together=durable.TOGETHER,
+        together_steps=durable.STEPS_TOGETHER,
+        rounds=durable.ROUNDS,
+        raw=durable.RAW,
+        syncs=syncs(results.durable),
         tables=kit_report.tables(results),
         verdict=verdict(results.durable),
     )
+
+
+def syncs(figures: list[Figure]) -> str:
+    """What the databases have said, by runtime; a figure from before this was asked has nothing."""
+    said = {figure.runtime: figure.syncs or "not asked" for figure in figures if figure.per_s}
+    return "\n".join(f"  * {name}: {what}" for name, what in said.items())
 
 
 def verdict(figures: list[Figure]) -> str:
     """Durable steps against LangGraph on SQLite, by its leanest state and by a comparable one."""
     lines = []
     for shape, words in (("last", "only the last result"), ("list", "all results")):
-        for runs in (1, 50):
-            ours = _speed(figures, "midflight-immediate", "", runs)
+        for runs in GOALS:
+            ours = _speed(figures, PROMISED, "", runs)
             theirs = _speed(figures, "langgraph-sqlite", shape, runs)
             if ours and theirs:
                 times = ours.against_raw / theirs.against_raw
                 cpu = theirs.cpu_ms / ours.cpu_ms
-                lines.append(f"| {words} | {runs} | {times:.1f} | {cpu:.1f} |")
-    load = max((figure.load_of_others_pct for figure in figures), default=0.0)
-    busy = BUSY_STEPS.format(load=load) if load > BUSY_PCT else ""
-    return VERDICT.format(lines="\n".join(lines), busy=busy) if lines else ""
+                load = f"{ours.load_of_others_pct:.0f} % / {theirs.load_of_others_pct:.0f} %"
+                missed = "" if times >= GOALS[runs] else ": **missed**"
+                lines.append(f"| {words} | {runs} | {times:.1f}{missed} | {cpu:.1f} | {load} |")
+    if not lines:
+        return ""
+    return VERDICT.format(lines="\n".join(lines), loop=loop_words(figures)) + resumes(figures)
 
+
+def loop_words(figures: list[Figure]) -> str:
+    """Which share of the processor time is the event loop's, as it was measured."""
+    ours = _speed(figures, PROMISED, "", durable.TOGETHER)
+    if ours is None or not ours.loop_pct:
+        return ""
+    return f", {ours.loop_pct:.0f} % of it on the event loop and the rest in other threads"
+
+
+def resumes(figures: list[Figure]) -> str:
+    """How the time of a resume grows."""
+    ours = [f for f in figures if (f.runtime, f.what) == (PROMISED, "growth")]
+    if len(ours) < 2:
+        return ""
+    told = ", ".join(f"{f.resume_ms:,.0f} ms at {f.steps:,} steps" for f in ours)
+    return RESUMES.format(told=told)
+
+
+GOALS = {1: 3, 50: 15}
+"""Runs at once -> how many durable steps of ours are wanted for one of LangGraph's."""
 
 VERDICT = """\
 So many durable steps does Midflight do for one of LangGraph on SQLite (wanted: 3 with one run, 15
 with 50), by the clock, each against raw SQLite in the same minute, and by processor time, which a
 busy machine does not change:
 
-| LangGraph keeps | runs | by the clock | by processor time |
-|---|---|---|---|
+| LangGraph keeps | runs | by the clock | by processor time | others used, ours / theirs |
+|---|---|---|---|---|
 {lines}
-{busy}
+
 Both sync twice a step. Ours are one before it begins and one after it: what has begun must be known
 after a crash; those of many runs share a sync. LangGraph's are both after it, its writes and its
 checkpoint, and each waits for its own.
 
-Where our time goes: with 50 runs the processor is what runs out, three parts in four of it on the
-event loop (two decisions a step, their folds, waking who waits) and one in the writer's thread.
-With one run a step waits for its two commits, one after the other, and the loop turns six or seven
-times. That is the price of a journal that says what has begun, and of a stop that is heard within a
-step; it is less than the goal.
+Where our time goes: with 50 runs the processor is what runs out{loop}. With one run a step waits
+for its two commits, one after the other. That is the price of a journal that says what has begun,
+and of a stop that is heard within a step.
+
+"""
+
+RESUMES = """\
+A resume of ours folds the whole journal and replays what the function has done, so its time grows
+with the length of the run, where a checkpoint of LangGraph's is read in one piece and its resume
+hardly grows. Ours: {told}.
 
 """
 
@@ -153,13 +221,17 @@ def write_pages(results: Results) -> None:
     PLOT_AT.write_text(kit_report.plot(results), encoding="utf-8")
 
 
-def keep(results: Results) -> None:
-    command = ("git", "rev-parse", "--short", "HEAD")
-    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    for name, version in results.versions.items():
-        if name.startswith("midflight") and " at " not in version:
-            results.versions[name] = f"{version} at {commit.strip() or 'no commit'}"
-    write(KEPT, results)
+def commit() -> str:
+    """What is measured: with a mark if it is more than what is committed."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ("git", *words), cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip()
+
+    changed = " with changes" if git("status", "--porcelain", "src") else ""
+    return f"{git('rev-parse', '--short', 'HEAD') or 'none'}{changed}"
 
 
 def say(line: str) -> None:
@@ -180,10 +252,17 @@ def main() -> None:
         if chosen.n:
             profile = replace(profile, stops=chosen.n, others=chosen.n, promised=None)
         profile = replace(profile, steps=not (chosen.scenario or chosen.stops))
-        some = chosen.runtime or chosen.scenario or chosen.steps
         scenarios = [] if chosen.steps else chosen_scenarios(chosen.scenario)
-        earlier = read(KEPT) if KEPT.exists() and some else None
-        player = Player(profile, results=earlier, say=say, keep=keep)
+        earlier = read(KEPT) if KEPT.exists() else None
+        given = " ".join(sys.argv[1:])
+        player = Player(
+            profile,
+            results=earlier,
+            commit=commit(),
+            arguments=f'make kit KIT="{given}"' if given else "make kit",
+            say=say,
+            keep=lambda results: write(KEPT, results),
+        )
         anyio.run(player.play, chosen.runtime or list(ALL), scenarios)
     write_pages(read(KEPT))
 

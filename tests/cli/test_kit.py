@@ -9,7 +9,7 @@ import pytest
 
 from midflight.cli.main import main
 from midflight.kit import runtimes
-from midflight.kit.playing import Results, read, write
+from midflight.kit.results import Results, Sitting, read, write
 from midflight.kit.score import Row
 from midflight.kit.subject import Kind
 
@@ -44,7 +44,7 @@ def test_a_report_shows_what_is_in_the_file_and_says_so_if_there_is_none(
     assert "midflight kit run makes it" in capsys.readouterr().err
 
     row = Row("bare-asyncio", "crash", "duplicates", trials=200, failures=4, total=4, bound_pct=4.3)
-    write(path, Results(versions={"bare-asyncio": "1.0"}, rows=[row]))
+    write(path, Results([Sitting(1, "bare-asyncio", "Python 1.0")], rows=[row]))
     assert main(["kit", "report", "--results", str(path)]) == 0
     assert "| effects done twice | **2.0 %** (≤ 4.3 %) |" in capsys.readouterr().out
     assert main(["kit", "report", "--results", str(path), "--json"]) == 0

@@ -1,12 +1,15 @@
-"""The quick profile: what we promise is kept, and a runtime that keeps nothing is seen through."""
+"""The quick profile: what we promise is kept, and runtimes that keep nothing are seen through."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from midflight.kit.catalogue import SCENARIOS
-from midflight.kit.playing import NEEDED, PROFILES, Player, Results
-from midflight.kit.score import TIMES
+from midflight.kit.playing import NEEDED, PROFILES, Player, Profile
+from midflight.kit.results import Results
+from midflight.kit.runtimes import OWN
+from midflight.kit.score import METRICS, TIMES
 
 CAUGHT_BY = {
     "stream": {"streamed_on"},
@@ -16,7 +19,7 @@ CAUGHT_BY = {
     "batch": {"unlisted", "after_stopped"},
     "first": {"unlisted", "after_stopped"},
     "scale": {"after_stopped"},
-    "undo": {"not_taken_back"},
+    "undo": {"not_taken_back", "untrue"},
     "transcript": {"invalid"},
     "pause": {"while_paused", "duplicates"},
     "crash": {"duplicates"},
@@ -27,58 +30,111 @@ CAUGHT_BY = {
 }
 """For each scenario, what the broken runtime does that it is meant to find."""
 
-NO_FAILURE = {"tokens", "listed", "unknown", *TIMES}
+FORGOTTEN = {
+    "stream": {"hung"},
+    "tool": {"hung", "untrue"},
+    "blocking": {"hung", "untrue"},
+    "process": {"hung", "unknown"},
+    "batch": {"hung", "untrue"},
+    "first": {"hung"},
+    "scale": {"hung", "untrue"},
+    "undo": {"hung", "untrue", "not_taken_back"},
+    "transcript": {"hung", "forgot"},
+    "pause": {"hung", "undone_things"},
+    "crash": {"hung", "undone_things"},
+    "message": {"hung", "turned_away"},
+    "messages": {"hung", "turned_away"},
+    "switch": {"duplicates"},
+}
+"""The same of the forgetful one, which is right where the broken one is wrong."""
+
+NO_FAILURE = {"tokens", "listed", *TIMES}
 """What is no failure, or is in flight when the stop is heard."""
 
+FEW = Profile(stops=4, others=4, scale=8, together=True)
+QUICK_S = 180
 
-async def played(runtime: str) -> Results:
-    return await Player(PROFILES["quick"]).play([runtime], SCENARIOS)
 
-
-def failures(results: Results) -> dict[str, set[str]]:
+def failures(results: Results, runtime: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for row in results.rows:
-        if row.failures:
+        if row.failures and row.runtime == runtime:
             found.setdefault(row.scenario, set()).add(row.metric)
     return found
+
+
+def missed(meant: dict[str, set[str]], caught: dict[str, set[str]]) -> dict[str, set[str]]:
+    left = {name: metrics - caught.get(name, set()) for name, metrics in meant.items()}
+    return {name: metrics for name, metrics in left.items() if metrics}
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.timeout(180)
 async def test_a_runtime_that_keeps_nothing_is_caught_by_every_scenario() -> None:
-    results = await played("broken")
+    results = await Player(PROFILES["quick"]).play(["broken"], SCENARIOS)
 
-    caught = failures(results)
     assert CAUGHT_BY.keys() == {scenario.name for scenario in SCENARIOS}
-    missed = {name: meant - caught.get(name, set()) for name, meant in CAUGHT_BY.items()}
-    assert {name: meant for name, meant in missed.items() if meant} == {}
+    assert missed(CAUGHT_BY, failures(results, "broken")) == {}
     assert all(row.offered for row in results.rows)
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("mode", ["immediate", "boundary"])
-async def test_midflight_keeps_what_it_promises(mode: str) -> None:
-    results = await played(f"midflight-{mode}")
+async def test_a_runtime_that_forgets_is_caught_by_what_the_broken_one_does_right() -> None:
+    results = await Player(FEW).play(["forgetful"], SCENARIOS)
 
-    amiss = {name: found - NO_FAILURE for name, found in failures(results).items()}
-    assert {name: found for name, found in amiss.items() if found} == {}, results.failures
-    assert all(row.offered for row in results.rows)
-    assert {row.scenario for row in results.rows} >= CAUGHT_BY.keys()
-    assert all(row.trials for row in results.rows if row.metric not in TIMES)
+    assert missed(FORGOTTEN, failures(results, "forgetful")) == {}
+
+
+def test_every_metric_is_seen_to_fail_by_some_runtime() -> None:
+    caught = set().union(*CAUGHT_BY.values(), *FORGOTTEN.values())
+
+    assert METRICS.keys() - caught == {"tokens", "listed", "never_came"}
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
-@pytest.mark.timeout(180)
-async def test_a_bare_loop_leaves_threads_processes_and_open_calls_behind() -> None:
-    results = await played("bare-asyncio")
+@pytest.mark.timeout(120)
+async def test_a_runtime_that_does_nothing_is_caught_by_every_scenario() -> None:
+    hasty = [replace(scenario, moment_s=1.0) for scenario in SCENARIOS]
 
-    found = failures(results)
+    results = await Player(FEW).play(["idle"], hasty)
+
+    assert failures(results, "idle") == {s.name: {"never_came"} for s in SCENARIOS}
+    assert {row.trials for row in results.rows if row.metric != "never_came"} == {0}
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.timeout(2 * QUICK_S)
+async def test_the_quick_profile_takes_less_than_three_minutes_and_finds_what_we_promise() -> None:
+    results = await Player(PROFILES["quick"]).play(OWN, SCENARIOS)
+
+    for runtime in ("midflight-immediate", "midflight-boundary"):
+        keeps_its_promises(results, runtime)
+    leaves_things_behind(results, "bare-asyncio")
+    assert sum(sitting.seconds for sitting in results.sittings) < QUICK_S
+
+
+def keeps_its_promises(results: Results, runtime: str) -> None:
+    found = failures(results, runtime)
+    amiss = {name: metrics - NO_FAILURE for name, metrics in found.items()}
+    assert {name: metrics for name, metrics in amiss.items() if metrics} == {}, results.failures
+    ours = [row for row in results.rows if row.runtime == runtime]
+    assert all(row.offered for row in ours)
+    assert {row.scenario for row in ours} == CAUGHT_BY.keys()
+    for scenario in SCENARIOS:
+        wanted = PROFILES["quick"].trials(runtime, scenario.name)
+        assert results.trials(runtime, scenario.name) == wanted, scenario.name
+
+
+def leaves_things_behind(results: Results, runtime: str) -> None:
+    found = failures(results, runtime)
     assert "after_stopped" in found["blocking"]
     assert "orphans" in found["process"]
     assert "invalid" in found["transcript"]
-    absent = {row.scenario for row in results.rows if not row.offered and row.metric not in NEEDED}
+    ours = [row for row in results.rows if row.runtime == runtime]
+    absent = {row.scenario for row in ours if not row.offered and row.metric not in NEEDED}
     assert absent == {"undo", "pause", "crash", "stale", "switch"}

@@ -6,8 +6,8 @@ import pytest
 
 from midflight.kit import score
 from midflight.kit.ledger import Told
-from midflight.kit.playing import Results
 from midflight.kit.report import cell
+from midflight.kit.results import Results
 from midflight.kit.score import Trial
 
 
@@ -92,6 +92,25 @@ def test_a_line_of_a_receipt_is_held_against_what_was_seen(
     word: str, deeds: list[str], wrong: int
 ) -> None:
     assert score.untrue_lines(trial(*deeds, receipt={"r/a": word})) == wrong
+
+
+def test_a_run_that_never_came_to_its_moment_is_a_failure_of_its_own_and_no_trial() -> None:
+    came, never = trial("begin:a", "pressed", "acked"), trial("pressed", came=False)
+
+    found = score.rows("x", "tool", ["unlisted", "never_came"], [came, never])
+
+    assert [(row.metric, row.trials, row.failures) for row in found] == [
+        ("unlisted", 1, 0),
+        ("never_came", 2, 1),
+    ]
+
+
+def test_a_trial_that_was_over_before_the_stop_is_no_trial() -> None:
+    late = trial("begin:a", "acted:a", "pressed", "acked", wanted=("a",))
+    early = trial("begin:a", "pressed", "acked", "acted:a", wanted=("a",))
+
+    assert not score.interrupted(late)
+    assert score.interrupted(early)
 
 
 def test_nothing_seen_in_200_trials_shows_less_than_one_and_a_half_per_cent() -> None:

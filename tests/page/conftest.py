@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Playwright, expect
 
 from page.glass import WAIT_MS, Glass
+from page.scenes import SCENES
 from page.theatre import Stage, Theatre
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -67,6 +68,22 @@ def come_in(browser: Browser, theatre: Theatre) -> Any:
     kept = context.storage_state()
     context.close()
     return kept
+
+
+@pytest.fixture(scope="session")
+def standing() -> dict[str, Stage]:
+    """Runs that are only looked at, one in each state; whoever needs one first begins it."""
+    return {}
+
+
+@pytest.fixture
+def held(theatre: Theatre, standing: dict[str, Stage]) -> dict[str, Stage]:
+    """A run in each state, held still. One that another test has moved is begun anew."""
+    for name, scene in SCENES.items():
+        if name not in standing or standing[name].view["phase"] != scene.phase:
+            standing[name] = scene.begin(theatre)
+    theatre.stages.clear()  # they stay as they are when a test ends
+    return standing
 
 
 @pytest.fixture(autouse=True)

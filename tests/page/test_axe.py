@@ -24,12 +24,12 @@ SCHEMES = {
 }
 
 
-def wrong_in(tab: Glass, *schemes: str) -> dict[str, list[str]]:
-    """What axe finds in what is open, in each of these looks."""
+def wrong_in(tab: Glass) -> dict[str, list[str]]:
+    """What axe finds in what is open, in each look; names and roles are the same in all of them."""
     found = {}
-    for scheme in schemes:
-        tab.page.emulate_media(**SCHEMES[scheme])
-        found[scheme] = tab.violations()
+    for scheme, media in SCHEMES.items():
+        tab.page.emulate_media(**media)
+        found[scheme] = tab.violations(of_the_look=media is not LIGHT)
     tab.page.emulate_media(**LIGHT)
     return {scheme: wrong for scheme, wrong in found.items() if wrong}
 
@@ -61,35 +61,31 @@ def width_of(request: pytest.FixtureRequest, tabs: dict[int, Glass]) -> Iterator
 def test_axe_finds_nothing_in_what_opens(theatre: Theatre, width_of: Glass, opening: str) -> None:
     OPENINGS[opening](theatre, width_of)
 
-    assert wrong_in(width_of, *looks_at(width_of)) == {}
-
-
-def looks_at(tab: Glass) -> list[str]:
-    """Colours are chosen by no width; what replaces them draws borders where a layout has room."""
-    phone = tab.page.viewport_size and tab.page.viewport_size["width"] < 700
-    return ["forced"] if phone else list(SCHEMES)
+    assert wrong_in(width_of) == {}
 
 
 @pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
-def test_axe_finds_nothing_in_any_state(theatre: Theatre, look: Look, width: int) -> None:
-    held = {name: scene.begin(theatre) for name, scene in SCENES.items()}
+def test_axe_finds_nothing_in_any_state(held: dict[str, Stage], look: Look, width: int) -> None:
     tab: Glass | None = None
     wrong: dict[str, dict[str, list[str]]] = {}
     for name, stage in held.items():
         tab = look(stage, **size(width)) if tab is None else tab.turn_to(stage)
         tab.says(SCENES[name].word)
-        wrong[name] = wrong_in(tab, *looks_at(tab))
+        wrong[name] = wrong_in(tab)
 
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
-def test_axe_sees_what_is_wrong(theatre: Theatre, look: Look) -> None:
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_axe_sees_what_is_wrong(theatre: Theatre, look: Look, width: int) -> None:
     """The check itself can fail, also once it has been in the page for a while."""
     stage: Stage = theatre.begin()
-    tab = look(stage)
+    tab = look(stage, **size(width))
     tab.says("Running")
     assert tab.violations() == []
     tab.page.evaluate("document.querySelector('.status .what').style.color = '#ddd'")
     tab.page.evaluate("document.querySelector('.status .what b').style.color = '#ddd'")
 
-    assert any(found.startswith("color-contrast") for found in tab.violations())
+    for of_the_look in (False, True):
+        wrong = tab.violations(of_the_look=of_the_look)
+        assert any(found.startswith("color-contrast") for found in wrong)

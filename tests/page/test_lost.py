@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from page.conftest import come_in
 from page.glass import WAIT_MS, Glass
@@ -17,9 +17,9 @@ from page.theatre import Stage, Theatre
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
 
-@pytest.fixture
-def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    """A server of its own, which the test may kill."""
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    """A server that nobody else needs."""
     there = Theatre(tmp_path_factory.mktemp("frail"))
     there.open()
     there.come_in()
@@ -27,9 +27,23 @@ def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
     there.close()
 
 
+@pytest.fixture(scope="module")
+def kept(mortal: Theatre, browser: Browser) -> Any:
+    """A session outlives its server, so one will do."""
+    return come_in(browser, mortal)
+
+
 @pytest.fixture
-def tab(frail: Theatre, browser: Browser) -> Iterator[Glass]:
-    kept = come_in(browser, frail)
+def frail(mortal: Theatre) -> Iterator[Theatre]:
+    """A server of its own, which the test may kill; it is alive again behind it."""
+    yield mortal
+    if not mortal.alive:
+        mortal.open()
+    mortal.clear()
+
+
+@pytest.fixture
+def tab(frail: Theatre, browser: Browser, kept: Any) -> Iterator[Glass]:
     context = browser.new_context(storage_state=kept, viewport={"width": 1280, "height": 800})
     yield Glass(context.new_page(), frail.url)
     context.close()
@@ -189,3 +203,36 @@ def test_a_fresh_cancel_is_sent_when_the_server_is_back(frail: Theatre, tab: Gla
 
     tab.says("Cancelled")
     assert stage.view["phase"] == "cancelled"
+
+
+def test_a_start_whose_answer_was_lost_is_the_same_start_when_it_is_pressed_again(
+    frail: Theatre, tab: Glass
+) -> None:
+    def die_behind_it(route: Route) -> None:
+        if frail.alive:
+            assert route.fetch().ok  # the run is on record, and nobody is told
+            frail.kill()
+        route.abort()
+
+    tab.page.goto(frail.url)
+    brief, start = tab.page.locator("#start"), tab.page.get_by_role("button", name="Start")
+    brief.fill("Whales")
+    tab.page.route("**/v1/runs", die_behind_it)
+    start.click()
+    expect(tab.page.locator("form .wrong")).to_contain_text("Cannot reach", timeout=WAIT_MS)
+    expect(brief).to_have_value("Whales")
+    tab.page.unroute_all()
+    frail.open()
+    tab.page.reload()
+    expect(brief).to_have_value("Whales")
+    start.click()
+
+    expect(tab.page).to_have_url(re.compile("/runs/r-"), timeout=WAIT_MS)
+    (run,) = frail.get("/v1/runs", search="Whales")["rows"]
+    expect(tab.page).to_have_url(re.compile(run["journal"]))
+    tab.page.goto(frail.url)
+    brief.fill("Whales")
+    start.click()
+    expect(tab.page).to_have_url(re.compile("/runs/r-"), timeout=WAIT_MS)
+    both = frail.get("/v1/runs", search="Whales")["rows"]
+    assert len(both) == 2  # once it is answered, the same again is another one

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
 from midflight.kernel.machine import VERBS
 from midflight.kernel.phases import Cause, Phase
@@ -16,6 +16,7 @@ from page import test_acts, test_cards
 from page.conftest import DESK
 from page.glass import MEANT_MS, WAIT_MS, Glass
 from page.scenes import SCENES
+from page.sizes import size
 from page.theatre import Stage, Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -50,7 +51,16 @@ OWN_WORDS: Final = {
 @pytest.fixture(scope="module")
 def tab(browser: Browser, known: Any, theatre: Theatre) -> Iterator[Glass]:
     """One for all of them: what is looked at changes, as by links in the rail."""
-    context = browser.new_context(storage_state=known, **DESK)
+    yield from opened(browser.new_context(storage_state=known, **DESK), theatre)
+
+
+@pytest.fixture(scope="module")
+def phone(browser: Browser, known: Any, theatre: Theatre) -> Iterator[Glass]:
+    """The same in a hand."""
+    yield from opened(browser.new_context(storage_state=known, **DESK | size(390)), theatre)
+
+
+def opened(context: BrowserContext, theatre: Theatre) -> Iterator[Glass]:
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
     page.goto(theatre.url)
@@ -225,10 +235,10 @@ def test_every_verb_of_the_kernel_has_a_press() -> None:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_the_bar_offers_what_the_design_says_in_the_words_of_the_server(
-    theatre: Theatre, tab: Glass, name: str
+    held: dict[str, Stage], tab: Glass, name: str
 ) -> None:
     scene = SCENES[name]
-    stage = scene.begin(theatre)
+    stage = held[name]
     view = stage.view
     assert view["phase"] == scene.phase
     assert scene.cause is None or scene.cause in view["holds"]
@@ -245,15 +255,55 @@ def test_the_bar_offers_what_the_design_says_in_the_words_of_the_server(
     ("name", "control"), [(name, control) for name, row in PRESSES.items() for control in row]
 )
 def test_a_press_does_what_it_says(theatre: Theatre, tab: Glass, name: str, control: str) -> None:
+    stage = SCENES[name].begin(theatre)
+    slot = found(tab.turn_to(stage), name, control)
+
+    with tab.unheard() if PRESSES[name][control] is stays_off else nullcontext():
+        slot.click(force=True)
+    PRESSES[name][control](tab, stage)
+
+
+def found(tab: Glass, name: str, control: str) -> Locator:
+    """The slot of a control, once it is there, ready, and may be meant."""
     scene = SCENES[name]
-    stage = scene.begin(theatre)
-    tab.turn_to(stage).says(scene.word)
+    tab.says(scene.word)
     slot = tab.slot(scene.slots.index(control) + 1)
     expect(slot.locator(".label")).to_contain_text(control, timeout=WAIT_MS)
     if PRESSES[name][control] is not stays_off:
         expect(slot).to_have_attribute("aria-disabled", "false", timeout=WAIT_MS)
-
     tab.page.wait_for_timeout(MEANT_MS)
-    with tab.unheard() if PRESSES[name][control] is stays_off else nullcontext():
-        slot.click(force=True)
-    PRESSES[name][control](tab, stage)
+    return slot
+
+
+@pytest.mark.parametrize(
+    ("name", "control"),
+    [
+        ("running", "Pause"),
+        ("running", "Redirect"),
+        ("running", "Cancel"),
+        ("paused", "Resume"),
+        ("paused", "Redirect"),
+        ("at the cap", "Raise cap"),
+        ("waiting", "Review"),
+    ],
+)
+def test_on_a_phone_a_tap_does_the_same(
+    theatre: Theatre, phone: Glass, name: str, control: str
+) -> None:
+    stage = SCENES[name].begin(theatre)
+    found(phone.turn_to(stage), name, control).tap()
+    PRESSES[name][control](phone, stage)
+
+
+def test_on_a_phone_a_question_is_answered_by_a_tap(theatre: Theatre, phone: Glass) -> None:
+    approved = SCENES["waiting"].begin(theatre)
+    phone.turn_to(approved).says("Waiting for you")
+    phone.page.locator(".card").get_by_role("button", name=re.compile("^Approve")).tap()
+    phone.says("Done", "sent to ana@example.com")
+
+    given = {"schema": {"enum": ["ana", "bob"]}, "message": "Who?"}
+    asked = theatre.begin("asker", input=given)
+    phone.turn_to(asked).says("Waiting for you", "Who?")
+    phone.page.get_by_role("group", name="Who?").get_by_role("button", name="Bob").tap()
+    phone.says("Done")
+    assert theatre.get(f"/v1/runs/{asked.run}/result")["result"]["answered"] == "bob"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
+from playwright.sync_api import expect
 
 from midflight.sheets.shapes import WORDS
 from page import scenes
@@ -49,6 +50,22 @@ def test_each_step_says_how_it_stands(theatre: Theatre, look: Look) -> None:
         tab = tab.turn_to(stage) if tab else look(stage)
         for name, word in steps.values():
             tab.step_is(name, word)
+
+
+def test_the_list_of_runs_counts_the_steps_that_the_run_shows_as_done(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin("chief", "Churn {stage}")
+    stage.give("fetch", "around")
+    tab = look(stage)
+    tab.says("Running", "Write memo")
+    assert stage.view["spent"]["steps"] == 2  # of which one is not its own
+
+    tab.step_is("Fetch customers", "Done")
+    row = tab.page.get_by_role("link", name=f"Churn {stage.name}")
+    expect(row).to_contain_text("Running, 1 step done")
+    tab.page.get_by_role("button", name="Timeline").click()
+    expect(tab.page.get_by_label("1 of 2 steps done")).to_be_visible()
 
 
 def test_what_could_not_be_undone_says_what_to_do_until_somebody_has(

@@ -135,10 +135,14 @@ class Theatre:
         """Let the tests themselves press things, too."""
         self._http.headers["authorization"] = f"Bearer {self.token('robot', 'operator')}"
 
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def kill(self) -> None:
         """As a power cut would."""
         assert self._process is not None
-        if self._process.poll() is None:
+        if self.alive:
             self._process.send_signal(signal.SIGKILL)
         with self._process:  # which waits, and closes the pipe
             pass

@@ -201,6 +201,15 @@ async def parent(run: Run) -> Any:
     return await child.result()
 
 
+@agent("chief")
+async def chief(run: Run) -> str:
+    """Waits for its background run before its last step."""
+    child = await run.spawn(looker, f"Look around {run.input['stage']}")
+    await run.step("Fetch customers", fetch, run.input["stage"])
+    await child.result()
+    return str(await run.step("Write memo", write_memo, run.input["stage"]))
+
+
 @agent("looker")
 async def looker(run: Run) -> str:
     """Looks once; the last word of its brief names its cue."""

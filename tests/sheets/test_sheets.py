@@ -13,6 +13,7 @@ from kernel.journals import Run
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
 from midflight.sheets import WORDS, RunBook, RunSheet, patch
+from midflight.stores.plan import summary
 from sheets.patching import patched
 
 
@@ -134,3 +135,31 @@ def test_the_timeline_says_when_a_hold_began_and_when_it_was_lifted() -> None:
         ("parked", "March"),
         ("lifted parked", "Came back"),
     ]
+
+
+def test_what_is_done_is_what_the_list_shows_as_done_and_what_the_list_of_runs_says() -> None:
+    run, thinking = planned()
+    run.settle(thinking)
+    run.append(e.StepSettled(epoch=1, step="Look", name="Look"))
+    run.append(e.StepSettled(epoch=1, step="Look away", name="Look away", error="gone"))
+    run.settle(run.start("Hold a table"))
+    run.settle(run.triage())  # what becomes of a message is no step
+    run.append(e.ChildSpawned(epoch=1, child="r-2", agent="trip", brief="Hotels", step="spawn"))
+    run.append(e.ChildSettled(epoch=1, child="r-2", outcome="done", steps=9))
+    run.start("Write memo")
+
+    sheet = from_scratch(run, len(run.records))
+    done = [step.name for step in sheet.steps if step.status == "done"]
+    assert done == ["Score", "Look", "Hold a table"]
+    assert sheet.done == summary(run.state).steps == len(done)
+    assert sheet.spent.steps == 12  # which a cap counts: those of the background, too, but no model
+
+
+def test_what_becomes_known_late_is_done_then() -> None:
+    run, _ = planned()
+    attempt = run.start("Hold a table")
+    run.settle(attempt, Outcome.UNKNOWN)
+    assert from_scratch(run, len(run.records)).done == 0
+
+    run.append(e.LateOutcome(epoch=1, attempt=attempt, outcome=Outcome.DONE))
+    assert from_scratch(run, len(run.records)).done == 1

@@ -8,36 +8,29 @@ from msgspec.structs import replace
 from kernel.journals import Run
 from midflight.kernel.phases import Phase
 from midflight.sheets import RunBook, RunSheet
-from midflight.sheets.shapes import StepSheet
+from midflight.sheets.shapes import ForkFrom
 from midflight.terminal.slots import slots
 
 
-def ended(phase: Phase, *stands: str, failed: str = "") -> RunSheet:
-    """A run that has ended, whose steps stand as they are called."""
+def ended(phase: Phase, fork_from: ForkFrom | None) -> RunSheet:
     run = Run()
     book = RunBook(run.state.journal)
     for record in run.records:
         book.take(record)
-    steps = [
-        StepSheet(id=f"s{n}", position=n + 1, name=f"{stand} {n}", status=stand, word=stand)
-        for n, stand in enumerate(stands, 1)
-    ]
-    return replace(book.sheet(), phase=phase, steps=tuple(steps), failed_step=failed)
+    return replace(book.sheet(), phase=phase, fork_from=fork_from)
 
 
 @pytest.mark.parametrize(
-    ("sheet", "label", "said"),
-    [
-        (ended(Phase.CANCELLED, "done", "undone", "undone"), "Start again", "undone 2"),
-        (ended(Phase.CANCELLED, "done", "kept", "cancelled"), "Start again", "cancelled 3"),
-        (ended(Phase.CANCELLED, "done", "done"), "Start again", "done 2"),
-        (ended(Phase.FAILED, "undone", "failed", failed="failed 2"), "Try again", "failed 2"),
-    ],
+    ("phase", "label"), [(Phase.CANCELLED, "Start again"), (Phase.FAILED, "Try again")]
 )
-def test_a_fork_begins_where_the_work_is_not_there_any_more(
-    sheet: RunSheet, label: str, said: str
-) -> None:
-    again = slots(sheet, now=0.0)[0]
+def test_a_fork_is_offered_from_where_the_sheet_says(phase: Phase, label: str) -> None:
+    again = slots(ended(phase, ForkFrom(position=7, number=2, name="Hold a table")), now=0.0)[0]
 
     assert (again.label, again.enabled) == (label, True)
-    assert again.consequence == f"A fork from {said}, context kept"
+    assert again.consequence == "A fork from Hold a table, context kept"
+
+
+def test_what_had_not_begun_cannot_be_tried_again() -> None:
+    again = slots(ended(Phase.CANCELLED, None), now=0.0)[0]
+
+    assert (again.enabled, again.consequence) == (False, "It had not begun")

@@ -1,6 +1,6 @@
 /** What a press does. Each is on record before it is answered; what is refused is told in the server's words. */
 import { drop, keep, sorted, type Press } from "./model/presses";
-import { forgetDraft, read, write, type Draft } from "./model/drafts";
+import { draftOf, forgetDraft, keepDraft, read, write, type Draft } from "./model/drafts";
 import { pathOf } from "./model/route";
 import { ENDED, type Accepted, type RunSheet } from "./model/types";
 import { api, newKey, Refused, Unreachable } from "./net/api";
@@ -151,17 +151,38 @@ export async function attempt<T>(call: (key: string) => Promise<T>, told: (words
   return null;
 }
 
-/** Forks that nobody has answered yet: the same one, pressed again, is made once. */
-const forks = new Map<string, { key: string; sent: boolean }>();
+interface Sent { what: string; key: string }
+
+const keyAt = (place: string): string => `key:${place}`;
+const sending = new Set<string>();
+
+/**
+ * Something that must not be done twice. Until it is answered it keeps its key beside the draft that it is made of: pressed
+ * again, also after a reload, it is the same one. What has come through is over, and the same once more is another one.
+ */
+export async function once<T>(place: string, what: unknown, call: (key: string) => Promise<T>, told: (words: string) => void = say): Promise<T | null> {
+  const words = JSON.stringify(what);
+  const kept = draftOf<Sent>(keyAt(place));
+  const key = kept?.what === words ? kept.key : newKey();
+  if (sending.has(key)) return null;
+  sending.add(key);
+  const sent = { place: keyAt(place), text: JSON.stringify({ what: words, key } satisfies Sent) };
+  keepDraft(sent.place, sent.text);
+  try {
+    const done = await attempt(call, told, key);
+    if (done) forgetDraft(sent);
+    return done;
+  } finally {
+    sending.delete(key);
+  }
+}
+
+/** The draft is thrown away: what is written next is something else, even if it is the same words. */
+export const forgetKey = (place: string): void => keepDraft(keyAt(place), "");
 
 export async function fork(run: RunSheet, at: number, brief = "", draft?: Draft): Promise<void> {
-  const wanted = JSON.stringify([run.run, at, brief]);
-  const { key, sent } = forks.get(wanted) ?? { key: newKey(), sent: false };
-  if (sent) return;
-  forks.set(wanted, { key, sent: true });
-  const made = await attempt(() => api.verb(run.run, "fork", { at, brief }, key));
-  if (!made) return void forks.set(wanted, { key, sent: false });
-  forks.delete(wanted);
+  const made = await once(`fork:${run.run}:${at}`, brief, (key) => api.verb(run.run, "fork", { at, brief }, key));
+  if (!made) return;
   if (draft) forgetDraft(draft);
   go(pathOf(made.run));
 }

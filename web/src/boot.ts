@@ -125,7 +125,8 @@ export async function loadRuns(): Promise<void> {
   try {
     const page = await api.runs({ limit: PAGE });
     addRows(page.rows);
-    if (!state().older.loaded) set({ older: { next: page.next, loading: false, loaded: true } });
+    const { older } = state();
+    if (!older.loaded) set({ older: { ...older, next: page.next, loaded: true } });
     if (page.next) await loadLiving();
   } catch {
     // the stream tells that the line is lost, and this is asked again when it is back
@@ -148,10 +149,10 @@ export async function loadOlder(): Promise<void> {
   set({ older: { ...older, loading: true } });
   try {
     const page = await api.runs({ limit: PAGE, before: older.next });
+    set({ older: { ...state().older, next: page.next, loading: false, most: older.most + page.rows.length } });
     addRows(page.rows);
-    set({ older: { next: page.next, loading: false, loaded: true } });
   } catch {
-    set({ older: { ...older, loading: false } });
+    set({ older: { ...state().older, loading: false } });
   }
 }
 
@@ -167,8 +168,8 @@ export function search(words: string): void {
 async function find(words: string): Promise<void> {
   try {
     const page = await api.runs({ search: words.trim(), limit: "50" });
-    addRows(page.rows);
     if (state().search.words === words) set({ search: { words, found: page.rows.map((row) => row.journal) } });
+    addRows(page.rows);
   } catch {
     if (state().search.words === words) set({ search: { words, found: [] } });
   }

@@ -3,6 +3,7 @@ import { useSyncExternalStore } from "react";
 import { Misfit } from "./model/patch";
 import type { Press, Presses } from "./model/presses";
 import { routeOf, type Route } from "./model/route";
+import { ROWS_MAX, tidied } from "./model/rows";
 import type { Me, RunSheet, ThreadSheet } from "./model/types";
 import { hear, newer, NOTHING_KNOWN, only, type News, type World } from "./model/world";
 import { base } from "./net/api";
@@ -27,7 +28,7 @@ export interface App {
   readonly view: "steps" | "timeline";
   readonly result: string; // the run whose result is open
   readonly follow: string | null; // the run that was in front when this tab asked for another one
-  readonly older: { next: string; loading: boolean; loaded: boolean };
+  readonly older: { next: string; loading: boolean; loaded: boolean; most: number }; // most: of the ended, that are kept
   readonly search: { words: string; found: readonly string[] | null };
 }
 
@@ -37,7 +38,7 @@ let app: App = {
   world: NOTHING_KNOWN, me: null, entry: "coming in",
   route: typeof location === "undefined" ? { page: "home" } : routeOf(path()),
   run: "", missing: "", presses: [], asks: [], cut: false, busy: {}, notice: "", layer: "none", tab: "steps", view: "steps", result: "", follow: null,
-  older: { next: "", loading: false, loaded: false }, search: { words: "", found: null },
+  older: { next: "", loading: false, loaded: false, most: ROWS_MAX }, search: { words: "", found: null },
 };
 
 const listeners = new Set<() => void>();
@@ -86,6 +87,7 @@ export function useApp<T>(part: (app: App) => T): T {
 export function heard(news: News): boolean {
   try {
     set({ world: hear(app.world, news, Date.now()) });
+    if (news.kind === "row") tidyRows();
     return true;
   } catch (error) {
     if (error instanceof Misfit) return false;
@@ -101,6 +103,13 @@ export function forgetOthers(journals: readonly string[]): void {
 
 export function addRows(rows: World["rows"][string][]): void {
   set({ world: { ...app.world, rows: newer(app.world.rows, rows) } });
+  tidyRows();
+}
+
+function tidyRows(): void {
+  const { world, older, search } = app;
+  const left = tidied(world.rows, older.most, search.found ?? []);
+  if (left) set({ world: { ...world, rows: left.rows }, older: { ...older, next: left.next ?? older.next } });
 }
 
 export const runSheet = (of: App): RunSheet | undefined => of.world.sheets[of.run] as RunSheet | undefined;

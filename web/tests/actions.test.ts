@@ -1,16 +1,17 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { confirmAsk, fork, press, probe, takeBackPress } from "../src/actions";
+import { confirmAsk, fork, forgetKey, once, press, probe, takeBackPress } from "../src/actions";
 import { draft, keepDraft } from "../src/model/drafts";
+import { api } from "../src/net/api";
 import { NOTHING_KNOWN } from "../src/model/world";
 import { set, state } from "../src/store";
 import { run } from "./given";
 
 const ACCEPTED = { run: "r-1", position: 11, status: "" };
 
-/** A server that is on the line, or leaves every request hanging, or refuses every press. */
+/** A server that is on the line, or leaves every request hanging, refuses every press, or does it and is not heard. */
 class Server {
-  mood: "answers" | "hangs" | "refuses" = "answers";
+  mood: "answers" | "hangs" | "refuses" | "loses" = "answers";
   pressed: string[] = [];
   keys: (string | null)[] = [];
 
@@ -19,6 +20,7 @@ class Server {
       return new Promise((_, fail) => init.signal!.addEventListener("abort", () => fail(init.signal!.reason as Error)));
     if (init.method === "POST") this.keys.push(new Headers(init.headers).get("idempotency-key"));
     if (init.method === "POST") this.pressed.push(address.pathname.split("/").at(-1)!);
+    if (this.mood === "loses") return Promise.reject(new TypeError("the line was cut"));
     const refused = init.method === "POST" && this.mood === "refuses";
     const body = refused ? { error: "outdated", message: "Too late", changed: false } : ACCEPTED;
     return Promise.resolve(Response.json(body, { status: refused ? 409 : 200 }));
@@ -93,6 +95,49 @@ describe("a fork", () => {
 
     expect(server.keys[0]).toBe(server.keys[1]);
     expect(new Set(server.keys).size).toBe(3);
+  });
+});
+
+describe("what must not be done twice", () => {
+  const start = (brief: string) => once("start", { brief }, (key) => api.start({ brief }, key), () => {});
+
+  it("goes out under its key again until it is answered, and then no more", async () => {
+    server.mood = "loses";
+    vi.useFakeTimers();
+    const lost = start("Churn");
+    await vi.runAllTimersAsync();
+    expect(await lost).toBeNull();
+    vi.useRealTimers();
+    server.mood = "answers";
+    await start("Churn");
+    const [key] = server.keys;
+    expect(server.keys).toEqual(Array(5).fill(key)); // four tries of the first press, and the second
+
+    await start("Churn"); // which has been answered: this is another one
+    expect(server.keys.at(-1)).not.toBe(key);
+  });
+
+  it("is something else when it says something else, or was thrown away meanwhile", async () => {
+    server.mood = "refuses";
+    for (const brief of ["Churn of May", "Churn of June"]) await start(brief);
+    forgetKey("start");
+    await start("Churn of June");
+
+    expect(new Set(server.keys).size).toBe(3);
+  });
+
+  it("keeps its key when another one is answered that was sent before", async () => {
+    const answered = start("Churn of May");
+    server.mood = "loses";
+    vi.useFakeTimers();
+    const lost = start("Churn of June");
+    await vi.runAllTimersAsync();
+    await Promise.all([answered, lost]);
+    vi.useRealTimers();
+    server.mood = "answers";
+    await start("Churn of June");
+
+    expect(server.keys.at(-1)).toBe(server.keys[1]);
   });
 });
 

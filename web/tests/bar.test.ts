@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { barOf, forkPlace, type Seen } from "../src/model/bar";
+import { barOf, type Seen } from "../src/model/bar";
 import type { RunSheet } from "../src/model/types";
-import { offer, queued, run, step, thread } from "./given";
+import { offer, run, thread } from "./given";
 
 const seen = (more: Partial<Seen> = {}): Seen => ({ connection: "live", now: 160, operator: false, ...more });
 const labels = (given: Partial<RunSheet>, more: Partial<Seen> = {}): string[] => barOf(run(given), seen(more)).slots.map((slot) => slot.label);
@@ -109,17 +109,15 @@ describe("while the line is lost", () => {
 });
 
 describe("after the end", () => {
-  const steps = [step("Read", { position: 3 }), step("Hold", { position: 6, status: "undone" }), queued("Tell")];
+  it("offers to start again from where the server says, if it says so", () => {
+    const bar = barOf(run({ phase: "cancelled", fork_from: { position: 6, number: 2, name: "Hold" } }), seen());
 
-  it("offers to start again from the step that was not finished", () => {
-    expect(forkPlace(run({ phase: "cancelled", steps }))[1]).toBe(2);
-    expect(barOf(run({ phase: "cancelled", steps }), seen()).slots[0]).toMatchObject({
-      label: "Start again", consequence: "A fork from step 2, context kept", act: { do: "fork", at: 6 },
-    });
+    expect(bar.slots[0]).toMatchObject({ label: "Start again", consequence: "A fork from step 2, context kept", act: { do: "fork", at: 6 } });
+    expect(barOf(run({ phase: "cancelled", fork_from: null }), seen()).slots[0]).toMatchObject({ label: "New run" });
   });
 
   it("names the step that failed and its cause", () => {
-    const failed = run({ phase: "failed", error: "StepFailed: step 'Pay' failed: no sign-in", steps: [step("Read", { position: 3 }), step("Pay", { position: 8, status: "failed" })] });
+    const failed = run({ phase: "failed", error: "StepFailed: step 'Pay' failed: no sign-in", fork_from: { position: 8, number: 2, name: "Pay" } });
 
     expect(barOf(failed, seen())).toMatchObject({ word: "Failed at step 2", detail: "no sign-in" });
     expect(barOf(failed, seen()).slots.map((slot) => slot.label)).toEqual(["Try again", "Redirect", "Close"]);

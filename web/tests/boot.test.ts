@@ -11,7 +11,7 @@ const pages = { newest: { rows: [row("r-9", 1)], next: "r-9" }, living: [{ rows:
 
 beforeEach(() => {
   asked.length = 0;
-  set({ world: NOTHING_KNOWN, older: { next: "", loading: false, loaded: false } });
+  set({ world: NOTHING_KNOWN, older: { ...state().older, next: "", loading: false, loaded: false } });
   vi.stubGlobal("fetch", (address: URL) => {
     asked.push(address.searchParams);
     const living = address.searchParams.has("phase");

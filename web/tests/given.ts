@@ -21,8 +21,8 @@ export const run = (more: Partial<RunSheet> = {}): RunSheet => ({
   limits: { usd: 2 }, spent: { steps: 2, tool_calls: 0, tokens: 0, usd: 0.42, unpriced: 0, seconds: 121 }, questions: [],
   in_flight: [], children: {}, notices: [], error: "", preview: Object.fromEntries(VERBS.map((verb) => [verb, offer(verb)])),
   receipt: { run: "r-1", phase: "running", lines: [], saved: [], inherited: [] }, moving_since: 140,
-  steps: [step("Read"), step("Check", { status: "running" }), queued("Hold")], changes: [], marks: [], spend: [], background: [],
-  result: "", ended_at: null, ended_by: "", failed_step: "", ...more,
+  steps: [step("Read"), step("Check", { status: "running" }), queued("Hold")], done: 1, changes: [], marks: [], spend: [], background: [],
+  result: "", ended_at: null, ended_by: "", failed_step: "", fork_from: null, ...more,
 });
 
 export const line = (position: number, kind: string, more: Partial<Line> = {}): Line => ({

@@ -105,7 +105,7 @@ def meters(standing: Standing) -> str:
     minutes, seconds = divmod(int(standing.seconds), 60)
     hours, minutes = divmod(minutes, 60)
     clock = f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes:02d}:{seconds:02d}"
-    place = standing.place if sheet.phase not in ENDED else f"{_steps(sheet.spent.steps)}"
+    place = standing.place if sheet.phase not in ENDED else f"{_steps(sheet.done)}"
     return f"`{clock}  {place}  {_money(sheet)}`"
 
 

@@ -53,6 +53,7 @@ def run(
 ) -> int:
     """Play scenarios on runtimes, and keep the figures."""
     from midflight.kit import playing, runtimes
+    from midflight.kit import results as kept
 
     size = playing.PROFILES[profile]
     if n:
@@ -62,13 +63,14 @@ def run(
     path = Path(results)
     player = playing.Player(
         size,
-        results=playing.read(path) if path.exists() else None,
+        results=kept.read(path) if path.exists() else None,
+        arguments=" ".join(sys.argv[1:]),
         say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True),
-        keep=lambda found: playing.write(path, found),
+        keep=lambda found: kept.write(path, found),
     )
     anyio.run(player.play, names, scenarios)
     if as_json:
-        print_json(playing.read(path))
+        print_json(kept.read(path))
         return 0
     print(f"The figures are in {path}; midflight kit report --results {path} shows them.")
     return 0
@@ -81,8 +83,8 @@ def report(
     as_json: JsonOption = False,
 ) -> int:
     """Show what was measured."""
-    from midflight.kit import playing
     from midflight.kit import report as pages
+    from midflight.kit.results import read
 
     path = Path(results)
     if not path.exists():
@@ -90,7 +92,7 @@ def report(
     if format is Format.JSON and not as_json:
         print(path.read_text(encoding="utf-8"), end="")
         return 0
-    found = playing.read(path)
+    found = read(path)
     if as_json:
         print_json(found)
         return 0

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from midflight.kernel import events as e
+from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Event, Usage
 from midflight.kernel.state import WORKER_LOST, Attempt, RunState
@@ -21,6 +22,7 @@ Apply = Callable[[RunState, Any, int], None]
 
 
 def _step_settled(s: RunState, event: e.StepSettled, _at: int) -> None:
+    s.done += not event.error
     s.spent.steps += 1
     s.spent.tool_calls += 1
 
@@ -37,6 +39,7 @@ def _attempt_started(s: RunState, event: e.AttemptStarted, at: int) -> None:
         irreversible=event.irreversible,
         release_always=event.release_always,
         in_thread=event.in_thread,
+        is_step=event.tool != TRIAGE,
         reserved_tokens=event.reserved.tokens,
         reserved_usd=event.reserved.usd or 0.0,
         course=s.course,
@@ -55,8 +58,9 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
     if attempt is None:
         return
     attempt.outcome, attempt.why = event.outcome, event.error
-    if event.outcome is Outcome.DONE and attempt.effect is not Effect.MODEL:
-        s.spent.steps += 1
+    if event.outcome is Outcome.DONE:
+        s.done += attempt.is_step
+        s.spent.steps += attempt.effect is not Effect.MODEL
     _spend(s, event.usage)
     if attempt.irreversible:
         s.relevant = at

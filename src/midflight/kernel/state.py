@@ -31,6 +31,7 @@ class Attempt:
     irreversible: bool
     release_always: bool
     in_thread: bool = False
+    is_step: bool = True  # not the choice what becomes of a message
     reserved_tokens: int = 0
     reserved_usd: float = 0.0
     child: str = ""
@@ -135,6 +136,7 @@ class RunState:
     plan: tuple[str, ...] = ()
     plan_from: int = 0  # steps done when it was made
     spent: Spent = field(default_factory=Spent)
+    done: int = 0  # steps of its own that have a result; what counts towards a cap is in spent
     moving_since: float | None = None
     timers: dict[str, float] = field(default_factory=dict)
     windows: dict[str, tuple[str, float]] = field(default_factory=dict)  # step -> noun, until

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from midflight.kit.ledger import happened
-from midflight.kit.provider import Answer, Call
-from midflight.kit.scenarios import (
-    Scenario,
+from midflight.kit.plays import (
     continuing,
     crashing,
     pausing,
@@ -15,11 +13,15 @@ from midflight.kit.scenarios import (
     staling,
     stopping,
     stopping_at_once,
+    stopping_first,
     switching,
 )
+from midflight.kit.provider import Answer, Call
+from midflight.kit.scenarios import Scenario
 
 STOP: Final = (
-    "unlisted", "listed", "after_stopped", "untrue", "unknown", "hung", "stop_ms", "ack_ms",
+    "unlisted", "listed", "after_stopped", "untrue", "unknown", "hung", "never_came", "stop_ms",
+    "ack_ms",
 )  # fmt: skip
 LATE: Final = ("after_stopped", *(metric for metric in STOP if metric != "after_stopped"))
 TALK: Final = tuple(Answer((Call("act", f"a{n}", ms=40),)) for n in range(3))
@@ -80,7 +82,7 @@ SCENARIOS: Final = (
     Scenario(
         "first",
         "stop before the first step",
-        stopping,
+        stopping_first,
         STOP,
         answers=(act("a1"), act("a2")),
         spread_ms=4,
@@ -89,7 +91,7 @@ SCENARIOS: Final = (
         "scale",
         "stop 200 runs at once",
         stopping_at_once,
-        ("after_stopped", "unlisted", "listed", "hung", "stop_ms", "ack_ms"),
+        LATE,
         answers=(act("a1", ms=8_000),),
         moment=happened("begin"),
         late_s=6.0,
@@ -108,7 +110,7 @@ SCENARIOS: Final = (
         "transcript",
         "the conversation goes on after a stop",
         continuing,
-        ("invalid", "forgot", "hung"),
+        ("invalid", "forgot", "hung", "never_came"),
         needs=("stop", "again"),
         answers=(act("a1"), act("a2", "a3", ms=60), act("a4")),
         moment=happened("begin", 2),
@@ -118,7 +120,7 @@ SCENARIOS: Final = (
         "pause",
         "pause and resume",
         pausing,
-        ("while_paused", "duplicates", "undone_things", "hung", "ack_ms"),
+        ("while_paused", "duplicates", "undone_things", "hung", "never_came", "ack_ms"),
         needs=("pause",),
         answers=(act("a1", ms=100), act("a2", "a3", ms=100), act("a4")),
         moment=happened("begin"),
@@ -128,7 +130,7 @@ SCENARIOS: Final = (
         "crash",
         "kill -9 and resume",
         crashing,
-        ("duplicates", "undone_things", "hung"),
+        ("duplicates", "undone_things", "hung", "never_came"),
         needs=("crash",),
         answers=(act("a1"), act("a2", "a3", ms=40), act("a4"), act("a5")),
         moment=happened("begin"),
@@ -138,7 +140,7 @@ SCENARIOS: Final = (
         "message",
         "a message while it works",
         sending,
-        ("lost", "turned_away", "hung"),
+        ("lost", "turned_away", "hung", "never_came"),
         needs=("send",),
         answers=TALK,
         moment=happened("begin"),
@@ -148,7 +150,7 @@ SCENARIOS: Final = (
         "messages",
         "20 messages at once",
         sending,
-        ("lost", "turned_away", "hung"),
+        ("lost", "turned_away", "hung", "never_came"),
         needs=("send",),
         answers=TALK,
         moment=happened("begin"),
@@ -158,7 +160,7 @@ SCENARIOS: Final = (
         "stale",
         "resume in a world that has moved on",
         staling,
-        ("in_spite",),
+        ("in_spite", "never_came"),
         needs=("pause", "stale"),
         answers=(act("l1", tool="look"), act("a1", ms=60), act("a2"), act("a3")),
         moment=happened("begin"),
@@ -168,7 +170,7 @@ SCENARIOS: Final = (
         "switch",
         "an urgent task in between, then back",
         switching,
-        ("not_back", "duplicates"),
+        ("not_back", "duplicates", "never_came"),
         needs=("send", "switch"),
         answers=tuple(act(f"a{n}", ms=200) for n in range(1, 7)),  # longer than the urgent one
         moment=happened("begin"),

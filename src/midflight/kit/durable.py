@@ -1,7 +1,8 @@
 """What a durable step costs, and how a long run grows: on disk, and when it is taken up again.
 
 Each figure stands beside what plain SQLite did on the same disk just before and just after it: one
-row of 200 bytes a commit, every commit synced.
+row of 200 bytes a commit, every commit synced. That a runtime syncs too is read from the database
+by the connections that it writes by.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ STEPS_TOGETHER: Final = 20
 TOGETHER: Final = 50
 RAW: Final = 400
 LOG_ROUND: Final = 1_500  # commits; SQLite begins its log anew at a thousand pages
+RAW_NAME: Final = "raw SQLite"
 GROWTH: Final = (200, 1_000, 5_000)
 LONG_S: Final = 600.0
 PAYLOAD: Final = "x" * 200
@@ -49,17 +51,26 @@ class Figure(Struct, omit_defaults=True):
     against_raw: float = 0.0
     cpu_ms: float = 0.0
     """Processor time of a step: what a busy machine does not change."""
+    loop_pct: float = 0.0
+    """Of that, what the thread of the event loop has used."""
+    raw_per_s: float = 0.0
     disk_bytes: int = 0
     resume_ms: float = 0.0
     load_of_others_pct: float = 0.0
+    syncs: str = ""
+    """What the database says of the connections that the runtime writes by."""
+    sitting: int = 0
 
 
 async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
     """All figures of one runtime."""
     found = []
+    syncs = await subject.ask("syncs")
+    say(f"  {syncs}")
     for shape in SHAPES.get(subject.kind.adapter, ("",)):
         for runs, count in ((1, STEPS_ALONE), (TOGETHER, STEPS_TOGETHER)):
             figure = await _speed(subject, shape, runs, count)
+            figure.syncs = syncs
             speed = f"{figure.per_s:.0f} steps/s, {figure.against_raw:.2f} of raw"
             say(f"  {shape} {runs} at once: {speed}, {figure.cpu_ms:.2f} ms of CPU a step")
             found.append(figure)
@@ -68,12 +79,13 @@ async def measure(subject: Subject, say: Callable[[str], None]) -> list[Figure]:
                 figure = await _growth(subject, shape, count)
                 say(f"  {shape} {count}: {figure.disk_bytes:,} B, {figure.resume_ms:.1f} ms")
                 found.append(figure)
-    return found
+    return found + [await anyio.to_thread.run_sync(raw_growth, subject.folder, n) for n in GROWTH]
 
 
 async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
     await subject.ask("steps", runs, count, shape, within_s=LONG_S)  # until its log has too
-    rates, ratios, used, load = [], [], subject.cpu_s(), machine.Load()
+    rates, raws, load = [], [], machine.Load()
+    used, looped = subject.cpu_s(), subject.cpu_s(loop_only=True)
     for _ in range(ROUNDS):
         before = await anyio.to_thread.run_sync(raw_per_s, subject.folder)
         began = time.monotonic()
@@ -81,8 +93,9 @@ async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
         rate = runs * count / (time.monotonic() - began)
         after = await anyio.to_thread.run_sync(raw_per_s, subject.folder)
         rates.append(rate)
-        ratios.append(rate / ((before + after) / 2))
-    cpu_ms = (subject.cpu_s() - used) * 1000 / (ROUNDS * runs * count)
+        raws.append((before + after) / 2)
+    used, looped = subject.cpu_s() - used, subject.cpu_s(loop_only=True) - looped
+    ratios = [rate / raw for rate, raw in zip(rates, raws, strict=True)]
     return Figure(
         subject.kind.name,
         shape,
@@ -91,8 +104,10 @@ async def _speed(subject: Subject, shape: str, runs: int, count: int) -> Figure:
         runs,
         per_s=round(statistics.median(rates), 1),
         against_raw=round(statistics.median(ratios), 4),
-        cpu_ms=round(cpu_ms, 3),
-        load_of_others_pct=round(load.of_others_pct(cpu_ms * runs * count * ROUNDS / 1000), 1),
+        cpu_ms=round(used * 1000 / (ROUNDS * runs * count), 3),
+        loop_pct=round(100 * looped / used, 1),
+        raw_per_s=round(statistics.median(raws), 1),
+        load_of_others_pct=round(load.of_others_pct(used), 1),
     )
 
 
@@ -131,15 +146,36 @@ def raw_per_s(folder: Path) -> float:
     """Commits a second of plain SQLite once its log has gone round: a growing file syncs slower."""
     path = folder / "raw.db"
     new = not path.exists()
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        db.execute("CREATE TABLE IF NOT EXISTS steps (n INTEGER PRIMARY KEY, text TEXT)")
+    with closing(_raw(path)) as db:
         if new:
             _commits(db, LOG_ROUND)
         began = time.monotonic()
         _commits(db, RAW)
         return RAW / (time.monotonic() - began)
+
+
+def raw_growth(folder: Path, count: int) -> Figure:
+    """The same of plain SQLite: bytes of so many rows, and from opening it to the next commit."""
+    path = folder / f"raw{count}.db"
+    with closing(_raw(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        empty = path.stat().st_size
+        _commits(db, count)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = path.stat().st_size - empty
+    began = time.monotonic()
+    with closing(_raw(path)) as db:
+        _commits(db, 1)
+        took = (time.monotonic() - began) * 1000
+    return Figure(RAW_NAME, "", "growth", count, disk_bytes=size, resume_ms=round(took, 2))
+
+
+def _raw(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    db.execute("CREATE TABLE IF NOT EXISTS steps (n INTEGER PRIMARY KEY, text TEXT)")
+    return db
 
 
 def _commits(db: sqlite3.Connection, count: int) -> None:

@@ -9,24 +9,22 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import anyio
-import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from midflight.errors import InvalidRequest
 from midflight.inputs import Clock, wall_clock
 from midflight.kit import durable, machine
 from midflight.kit.catalogue import BY_NAME, SCENARIOS
 from midflight.kit.ledger import keeping
+from midflight.kit.plays import SCALE
 from midflight.kit.provider import providing
+from midflight.kit.results import STOPS, Results, Sitting
 from midflight.kit.runtimes import kinds, postgres_for, python_of, version_of
-from midflight.kit.scenarios import SCALE, Scenario
+from midflight.kit.scenarios import Scenario
 from midflight.kit.score import Row, Trial, not_offered, rows
 from midflight.kit.subject import Kind, Subject, SubjectFailed, subject
 
 PROMISED: Final = "midflight-immediate"
-STOPS: Final = ("stream", "tool", "blocking", "process", "batch", "first")
-POOLED: Final = "stops"
-POOLED_METRICS: Final = ("unlisted", "listed", "after_stopped", "untrue", "unknown", "hung")
 NEEDED: Final = {"untrue": "receipt", "unknown": "receipt"}
 """Metrics that some runtimes offer nothing for, though they offer the scenario."""
 
@@ -52,50 +50,9 @@ class Profile(Struct, frozen=True):
 
 
 PROFILES: Final = {
-    "quick": Profile(stops=12, others=8, scale=24, together=True),
-    "full": Profile(stops=100, others=100, promised=(340, 200), steps=True),
+    "quick": Profile(stops=8, others=6, scale=16, together=True),
+    "full": Profile(stops=50, others=50, promised=(340, 200), steps=True),
 }
-
-
-class Results(Struct):
-    """All that is known from a run of the kit."""
-
-    machine: str = ""
-    load_of_others_pct: float = 0.0
-    seconds: float = 0.0
-    versions: dict[str, str] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
-    durable: list[durable.Figure] = field(default_factory=list)
-    failures: dict[str, str] = field(default_factory=dict)
-    """What a runtime said where a trial of it came to nothing; the first of each scenario."""
-
-    def replace(self, runtime: str, scenario: str, found: Sequence[Row]) -> None:
-        """Put figures in the place of earlier ones."""
-        self.rows = [r for r in self.rows if (r.runtime, r.scenario) != (runtime, scenario)]
-        self.rows += found
-        self.failures.pop(f"{runtime} {scenario}", None)
-
-    def took(self, seconds: float, load_pct: float) -> None:
-        """Figures may come from several sittings: their time adds up, their load is averaged."""
-        before, self.seconds = self.seconds, round(self.seconds + seconds, 1)
-        shared = self.load_of_others_pct * before + load_pct * seconds
-        self.load_of_others_pct = round(shared / max(self.seconds, 0.1), 1)
-
-    def of(self, runtime: str, scenario: str, metric: str) -> Row | None:
-        """One figure."""
-        key = (runtime, scenario, metric)
-        return next((r for r in self.rows if (r.runtime, r.scenario, r.metric) == key), None)
-
-
-def read(path: Path) -> Results:
-    """The figures in a file."""
-    return msgspec.json.decode(path.read_bytes(), type=Results)
-
-
-def write(path: Path, results: Results) -> None:
-    """Keep them, a line for each figure."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
 
 
 def chosen_scenarios(names: Sequence[str]) -> list[Scenario]:
@@ -140,11 +97,15 @@ class Player:
         profile: Profile,
         *,
         results: Results | None = None,
+        commit: str = "",
+        arguments: str = "",
         say: Callable[[str], None] = lambda _: None,
         keep: Callable[[Results], None] = lambda _: None,
         clock: Clock = wall_clock,
     ) -> None:
         self.results = results or Results()
+        self._commit = commit
+        self._arguments = arguments
         self._profile = profile
         self._say = say
         self._keep = keep
@@ -161,70 +122,63 @@ class Player:
             raise SubjectFailed(str(_first(failed))) from None  # in words, for a person
 
     async def _play(self, chosen: Sequence[Kind], scenarios: Sequence[Scenario]) -> Results:
-        began, load = self._clock(), machine.Load()
-        self.results.machine = machine.described()
         with postgres_for(list(chosen)) as postgres, TemporaryDirectory(prefix="kit-") as temporary:
             for kind in chosen:
                 self._say(f"{kind.name}: {version_of(kind)}")
-                self.results.versions[kind.name] = version_of(kind)
                 python = await anyio.to_thread.run_sync(python_of, kind)
                 place = Place(kind, Path(temporary) / kind.name, python, postgres)
                 await self._runtime(place, scenarios)
-            self._keep(self.results)
-        if scenarios:  # steps have their own note of it
-            self.results.took(self._clock() - began, load.of_others_pct())
-        self._keep(self.results)
         return self.results
 
     async def _runtime(self, place: Place, scenarios: Sequence[Scenario]) -> None:
-        found: dict[str, list[Trial]] = {}
-        offers: frozenset[str] = frozenset()
-
-        async def one(scenario: Scenario, tested: Subject) -> None:
-            found[scenario.name] = await self._scenario(scenario, tested)
-
-        alone = [s for s in scenarios if "crash" in s.needs or not self._profile.together]
-        beside = [s for s in scenarios if s not in alone]
-        if beside:
-            async with place.opened("together") as tested, anyio.create_task_group() as tasks:
-                offers = tested.offers
-                for scenario in beside:
-                    tasks.start_soon(one, scenario, tested)
-        for scenario in alone:  # each begins with nothing kept
-            async with place.opened(scenario.name) as tested:
-                offers = tested.offers
-                await one(scenario, tested)
-        pooled = [trial for name in STOPS for trial in found.get(name, ())]
-        if found.keys() >= set(STOPS):
-            name = place.kind.name
-            self.results.replace(
-                name, POOLED, _figures(name, POOLED, POOLED_METRICS, pooled, offers)
-            )
+        sitting = self.results.sit(
+            place.kind.name,
+            version_of(place.kind),
+            machine=machine.described(),
+            commit=self._commit,
+            arguments=self._arguments,
+        )
+        began, load = self._clock(), machine.Load()
+        await self._scenarios(place, scenarios, sitting)
         if self._profile.steps:
             async with place.opened("durable") as tested:
                 offered = "steps" in tested.offers
                 figures = await durable.measure(tested, self._say) if offered else []
-            others = [f for f in self.results.durable if f.runtime != place.kind.name]
-            self.results.durable = others + figures
+            self.results.replace_steps(sitting, figures)
+        sitting.seconds = round(self._clock() - began, 1)
+        sitting.load_of_others_pct = round(load.of_others_pct(), 1)
+        self.results.forget_unused()
         self._keep(self.results)
 
-    async def _scenario(self, scenario: Scenario, tested: Subject) -> list[Trial]:
+    async def _scenarios(
+        self, place: Place, scenarios: Sequence[Scenario], sitting: Sitting
+    ) -> None:
+        alone = [s for s in scenarios if "crash" in s.needs or not self._profile.together]
+        beside = [s for s in scenarios if s not in alone]
+        if beside:
+            async with place.opened("together") as tested, anyio.create_task_group() as tasks:
+                for scenario in beside:
+                    tasks.start_soon(self._scenario, scenario, tested, sitting)
+        for scenario in alone:  # each begins with nothing kept
+            async with place.opened(scenario.name) as tested:
+                await self._scenario(scenario, tested, sitting)
+
+    async def _scenario(self, scenario: Scenario, tested: Subject, sitting: Sitting) -> None:
         name = tested.kind.name
         if not set(scenario.needs) <= tested.offers:
             found = not_offered(name, scenario.name, scenario.metrics)
-            self.results.replace(name, scenario.name, found)
+            self.results.replace(sitting, scenario.name, found)
             self._say(f"  {scenario.title}: not offered")
-            return []
+            return
         began = self._clock()
         trials = await scenario.play(scenario, tested, self._profile.trials(name, scenario.name))
         found = _figures(name, scenario.name, scenario.metrics, trials, tested.offers)
-        self.results.replace(name, scenario.name, found)
+        self.results.replace(sitting, scenario.name, found)
         if why := next((t.failed or t.refused for t in trials if t.failed or t.refused), ""):
             self.results.failures[f"{name} {scenario.name}"] = why[:500]
         seen = ", ".join(f"{row.metric} {row.failures}" for row in found if row.failures)
         took = self._clock() - began
         self._say(f"  {scenario.title}: {len(trials)} in {took:.1f} s; {seen or 'nothing amiss'}")
-        return trials
 
 
 def _first(group: BaseException) -> BaseException:

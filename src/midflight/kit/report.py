@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import log10
 from typing import Final
 
 from midflight.kit.catalogue import BY_NAME, SCENARIOS
-from midflight.kit.durable import Figure
-from midflight.kit.playing import POOLED, POOLED_METRICS, STOPS, Results
-from midflight.kit.runtimes import KINDS
+from midflight.kit.durable import RAW_NAME, Figure
+from midflight.kit.results import POOLED, POOLED_METRICS, STOPS, Results, Sitting
+from midflight.kit.runtimes import ALL, KINDS
 from midflight.kit.score import METRICS, TIMES, Row
 
 NOT_OFFERED: Final = "·"
 COUNTS: Final = {"listed", "turned_away"}
 """Not failures: what a runtime says of itself."""
+
+QUIET: Final = {"hung", "never_came"}
 
 SHAPES: Final = {
     "": "all results kept",
@@ -25,7 +28,43 @@ SHAPES: Final = {
 
 def columns(results: Results) -> list[str]:
     """The runtimes, in the order in which the kit knows them."""
-    return [name for name in KINDS if name in results.versions]
+    there = {row.runtime for row in results.rows}
+    return [name for name in KINDS if name in there]
+
+
+def sittings(results: Results) -> str:
+    """When, with what and on which machine the figures were measured."""
+    head = "| sitting | runtime | with | figures | arguments | machine | time | others used |"
+    lines = [_sitting(results, one) for one in results.sittings]
+    return f"{head}\n|{'---|' * 8}\n" + "\n".join(lines) + "\n"
+
+
+def _sitting(results: Results, one: Sitting) -> str:
+    version = f"{one.version}; commit {one.commit}" if one.commit else one.version
+    took = f"{one.seconds:.0f} s" if one.seconds else ""
+    load = "" if one.load_of_others_pct is None else f"{one.load_of_others_pct:.0f} %"
+    cells = [
+        str(one.number),
+        one.runtime,
+        version,
+        _given(results, one),
+        f"`{one.arguments}`" if one.arguments else "",
+        one.machine,
+        took,
+        " ".join(filter(None, [load, one.note])),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _given(results: Results, sitting: Sitting) -> str:
+    """Which figures a sitting has given, in a few words."""
+    names = list(dict.fromkeys(r.scenario for r in results.rows if r.sitting == sitting.number))
+    missing = [name for name in BY_NAME if name not in names]
+    told = "all scenarios" if names and not missing else ", ".join(names)
+    if len(names) > len(missing) > 0:
+        told = f"all scenarios but {', '.join(missing)}"
+    stepped = any(figure.sitting == sitting.number for figure in results.durable)
+    return "; ".join(filter(None, [told, "durable steps" if stepped else ""]))
 
 
 def summary(results: Results) -> str:
@@ -58,24 +97,17 @@ def _scenario(
     lines = []
     for metric in metrics:
         found = [results.of(runtime, name, metric) for runtime in runtimes]
-        if metric == "hung" and not any(row and row.failures for row in found):
-            continue  # every run came to its end: not worth a line
+        if metric in QUIET and not any(row and row.failures for row in found):
+            continue  # every run came to its moment and to its end: not worth a line
         if any(found):
             what = (METRICS.get(metric) or TIMES[metric])[0]
             lines.append(f"| {what} | {' | '.join(cell(row) for row in found)} |")
     if not lines:
         return ""
-    trials = [
-        max((r.trials for r in results.rows if _is(r, runtime, name)), default=0)
-        for runtime in runtimes
-    ]
+    trials = [results.trials(runtime, name) for runtime in runtimes]
     count = f"| trials | {' | '.join(str(n or NOT_OFFERED) for n in trials)} |"
     head = f"| | {' | '.join(runtimes)} |\n|---|{'---|' * len(runtimes)}"
     return f"### {title}\n\n{head}\n{count}\n" + "\n".join(lines) + "\n"
-
-
-def _is(row: Row, runtime: str, scenario: str) -> bool:
-    return row.runtime == runtime and row.scenario == scenario
 
 
 def cell(row: Row | None) -> str:
@@ -86,6 +118,8 @@ def cell(row: Row | None) -> str:
         return NOT_OFFERED
     if row.metric in TIMES:
         return f"{row.p50:.1f} / {row.p99:.1f}" if row.trials else "never"
+    if not row.trials:
+        return "no trial"
     if row.metric in COUNTS:
         return str(row.total)
     if row.metric == "tokens":
@@ -103,11 +137,14 @@ def steps(figures: Sequence[Figure]) -> str:
     lines = []
     for name, shape in dict.fromkeys((f.runtime, f.shape) for f in speed):
         found = {f.runs: f for f in speed if (f.runtime, f.shape) == (name, shape)}
-        cells = [f"{f.per_s:,.0f} | {f.against_raw:.2f} | {f.cpu_ms:.2f}" for f in found.values()]
+        cells = [
+            f"{f.per_s:,.0f} | {f.against_raw:.2f} | {f.cpu_ms:.2f} | {f.load_of_others_pct:.0f} %"
+            for f in found.values()
+        ]
         lines.append(f"| {name} | {SHAPES[shape]} | {' | '.join(cells)} |")
-    each = "steps/s | against raw SQLite | CPU, ms a step"
+    each = "steps/s | against raw SQLite | CPU, ms a step | others used"
     head = f"| runtime | | 1 run, {each} | 50 runs, {each} |"
-    return f"### Durable steps\n\n{head}\n|{'---|' * 8}\n" + "\n".join(lines) + "\n"
+    return f"### Durable steps\n\n{head}\n|{'---|' * 10}\n" + "\n".join(lines) + "\n"
 
 
 def growth(figures: Sequence[Figure]) -> str:
@@ -125,7 +162,8 @@ def growth(figures: Sequence[Figure]) -> str:
             else "not run"
             for n in counts
         ]
-        lines.append(f"| {name} | {SHAPES[shape]} | {' | '.join(cells)} |")
+        kept = "one row a step" if name == RAW_NAME else SHAPES[shape]
+        lines.append(f"| {name} | {kept} | {' | '.join(cells)} |")
     head = f"| runtime | | {' | '.join(f'{n:,} steps' for n in counts)} |"
     rule = f"|---|---|{'---|' * len(counts)}"
     return (
@@ -136,16 +174,13 @@ def growth(figures: Sequence[Figure]) -> str:
 
 def plain(results: Results) -> str:
     """The report by itself, for a terminal or a file."""
-    versions = "\n".join(f"* {name}: {version}" for name, version in results.versions.items())
     return f"""# Interruptibility
 
-{versions}
-
+{sittings(results)}
 {tables(results)}
 Rates are of trials in which it happened at all, with the upper end of what they may be at 95 %
 confidence; times are p50 / p99 in milliseconds; {NOT_OFFERED} means that the runtime has no such
-verb. {results.machine}, {results.seconds:.0f} s; other programs used
-{results.load_of_others_pct:.0f} % of the machine meanwhile.
+verb.
 """
 
 
@@ -153,7 +188,7 @@ verb. {results.machine}, {results.seconds:.0f} s; other programs used
 
 LEFT, ROW, BAND, WIDTH = 210, 16, 22, 560
 COLOURS: Final = dict(
-    zip(KINDS, ("#1a6", "#184", "#c60", "#e90", "#06c", "#a3c", "#777", "#000"), strict=True)
+    zip(ALL, ("#1a6", "#184", "#c60", "#e90", "#06c", "#a3c", "#777"), strict=True)
 )
 
 
@@ -179,14 +214,12 @@ def plot(results: Results) -> str:
         for runtime in runtimes:
             row = results.of(runtime, name, "stop_ms")
             parts.append(f'<text x="{LEFT - 8}" y="{y + 9}" text-anchor="end">{runtime}</text>')
-            parts += _bar(row, y, COLOURS[runtime])
+            parts += _bar(row, y, COLOURS.get(runtime, "#000"))
             y += ROW
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def _x(ms: float) -> float:
-    from math import log10
-
     return round(LEFT + WIDTH * min(4.0, max(0.0, log10(max(ms, 1.0)))) / 4, 1)
 
 

@@ -32,10 +32,15 @@ KINDS: Final = {
         Kind("pydantic-ai", "on_pydantic_ai", (), "pydantic-ai"),
         Kind("bare-asyncio", "on_asyncio"),
         Kind("broken", "on_broken"),
+        Kind("forgetful", "on_forgetful"),
+        Kind("idle", "on_idle"),
     )
 }
 OWN: Final = ("midflight-immediate", "midflight-boundary", "bare-asyncio")
-ALL: Final = tuple(name for name in KINDS if name != "broken")
+FOILS: Final = ("broken", "forgetful", "idle")
+"""Runtimes as they must not be: the kit is tried on them."""
+
+ALL: Final = tuple(name for name in KINDS if name not in FOILS)
 
 
 class NotInstalled(MidflightError):

@@ -33,6 +33,7 @@ class Trial(Struct):
     between: list[int] | None = None  # when the urgent task was done, if one was asked for
     receipt: dict[str, str] | None = None
     failed: str = ""  # the runtime did not come to its end at all
+    came: bool = True  # to the moment at which it is interrupted
 
     def number(self, what: str, nth: int = 0) -> int:
         """When in the order something was told; beyond everything if it never was."""
@@ -98,7 +99,9 @@ def not_back(trial: Trial) -> int:
 
 
 def interrupted(trial: Trial) -> bool:
-    """Whether anything was left to do when the stop, pause or kill came, if one was to come."""
+    """Whether it came to the moment, and anything was left to do when the stop or kill came."""
+    if not trial.came:
+        return False
     at = min(trial.number("pressed"), trial.number("killed"))
     if at == NEVER:
         return True
@@ -211,6 +214,10 @@ METRICS: Final[dict[str, tuple[str, Count]]] = {
     "in_spite": ("stale resumes not noticed", lambda t: int(done_in_spite_of_change(t) > 0)),
     "not_back": ("urgent tasks not done in between, or not come back from", not_back),
     "forgot": ("conversations that forget what was done", lambda trial: int(trial.forgot)),
+    "never_came": (
+        "runs that never came to where they are interrupted",
+        lambda trial: int(not trial.came),
+    ),
     "hung": ("runs that never ended", lambda trial: int(bool(trial.failed))),
 }
 TIMES: Final[dict[str, tuple[str, Callable[[Trial], float | None]]]] = {
@@ -236,6 +243,8 @@ class Row(Struct, omit_defaults=True):
     p50: float = 0.0
     p99: float = 0.0
     worst: float = 0.0
+    sitting: int = 0
+    """Which sitting it comes from: when, with what and on which machine it was measured."""
 
 
 def upper_bound_pct(failures: int, trials: int) -> float:
@@ -259,18 +268,31 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def rows(runtime: str, scenario: str, metrics: Iterable[str], trials: Sequence[Trial]) -> list[Row]:
     """The figures of a scenario."""
     found = []
-    trials = [trial for trial in trials if interrupted(trial)]
+    counting = [trial for trial in trials if interrupted(trial)]
     for name in metrics:
-        row = Row(runtime, scenario, name, trials=len(trials))
+        these = trials if name == "never_came" else counting
+        row = Row(runtime, scenario, name, trials=len(these))
         if name in TIMES:
-            measured = [ms for trial in trials if (ms := TIMES[name][1](trial)) is not None]
+            measured = [ms for trial in these if (ms := TIMES[name][1](trial)) is not None]
             _timed(row, measured)
         else:
-            counts = [METRICS[name][1](trial) for trial in trials]
-            row.failures, row.total = sum(map(bool, counts)), sum(counts)
-            row.bound_pct = round(upper_bound_pct(row.failures, row.trials), 3)
+            counts = [METRICS[name][1](trial) for trial in these]
+            _counted(row, sum(map(bool, counts)), sum(counts))
         found.append(row)
     return found
+
+
+def pooled(runtime: str, scenario: str, found: Sequence[Row]) -> Row:
+    """Figures of the same metric over trials of several scenarios, as one."""
+    row = Row(runtime, scenario, found[0].metric, offered=all(one.offered for one in found))
+    row.trials = sum(one.trials for one in found)
+    _counted(row, sum(one.failures for one in found), sum(one.total for one in found))
+    return row
+
+
+def _counted(row: Row, failures: int, total: int) -> None:
+    row.failures, row.total = failures, total
+    row.bound_pct = round(upper_bound_pct(failures, row.trials), 3)
 
 
 def _timed(row: Row, measured: Sequence[float]) -> None:

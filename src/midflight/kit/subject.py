@@ -19,7 +19,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
 from midflight.errors import MidflightError
-from midflight.kit.adapters import stage
+from midflight.kit.adapters import stage, tools
 from midflight.kit.ledger import Ledger
 from midflight.kit.provider import Provider
 
@@ -83,7 +83,7 @@ class Subject:
     def _environment(self) -> dict[str, str]:
         """The process sees this folder of adapters; another environment sees nothing else of us."""
         env = os.environ | {
-            stage.LEDGER: str(self.ledger.path),
+            tools.LEDGER: str(self.ledger.path),
             "OPENAI_API_KEY": "kit",
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
             "LANGSMITH_TRACING": "false",
@@ -97,10 +97,12 @@ class Subject:
             env["PYTHONPATH"] = str(alone)
         return env
 
-    def cpu_s(self) -> float:
-        """Seconds of processor time that its process has used, all threads of it."""
+    def cpu_s(self, *, loop_only: bool = False) -> float:
+        """Seconds of processor time of its process: all threads, or that of its event loop."""
         assert self._process is not None
-        line = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8")
+        pid = self._process.pid
+        stat = Path(f"/proc/{pid}/task/{pid}/stat" if loop_only else f"/proc/{pid}/stat")
+        line = stat.read_text(encoding="utf-8")
         used = line.rpartition(")")[2].split()[11:13]
         return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 

@@ -12,6 +12,7 @@ from midflight.kernel.fold import advance
 from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.record import Event, Recorded
 from midflight.kernel.state import RunState
+from midflight.sheets.forks import fork_from
 from midflight.sheets.marks import mark_of
 from midflight.sheets.shapes import Asked, Background, Change, Mark, RunSheet
 from midflight.sheets.steps import Steps
@@ -121,12 +122,15 @@ class RunBook:
         state, known = self.state, rows or {}
         self._accounted = self._accounted or accounted(state)
         by = state.ended_by.by if state.ended_by is not None and not state.alive else ""
+        steps = self._steps.sheets(state)
+        failed = self._steps.failed if state.phase is Phase.FAILED else ""
         return RunSheet(
             **viewed(state, state.at, [self._asked[position] for position in state.questions]),
             **self._accounted,
             position=state.relevant,
             moving_since=state.moving_since,
-            steps=self._steps.sheets(state),
+            steps=steps,
+            done=state.done,
             changes=list(self._changes),
             marks=list(self._marks),
             spend=list(self._curve.points),
@@ -134,7 +138,8 @@ class RunBook:
             result=self._result if state.phase is Phase.DONE else "",
             ended_at=self._ended_at,
             ended_by=by,
-            failed_step=self._steps.failed if state.phase is Phase.FAILED else "",
+            failed_step=failed,
+            fork_from=fork_from(state.phase, steps, failed),
         )
 
 

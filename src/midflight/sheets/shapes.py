@@ -150,12 +150,25 @@ class Background(Struct, frozen=True):
     status: str
 
 
+class ForkFrom(Struct, frozen=True):
+    """The step from which a run that has ended would be tried again, and its number in the list."""
+
+    position: int
+    number: int
+    name: str
+
+
 class RunSheet(RunView, frozen=True, kw_only=True):
-    """All that the view of a run shows. ``position`` is what a control takes as ``expect``."""
+    """All that the view of a run shows. ``position`` is what a control takes as ``expect``.
+
+    ``done`` counts its steps that have a result, as the list of runs does; those of runs that it
+    has begun are spent, and not among them.
+    """
 
     position: int
     moving_since: float | None
     steps: list[StepSheet]
+    done: int
     changes: list[Change]
     marks: list[Mark]
     spend: list[tuple[float, float, int]]
@@ -164,6 +177,7 @@ class RunSheet(RunView, frozen=True, kw_only=True):
     ended_at: float | None
     ended_by: str
     failed_step: str
+    fork_from: ForkFrom | None
 
 
 class ThreadSheet(Struct, frozen=True):

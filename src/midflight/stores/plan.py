@@ -88,7 +88,7 @@ def summary(state: State) -> Row:
             due_at=state.due_at,
             created_at=state.created_at,
             updated_at=state.at,
-            steps=state.spent.steps,
+            steps=state.done,
             tokens=state.spent.tokens,
             usd=state.spent.usd,
         )

@@ -210,9 +210,7 @@ class Ledger:
             else:
                 assert isinstance(state, RunState)
                 spent = state.spent
-                touched.append(
-                    (state.head, state.at, spent.steps, spent.tokens, spent.usd, journal)
-                )
+                touched.append((state.head, state.at, state.done, spent.tokens, spent.usd, journal))
             self._due[journal] = due
         self._reshaped.clear()
         if touched:

@@ -107,8 +107,7 @@ def steps(sheet: RunSheet, state: RunState) -> str:
     """Where it is; how many there were, once it has ended."""
     if sheet.phase not in ENDS:
         return place(state)
-    number = sheet.spent.steps
-    return f"{number} step{'s' * (number != 1)}"
+    return f"{sheet.done} step{'s' * (sheet.done != 1)}"
 
 
 def spend(sheet: RunSheet) -> str:

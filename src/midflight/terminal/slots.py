@@ -8,11 +8,9 @@ from msgspec import Struct
 
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.preview import Offer
-from midflight.sheets import RunSheet, StepSheet
+from midflight.sheets import RunSheet
 
 STOP_NOW_AFTER_S: Final = 5.0
-THERE: Final = frozenset({"done", "kept", "skipped"})
-"""States of a step whose work need not be done again."""
 AWAY: Final = {
     1: "Sent when back online",
     2: "Asks again when back",
@@ -101,21 +99,6 @@ def _after(sheet: RunSheet) -> tuple[Slot, Slot, Slot]:
 
 def _again(sheet: RunSheet) -> Slot:
     label = "Start again" if sheet.phase is Phase.CANCELLED else "Try again"
-    step = fork_step(sheet)
-    if step is None:
+    if sheet.fork_from is None:
         return Slot("fork", label, "It had not begun", enabled=False)
-    return Slot("fork", label, f"A fork from {step.name}, context kept")
-
-
-def fork_step(sheet: RunSheet) -> StepSheet | None:
-    """From which step it would be tried again, as on the page.
-
-    The one that failed, or the first whose work is not there any more: a fork takes over what came
-    before it. Where all of it is there, the last one.
-    """
-    begun = [step for step in sheet.steps if step.position]
-    failed = [step for step in begun if sheet.failed_step in {step.name, step.id}]
-    if failed and sheet.phase is Phase.FAILED:
-        return failed[-1]
-    gone = [step for step in begun if step.status not in THERE]
-    return next(iter(gone or begun[-1:]), None)
+    return Slot("fork", label, f"A fork from {sheet.fork_from.name}, context kept")

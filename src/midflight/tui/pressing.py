@@ -13,7 +13,7 @@ from midflight.inputs import new_id
 from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.record import Limits, Who
 from midflight.sheets import RunSheet
-from midflight.terminal.slots import Slot, fork_step
+from midflight.terminal.slots import Slot
 from midflight.tui.card import Card
 from midflight.tui.layer import Done
 from midflight.tui.session import Session
@@ -188,7 +188,7 @@ class Pressing:
                 self._app.open_run(run)
 
     async def _fork(self) -> None:
-        step, run, control = fork_step(self._sheet), self._session.run, self._app.control
+        step, run, control = self._sheet.fork_from, self._session.run, self._app.control
         if step is None:
             return
         new = await self._try("Try again", lambda: control.fork(run, step.position))

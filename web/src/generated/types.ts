@@ -78,6 +78,13 @@ export interface Delta {
 /** What a step does to the world, and so what may be done to the step. */
 export type Effect = "model" | "once" | "read" | "write";
 
+/** The step from which a run that has ended would be tried again, and its number in the list. */
+export interface ForkFrom {
+  position: number;
+  number: number;
+  name: string;
+}
+
 /** Whether this server can do its work. */
 export interface Health {
   ok: boolean;
@@ -301,6 +308,7 @@ export interface RunSheet {
   position: number;
   moving_since: number | null;
   steps: Array<StepSheet>;
+  done: number;
   changes: Array<Change>;
   marks: Array<Mark>;
   spend: Array<[number, number, number]>;
@@ -309,6 +317,7 @@ export interface RunSheet {
   ended_at: number | null;
   ended_by: string;
   failed_step: string;
+  fork_from: ForkFrom | null;
 }
 
 /** A run as it is at position ``head``, what each verb would do, and what it has done so far. */

@@ -1,7 +1,7 @@
 /** What the bar says and offers: the state's words, and three slots whose order never changes. */
 import type { Connection } from "./world";
 import { willWait } from "./presses";
-import { ENDED, type Asked, type Offer, type RunSheet, type StepSheet, type ThreadSheet } from "./types";
+import { ENDED, type Asked, type Offer, type RunSheet, type ThreadSheet } from "./types";
 import { count, hour, isCurrent, money, oneLine, timeLeft, clock } from "./words";
 
 export type Glyph =
@@ -240,7 +240,7 @@ function ended(run: RunSheet, seen: Seen): Bar {
         slots: [...again(run, "Start again"), another, ...undos],
       };
     case "failed": {
-      const [, number] = forkPlace(run);
+      const number = run.fork_from?.number;
       const rewrite: Slot = {
         act: { do: "layer", layer: "fork" }, glyph: "redirect", label: "Redirect",
         consequence: number ? `Rewrites step ${number}` : "Starts with a new brief", enabled: true, keys: "Ctrl E",
@@ -260,20 +260,10 @@ function ended(run: RunSheet, seen: Seen): Bar {
   }
 }
 
-/** The step from which it would be tried again, and its number as people count. */
-export function forkPlace(run: RunSheet): [StepSheet | undefined, number] {
-  const begun = run.steps.filter((step) => step.position > 1);
-  const named = run.phase === "failed" ? begun.findLast((step) => step.name === run.failed_step || step.id === run.failed_step) : undefined;
-  const unfinished = begun.find((step) => !["done", "kept", "skipped"].includes(step.status));
-  const step = named ?? (run.phase === "failed" ? begun.findLast((each) => each.status === "failed") : undefined) ?? unfinished ?? begun.at(-1);
-  return [step, step ? run.steps.indexOf(step) + 1 : 0];
-}
-
-function again(run: RunSheet, label: string): Slot[] {
-  const [step, number] = forkPlace(run);
-  if (!step) return [];
+function again({ fork_from: from }: RunSheet, label: string): Slot[] {
+  if (!from) return [];
   return [{
-    act: { do: "fork", at: step.position }, glyph: "undo", label,
-    consequence: `A fork from step ${number}, context kept`, enabled: true,
+    act: { do: "fork", at: from.position }, glyph: "undo", label,
+    consequence: `A fork from step ${from.number}, context kept`, enabled: true,
   }];
 }

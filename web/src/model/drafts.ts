@@ -26,19 +26,23 @@ export function forgetDraft({ place, text }: Draft): void {
   if (draft(place) === text) keepDraft(place, "");
 }
 
+/** What the browser would not keep; as long as the page is not loaded anew, nothing is missed. */
+const memory = new Map<string, string>();
+
 export function read(name: string, where: "sessionStorage" | "localStorage" = "sessionStorage"): string | null {
   try {
-    return globalThis[where].getItem(name);
+    return memory.get(name) ?? globalThis[where].getItem(name);
   } catch {
-    return null; // a browser that keeps nothing still works
+    return null;
   }
 }
 
 export function write(name: string, text: string, where: "sessionStorage" | "localStorage" = "sessionStorage"): void {
+  memory.delete(name);
   try {
     if (text) globalThis[where].setItem(name, text);
     else globalThis[where].removeItem(name);
   } catch {
-    // full or forbidden: what is typed stays on the screen
+    memory.set(name, text); // full or forbidden
   }
 }

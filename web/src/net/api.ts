@@ -20,19 +20,36 @@ export class Unreachable extends Error {
 }
 
 const ANSWER_MS = 10_000;
+const TOO_QUICK = 429;
+const WAITS_MAX = 3;
+const WAIT_MAX_S = 5;
 
 function bounded(given: AbortSignal | null | undefined): AbortSignal {
   const late = AbortSignal.timeout(ANSWER_MS);
   return given ? AbortSignal.any([given, late]) : late;
 }
 
-async function ask(path: string, init: RequestInit): Promise<unknown> {
-  let answer: Response;
+async function reach(path: string, init: RequestInit): Promise<Response> {
   try {
-    answer = await fetch(new URL(path, base()), { ...init, credentials: "same-origin", signal: bounded(init.signal) });
+    return await fetch(new URL(path, base()), { ...init, credentials: "same-origin", signal: bounded(init.signal) });
   } catch (error) {
     throw new Unreachable(location.host, error instanceof DOMException && error.name === "TimeoutError");
   }
+}
+
+/** Who is told to be slower has been refused nothing yet: a page that is loaded often must not say that there is no such run. */
+async function patiently(path: string, init: RequestInit): Promise<Response> {
+  let answer = await reach(path, init);
+  for (let waits = 0; answer.status === TOO_QUICK && waits < WAITS_MAX; waits++) {
+    const seconds = Math.min(Number(answer.headers.get("retry-after")) || 1, WAIT_MAX_S);
+    await new Promise((done) => setTimeout(done, seconds * 1000));
+    answer = await reach(path, init);
+  }
+  return answer;
+}
+
+async function ask(path: string, init: RequestInit): Promise<unknown> {
+  const answer = await patiently(path, init);
   const body: unknown = await answer.json().catch(() => null);
   if (answer.ok) return body;
   if ([502, 503, 504].includes(answer.status) && body === null) throw new Unreachable(location.host);

@@ -1,7 +1,7 @@
 /** What opens inside the bar and grows upward: a redirect, a new cap, a hand-back, a question before a costly press. */
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { confirmAsk, dropAsk, expecting, fork, press } from "../actions";
-import { atCap, capReached, forkPlace, type Slot } from "../model/bar";
+import { atCap, capReached, type Slot } from "../model/bar";
 import { draft, keepDraft } from "../model/drafts";
 import type { Press } from "../model/presses";
 import type { Limits, RunSheet } from "../model/types";
@@ -123,16 +123,18 @@ function TakeOver({ run }: { run: RunSheet }) {
   );
 }
 
+const FIRST = 2; // the record behind the one that starts a run
+
 function RedirectByFork({ run }: { run: RunSheet }) {
-  const [step, number] = forkPlace(run);
+  const from = run.fork_from;
   const place = `fork:${run.run}`;
   const [text, write] = useKept(place, run.brief);
   const submit = () => {
-    void fork(run, step?.position ?? 2, text.trim(), { place, text });
+    void fork(run, from?.position ?? FIRST, text.trim(), { place, text });
     close();
   };
   return (
-    <LayerForm title="Rewrite the brief" field="redirect" was={<>Was: <del>{run.brief}</del></>} hint={`A new run from step ${number}; this one stays as it is`} keep="Keep as is" send="Redirect" submit={submit} off={text.trim() === ""}>
+    <LayerForm title="Rewrite the brief" field="redirect" was={<>Was: <del>{run.brief}</del></>} hint={`A new run ${from ? `from step ${from.number}` : "from the beginning"}; this one stays as it is`} keep="Keep as is" send="Redirect" submit={submit} off={text.trim() === ""}>
       <Rewrite id="redirect" text={text} write={write} submit={submit} />
     </LayerForm>
   );

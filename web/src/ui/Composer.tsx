@@ -1,12 +1,12 @@
 /** Where one writes to the agent. It never locks, and what is typed stays until the server has it. */
 import { useEffect, useRef, useState } from "react";
-import { attempt } from "../actions";
+import { attempt, forgetKey, once } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import { pathOf } from "../model/route";
 import { composerHint } from "../model/talk";
 import { ENDED, type RunSheet } from "../model/types";
 import { capital } from "../model/words";
-import { api, newKey } from "../net/api";
+import { api } from "../net/api";
 import { followFront, go, useApp, useThread } from "../store";
 import { Icon } from "./Icon";
 
@@ -20,13 +20,6 @@ export function Composer({ run }: { run: RunSheet }) {
   const [text, setText] = useState(() => draft(place));
   const [hint, setHint] = useState({ words: "", wrong: false });
   const typed = useRef(text); // as it is now: an Enter may come before what was sent is drawn as gone
-  const sending = useRef(""); // Enter pressed twice sends once
-  /** The same for as long as the words are: pressed again after an answer that was lost, they are sent once. */
-  const keyOfWords = (): string => {
-    const key = draft(`key:${place}`) || newKey();
-    keepDraft(`key:${place}`, key);
-    return key;
-  };
   useEffect(() => {
     if (!hint.words || hint.wrong) return;
     const timer = setTimeout(() => setHint({ words: "", wrong: false }), HINT_MS);
@@ -36,18 +29,19 @@ export function Composer({ run }: { run: RunSheet }) {
     typed.current = words;
     setText(words);
     keepDraft(place, words);
-    keepDraft(`key:${place}`, "");
+    if (words.trim()) return;
+    forgetKey(place);
+    forgetKey(`aside:${run.thread}`);
   };
+  const refused = (why: string) => setHint({ words: why, wrong: true });
   const gone = (words: string) => {
     if ((draft(place) || typed.current).trim() === words) write("");
   };
   const send = async (now: boolean) => {
     const words = typed.current.trim();
-    if (!words || sending.current === words) return;
-    sending.current = words;
+    if (!words) return;
     setHint({ words: "Sending…", wrong: false });
-    const sent = await attempt((key) => api.talk(run.thread, "messages", { text: words }, key), (why) => setHint({ words: why, wrong: true }), keyOfWords());
-    sending.current = "";
+    const sent = await once(place, words, (key) => api.talk(run.thread, "messages", { text: words }, key), refused);
     if (!sent) return;
     gone(words);
     setHint({ words: sent.status ? capital(sent.status) : "", wrong: false });
@@ -56,15 +50,13 @@ export function Composer({ run }: { run: RunSheet }) {
   };
   const askAside = async () => {
     const words = typed.current.trim();
-    if (!words || sending.current === words) return;
-    sending.current = words;
-    const asked = await attempt((key) => api.talk(run.thread, "ask_aside", { text: words }, key), (why) => setHint({ words: why, wrong: true }), `aside-${keyOfWords()}`);
-    sending.current = "";
+    if (!words) return;
+    const asked = await once(`aside:${run.thread}`, words, (key) => api.talk(run.thread, "ask_aside", { text: words }, key), refused);
     if (asked) gone(words);
   };
   const switchTo = async (message: number) => {
     followFront(front);
-    await attempt((key) => api.talk(run.thread, "overrule", { message, choice: "switch" }, key), (why) => setHint({ words: why, wrong: true }));
+    await attempt((key) => api.talk(run.thread, "overrule", { message, choice: "switch" }, key), refused);
   };
   return (
     <form className="composer" onSubmit={(event) => { event.preventDefault(); void send(false); }}>

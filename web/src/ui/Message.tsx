@@ -1,5 +1,5 @@
 /** A message and what became of it. Until it is read it can be edited or withdrawn. */
-import { useState } from "react";
+import { useState, type RefObject } from "react";
 import { attempt } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import type { Outcome } from "../model/talk";
@@ -7,17 +7,19 @@ import type { Line } from "../model/types";
 import { api } from "../net/api";
 import { followFront, runSheet, state, useApp } from "../store";
 import { leavesOnEscape } from "./keys";
+import { useOpener } from "./opener";
 import { Steer } from "./Steer";
 
 export function Message({ line, outcome }: { line: Line; outcome: Outcome | null }) {
   const mine = useApp((app) => app.me?.by === line.by);
   const [editing, setEditing] = useState(() => outcome?.unread === true && draft(editOf(line)) !== "");
+  const opener = useOpener(editing, "thread");
   if (editing) return <EditMessage line={line} close={() => setEditing(false)} />;
   return (
     <li className="from-me">
       {!mine && <span className="who">{line.by}</span>}
       <p className={`mine${mine ? "" : " other"}${line.status === "withdrawn" ? " withdrawn" : ""}`}>{line.text}</p>
-      {outcome && <OutcomeLine line={line} outcome={outcome} mine={mine} edit={() => setEditing(true)} />}
+      {outcome && <OutcomeLine line={line} outcome={outcome} mine={mine} edit={() => setEditing(true)} editor={opener} />}
     </li>
   );
 }
@@ -25,7 +27,9 @@ export function Message({ line, outcome }: { line: Line; outcome: Outcome | null
 const editOf = (line: Line): string => `edit:${thread()}:${line.position}`;
 const thread = (): string => runSheet(state())?.thread ?? "";
 
-function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outcome; mine: boolean; edit: () => void }) {
+interface OutcomeProps { line: Line; outcome: Outcome; mine: boolean; edit: () => void; editor: RefObject<HTMLButtonElement | null> }
+
+function OutcomeLine({ line, outcome, mine, edit, editor }: OutcomeProps) {
   const [wrong, setWrong] = useState("");
   const { back } = outcome;
   const Back = mine && back?.choice === "withdraw" ? "button" : Steer; // their own words viewers may withdraw
@@ -48,7 +52,7 @@ function OutcomeLine({ line, outcome, mine, edit }: { line: Line; outcome: Outco
       )}
       {outcome.unread && mine && (
         <>
-          <button type="button" className="link" onClick={edit}>
+          <button type="button" className="link" ref={editor} onClick={edit}>
             Edit
           </button>
           <button type="button" className="link" onClick={withdraw}>

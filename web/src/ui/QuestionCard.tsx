@@ -7,7 +7,7 @@ import { misfit, waysOf, type Form } from "../model/schema";
 import type { Asked, RunSheet } from "../model/types";
 import { clock } from "../model/words";
 import { useApp } from "../store";
-import { leaveField, leavesOnEscape } from "./keys";
+import { leavesOnEscape } from "./keys";
 import { SchemaField } from "./SchemaField";
 
 /** Whether it is answered on a card: a cap and a hand-over are answered in the bar. */
@@ -38,7 +38,7 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
   };
   const title = `question-${question.question}`;
   const back = () => {
-    setForm(null);
+    setForm(only);
     document.getElementById(title)?.focus(); // what had the focus is gone
   };
   return (
@@ -50,7 +50,7 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
       {ways.text && <p className="about">{ways.text}</p>}
       {ways.facts.length > 0 && !form && <Facts facts={ways.facts} />}
       {form ? (
-        <AnswerForm form={form} place={place} close={only ? null : back} send={answer} wrong={wrong} setWrong={setWrong} />
+        <AnswerForm form={form} place={place} closes={!only} leave={back} send={answer} wrong={wrong} setWrong={setWrong} />
       ) : (
         <div className="buttons">
           {ways.buttons.slice(0, 1).map((each) => (
@@ -129,19 +129,20 @@ function Choice({ label, consequence, filled, off, press: act }: ChoiceProps) {
 interface FormProps {
   form: Form;
   place: string;
-  close: (() => void) | null;
+  closes: boolean; // or it is all there is
+  leave: () => void;
   send: (payload: unknown) => Promise<void>;
   wrong: string;
   setWrong: (words: string) => void;
 }
 
-function AnswerForm({ form, place, close, send, wrong, setWrong }: FormProps) {
+function AnswerForm({ form, place, closes, leave, send, wrong, setWrong }: FormProps) {
   const [typed] = useState(() => draftOf<Typed>(place));
   const kept = typed?.form === form.key ? typed : null;
   const [value, setValue] = useState<unknown>(kept ? kept.value : form.start);
   const box = useRef<HTMLFormElement>(null);
   useEffect(() => {
-    if (!close || kept) return; // asked for by a press: it takes the focus and is shown whole
+    if (!closes || kept) return; // asked for by a press: it takes the focus and is shown whole
     box.current?.querySelector<HTMLElement>("textarea, input, select")?.focus();
     box.current?.scrollIntoView({ block: "nearest" });
   }, []);
@@ -149,9 +150,9 @@ function AnswerForm({ form, place, close, send, wrong, setWrong }: FormProps) {
     setValue(next);
     keepDraft(place, JSON.stringify({ form: form.key, value: next } satisfies Typed));
   };
-  const leave = () => {
+  const giveUp = () => {
     keepDraft(place, "");
-    close?.();
+    leave();
   };
   const submit = () => {
     const problem = misfit(value, form.schema, form.wrap === "respond" ? "A response" : "The answer");
@@ -159,7 +160,7 @@ function AnswerForm({ form, place, close, send, wrong, setWrong }: FormProps) {
     if (!problem) void send(form.wrap ? { [form.wrap]: value } : value);
   };
   return (
-    <form ref={box} noValidate onKeyDown={leavesOnEscape(close ?? leaveField)} onSubmit={(event) => { event.preventDefault(); submit(); }}>
+    <form ref={box} noValidate onKeyDown={leavesOnEscape(leave)} onSubmit={(event) => { event.preventDefault(); submit(); }}>
       <SchemaField name={form.wrap === "respond" ? "What to do instead" : "Your answer"} schema={form.schema} value={value} change={write} top />
       {wrong && (
         <p className="wrong" role="alert">
@@ -167,8 +168,8 @@ function AnswerForm({ form, place, close, send, wrong, setWrong }: FormProps) {
         </p>
       )}
       <div className="buttons">
-        {close && (
-          <button type="button" className="button" onClick={leave}>
+        {closes && (
+          <button type="button" className="button" onClick={giveUp}>
             Keep as is
           </button>
         )}

@@ -7,7 +7,8 @@ import { ago, count, money } from "../model/words";
 import { go, useApp } from "../store";
 import { useNow } from "../clock";
 import { Icon, type IconName } from "./Icon";
-import { leaveField, leavesOnEscape } from "./keys";
+import { leavesOnEscape } from "./keys";
+import { useWayBack } from "./opener";
 
 const KillSwitch = lazy(() => import("./KillSwitch"));
 const Settings = lazy(() => import("./Settings"));
@@ -51,14 +52,15 @@ function Brand() {
 function Find() {
   const sought = useApp((app) => app.search.words);
   const [words, setWords] = useState(sought); // its own: the store tells once a frame, and a field must not wait for it
+  const { cameFrom, goBack } = useWayBack("rail");
   const write = (text: string) => {
     setWords(text);
     search(text);
   };
   return (
-    <div className="find" role="search" onKeyDown={leavesOnEscape(leaveField)}>
+    <div className="find" role="search" onKeyDown={leavesOnEscape(goBack)}>
       <Icon name="search" />
-      <input type="search" aria-label="Search runs" placeholder="Search" value={words} onChange={(event) => write(event.target.value)} />
+      <input type="search" aria-label="Search runs" placeholder="Search" value={words} onFocus={cameFrom} onChange={(event) => write(event.target.value)} />
     </div>
   );
 }

@@ -1,6 +1,6 @@
 /** A new run: what the agent should do, in one's own words. */
 import { useEffect, useRef, useState } from "react";
-import { attempt } from "../actions";
+import { forgetKey, once } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import { pathOf } from "../model/route";
 import { api } from "../net/api";
@@ -42,6 +42,7 @@ function StartForm() {
   const write = (words: string) => {
     setText(words);
     keepDraft("start", words);
+    if (!words.trim()) forgetKey("start");
   };
   const start = async () => {
     const usd = cap.trim() ? Number(cap.replace(/^\$/, "")) : null;
@@ -49,7 +50,7 @@ function StartForm() {
     if (usd !== null && !(usd > 0)) return setWrong("The cap must be a number of dollars.");
     setStarting(true);
     const body = { agent: chosen.name, brief: text.trim(), ...(usd === null ? {} : { limits: { usd } }) };
-    const made = await attempt((key) => api.start(body, key), setWrong);
+    const made = await once("start", body, (key) => api.start(body, key), setWrong);
     setStarting(false);
     if (!made) return;
     write("");

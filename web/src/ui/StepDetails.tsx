@@ -8,6 +8,7 @@ import { api } from "../net/api";
 import { isObject } from "../model/schema";
 import { useRun } from "../store";
 import { leavesOnEscape } from "./keys";
+import { useOpener } from "./opener";
 import { Steer } from "./Steer";
 
 export default function StepDetails({ run: given, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
@@ -101,7 +102,9 @@ function StopIt({ run, step }: { run: RunSheet; step: StepSheet }) {
 function ForkHere({ run, step, number }: { run: RunSheet; step: StepSheet; number: number }) {
   const place = `fork:${run.run}:${step.position}`;
   const [brief, setBrief] = useState(() => draft(place) || run.brief);
-  const [open, setOpen] = useState(() => draft(place) !== "");
+  const [open, setOpen] = useState<"" | "kept" | "asked for">(() => (draft(place) ? "kept" : ""));
+  const opener = useOpener(open !== "", "steps");
+  const close = () => setOpen("");
   const write = (words: string) => {
     setBrief(words);
     keepDraft(place, words === run.brief ? "" : words);
@@ -109,20 +112,20 @@ function ForkHere({ run, step, number }: { run: RunSheet; step: StepSheet; numbe
   if (!open)
     return (
       <div className="buttons">
-        <Steer className="button" onClick={() => setOpen(true)}>
+        <Steer className="button" ref={opener} onClick={() => setOpen("asked for")}>
           Fork from here
           <small>A new run from step {number}; this one stays as it is</small>
         </Steer>
       </div>
     );
   return (
-    <form className="step-fork" onKeyDown={leavesOnEscape(() => setOpen(false))} onSubmit={(event) => { event.preventDefault(); void fork(run, step.position, brief === run.brief ? "" : brief, { place, text: brief }); }}>
+    <form className="step-fork" onKeyDown={leavesOnEscape(close)} onSubmit={(event) => { event.preventDefault(); void fork(run, step.position, brief === run.brief ? "" : brief, { place, text: brief }); }}>
       <div className="field">
         <label htmlFor={`fork-${step.id}`}>Brief of the new run</label>
-        <textarea id={`fork-${step.id}`} className="input" rows={2} value={brief} onChange={(event) => write(event.target.value)} />
+        <textarea id={`fork-${step.id}`} className="input" rows={2} autoFocus={open === "asked for"} value={brief} onChange={(event) => write(event.target.value)} />
       </div>
       <div className="buttons">
-        <button type="button" className="button" onClick={() => setOpen(false)}>
+        <button type="button" className="button" onClick={close}>
           Keep as is
         </button>
         <button type="submit" className="button filled">

@@ -193,11 +193,10 @@ function Words({ run }: { run: RunSheet }) {
 }
 
 function summary(run: RunSheet, axis: Axis, rests: Rest[]): string {
-  const done = run.steps.filter((step) => step.status === "done").length;
   const rested = rests.reduce((sum, rest) => sum + rest.to - rest.from, 0);
   const parts = [
     `Timeline: ${clock(axis.to - axis.from)} in all`,
-    `${done} of ${run.steps.length} steps done`,
+    `${run.done} of ${run.steps.length} steps done`,
     rested > 0 ? `rested ${clock(rested)}` : "",
     `spent ${meter(run.spent, run.limits).text}`,
   ];

@@ -44,8 +44,6 @@ export function leavesOnEscape(leave: () => void): (event: Pressed) => void {
   };
 }
 
-export const leaveField = (): void => (document.activeElement as HTMLElement | null)?.blur();
-
 function escape(): boolean {
   if (state().layer !== "none") {
     set({ layer: "none" });

@@ -18,12 +18,10 @@ from typing import Any
 from openai import AsyncOpenAI
 from typing_extensions import override
 
-from midflight.kit.adapters import stage
+from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 
-TOOLS: dict[str, Callable[..., Any]] = {
-    tool.__name__: tool for tool in (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
-}
+TOOLS: dict[str, Callable[..., Any]] = {tool.__name__: tool for tool in tools.TOOLS}
 SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {"item": {"type": "string"}, "ms": {"type": "integer"}},
@@ -64,11 +62,11 @@ class OnAsyncio(Runtime):
 
     async def think(self, messages: list[Any]) -> dict[str, Any]:
         """One answer of the model, put together from its stream."""
-        tools: Any = [
+        told: Any = [
             {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in TOOLS
         ]
         stream = await self.client.chat.completions.create(
-            model="kit", messages=messages, stream=True, tools=tools
+            model="kit", messages=messages, stream=True, tools=told
         )
         text, calls = "", []
         async with stream:

@@ -3,15 +3,19 @@
 By the pages "Agents", "Persistence", "Durable execution" and "Streaming" of docs.langchain.com:
 ``astream`` with ``stream_mode="messages"`` and ``durability="sync"``, the strongest it has. Stop is
 the cancellation of the task that streams; pause is ``RunControl.request_drain``, which holds the
-run at the next superstep, and resume is ``astream(None)`` on the same thread, as after a crash.
+run at the next superstep, and resume is ``astream(None)`` on the same thread, as after a crash. A
+message is given to a run that is held so before a turn of its model, by ``aupdate_state``: there is
+no verb for it ("Double texting" is of the platform alone), and these calls are all documented.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import operator
 import os
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
@@ -30,10 +34,9 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from typing_extensions import override
 
-from midflight.kit.adapters import stage
+from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 
-PAYLOAD = "x" * 194
 CONNECTIONS = 20
 
 
@@ -47,7 +50,7 @@ def _tool(function: Callable[..., Any]) -> StructuredTool:
 class OnLanggraph(Runtime):
     """One graph, one saver, a thread for each run."""
 
-    offers = frozenset({"stop", "pause", "crash", "again", "steps"})
+    offers = frozenset({"stop", "pause", "crash", "again", "send", "steps"})
     keeps: ClassVar[str] = "graph.db*"
 
     def __init__(self, folder: Path, model_url: str, saver: str) -> None:
@@ -55,6 +58,7 @@ class OnLanggraph(Runtime):
         self._saver = saver
         self._tasks = stage.Tasks()
         self._controls: dict[str, RunControl] = {}
+        self._turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._checkpoints: Any = None
         self._graph: Any = None
 
@@ -64,10 +68,9 @@ class OnLanggraph(Runtime):
         async with self._opened_saver() as saver:
             self._checkpoints = saver
             await saver.setup()
-            tools = (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
             self._graph = create_agent(
                 self._model(),
-                [_tool(tool) for tool in tools],
+                [_tool(tool) for tool in tools.TOOLS],
                 checkpointer=saver,
             )
             yield
@@ -105,14 +108,18 @@ class OnLanggraph(Runtime):
         thread = f"{self.folder}-{run}"  # one Postgres serves all folders
         return {"configurable": {"thread_id": thread}, "recursion_limit": limit}
 
-    async def _work(self, run: str, given: Any) -> None:
-        control = self._controls[run] = RunControl()
+    def _begin(self, run: str, given: Any, **options: Any) -> None:
+        self._controls[run] = RunControl()
+        self._tasks.begin(run, self._work(run, given, self._controls[run], **options))
+
+    async def _work(self, run: str, given: Any, control: RunControl, **options: Any) -> None:
         stream = self._graph.astream(
             given,
             self._config(run),
             stream_mode="messages",
             durability="sync",
             control=control,
+            **options,
         )
         with suppress(GraphDrained):
             async with aclosing(stream):
@@ -122,7 +129,7 @@ class OnLanggraph(Runtime):
     @override
     async def start(self, run: str, brief: str) -> None:
         given = {"messages": [{"role": "user", "content": brief}]}
-        self._tasks.begin(run, self._work(run, given))
+        self._begin(run, given)
 
     @override
     async def stop(self, run: str) -> list[str]:
@@ -140,11 +147,26 @@ class OnLanggraph(Runtime):
 
     @override
     async def resume(self, run: str) -> None:
-        self._tasks.begin(run, self._work(run, None))
+        self._begin(run, None)
 
     @override
     async def take_up(self, run: str) -> None:
         await self.resume(run)
+
+    @override
+    async def send(self, run: str, text: str) -> None:
+        async with self._turn[run]:
+            await self.pause(run)
+            state = await self._graph.aget_state(self._config(run))
+            if "tools" in state.next:  # a call without its result would be refused
+                self._begin(run, None, interrupt_before=["model"])
+                await self._tasks.over(run)
+            elif not state.next:
+                await self.start(run, text)  # the run has come to its end meanwhile
+                return
+            said = {"messages": [{"role": "user", "content": text}]}
+            await self._graph.aupdate_state(self._config(run), said, as_node="tools")
+            await self.resume(run)
 
     @override
     async def again(self, run: str, text: str) -> None:
@@ -173,6 +195,16 @@ class OnLanggraph(Runtime):
         await self._stepper(count, shape, run).ainvoke(None, self._config(run), durability="sync")
 
     @override
+    async def syncs(self) -> str:
+        if self._saver == "sqlite":
+            found = await self._checkpoints.conn.execute("PRAGMA synchronous")
+            return f"PRAGMA synchronous = {(await found.fetchone())[0]}"
+        async with self._checkpoints.conn.connection() as connection:
+            names = ("synchronous_commit", "fsync")
+            shown = [await (await connection.execute(f"SHOW {n}")).fetchone() for n in names]
+        return ", ".join(f"{n} = {row[n]}" for n, row in zip(names, shown, strict=True))
+
+    @override
     async def size(self) -> int:
         if self._saver == "sqlite":
             return await super().size()
@@ -184,11 +216,11 @@ class OnLanggraph(Runtime):
         """A node that is done so many times, and one after it which waits to be let through."""
 
         async def step(state: Any) -> dict[str, Any]:
-            text = f"{state['n']:06}{PAYLOAD}"
+            text = f"{state['n']:06}{tools.PAYLOAD}"
             return {"n": state["n"] + 1, "notes": text if shape == "last" else [text]}
 
         async def after(state: Any) -> None:
-            stage.tell("reached", run)
+            tools.tell("reached", run)
 
         def where(state: Any) -> str:
             return "step" if state["n"] < count else "after"

@@ -7,6 +7,8 @@ process of their own (``runs="process"``, ``docs/tools.md``); effects can be che
 
 from __future__ import annotations
 
+import gc
+import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,31 +23,29 @@ from midflight.control import Control, local
 from midflight.guards import FileContent
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
-from midflight.kit.adapters import stage
+from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 from midflight.models.openai import OpenAIModel
 from midflight.run import Agent, Run
 from midflight.tools.base import Done, NotDone, Performed, Tool, tool
 
-PAYLOAD = "x" * 194
-
 
 def _undo(about: Performed) -> None:
-    stage.unmake(about.kwargs["item"])
+    tools.unmake(about.kwargs["item"])
 
 
 def _check(about: Performed) -> Done | NotDone:
     """Whether it has happened is asked of the world: here the ledger."""
     key = about.kwargs["item"]
-    return Done(f"{key} is done") if stage.link.has_acted(key) else NotDone()
+    return Done(f"{key} is done") if tools.link.has_acted(key) else NotDone()
 
 
 TOOLS: list[Tool] = [
-    tool(effect="once", name="act", check=_check)(stage.act),
-    tool(effect="once", name="make", check=_check, undo=_undo)(stage.make),
-    tool(effect="once", name="hold", check=_check, runs="process")(stage.hold),
-    tool(effect="once", name="spawn", runs="process")(stage.spawn_and_wait),
-    tool(effect="read", name="look")(stage.look),
+    tool(effect="once", name="act", check=_check)(tools.act),
+    tool(effect="once", name="make", check=_check, undo=_undo)(tools.make),
+    tool(effect="once", name="hold", check=_check, runs="process")(tools.hold),
+    tool(effect="once", name="spawn", check=_check, runs="process")(tools.spawn_and_wait),
+    tool(effect="read", name="look")(tools.look),
 ]
 
 
@@ -96,10 +96,10 @@ class OnMidflight(Runtime):
     def _stepper(self) -> Agent:
         async def steps(run: Run) -> None:
             for number in range(run.input["count"]):
-                await run.step("Note", note_down, f"{number:06}{PAYLOAD}")
+                await run.step("Note", note_down, f"{number:06}{tools.PAYLOAD}")
             if run.input["stays"]:
                 await run.ask("Go on?")
-                stage.tell("reached", run.input["stays"])
+                tools.tell("reached", run.input["stays"])
 
         return Agent("stepper", steps, self._mode)
 
@@ -151,6 +151,16 @@ class OnMidflight(Runtime):
         return {_key(line.noun): line.word for line in lines}
 
     # ── durable steps ────────────────────────────────────────────────────────────────────────────
+
+    @override
+    async def syncs(self) -> str:
+        """Of every connection to its file that may write, whoever holds it."""
+        found = set()
+        for db in [one for one in gc.get_objects() if isinstance(one, sqlite3.Connection)]:
+            file = db.execute("PRAGMA database_list").fetchone()[2]
+            if Path(file).name == "runs.db" and not db.execute("PRAGMA query_only").fetchone()[0]:
+                found.add(db.execute("PRAGMA synchronous").fetchone()[0])
+        return ", ".join(f"PRAGMA synchronous = {level}" for level in sorted(found))
 
     @override
     async def steps(self, runs: int, count: int, shape: str) -> None:

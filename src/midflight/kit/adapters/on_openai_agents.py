@@ -2,12 +2,15 @@
 
 By the pages "Streaming", "Results", "Sessions" and "Tools" of its documentation: stop
 is ``result.cancel()``, after which the stream is read to its end; pause is
-``cancel(mode="after_turn")``, and resume is a run from ``result.to_state()``. The conversation goes
-on through the session. It keeps no run over a crash without an engine beside it.
+``cancel(mode="after_turn")``, and resume is a run from ``result.to_state()``. A message is given to
+that state by ``RunState.add_input`` between the two, or begins a further run if none is left. The
+conversation goes on through the session. It keeps no run over a crash without an engine beside it.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +19,36 @@ from agents import (
     OpenAIChatCompletionsModel,
     Runner,
     SQLiteSession,
+    UserError,
     function_tool,
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
 from typing_extensions import override
 
-from midflight.kit.adapters import stage
+from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 
 
 class OnOpenaiAgents(Runtime):
     """One agent; a session and a result for each run."""
 
-    offers = frozenset({"stop", "pause", "again"})
+    offers = frozenset({"stop", "pause", "again", "send"})
 
     def __init__(self, folder: Path, model_url: str) -> None:
         super().__init__(folder, model_url)
         set_tracing_disabled(True)
         client = AsyncOpenAI(base_url=model_url, api_key="kit", max_retries=0)
-        tools = (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
         self._agent = Agent(
             name="clerk",
             model=OpenAIChatCompletionsModel("kit", client),
-            tools=[function_tool(tool) for tool in tools],
+            tools=[function_tool(tool) for tool in tools.TOOLS],
         )
         self._results: dict[str, Any] = {}
         self._sessions: dict[str, SQLiteSession] = {}
         self._tasks = stage.Tasks()
+        self._unread: defaultdict[str, list[str]] = defaultdict(list)
+        self._turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def _begin(self, run: str, given: Any) -> None:
         session = self._sessions.setdefault(run, SQLiteSession(run, self.folder / "sessions.db"))
@@ -76,6 +81,22 @@ class OnOpenaiAgents(Runtime):
     @override
     async def resume(self, run: str) -> None:
         self._begin(run, self._results[run].to_state())
+
+    @override
+    async def send(self, run: str, text: str) -> None:
+        self._unread[run].append(text)
+        async with self._turn[run]:
+            if not self._unread[run]:
+                return  # it went with that of another
+            await self.pause(run)
+            said: list[Any] = [{"role": "user", "content": t} for t in self._unread.pop(run)]
+            state = self._results[run].to_state()
+            try:
+                state.add_input(said)
+            except UserError:  # the run has come to its end meanwhile
+                self._begin(run, said)
+            else:
+                self._begin(run, state)
 
     @override
     async def again(self, run: str, text: str) -> None:

@@ -21,7 +21,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from typing_extensions import override
 
-from midflight.kit.adapters import stage
+from midflight.kit.adapters import stage, tools
 from midflight.kit.adapters.stage import Runtime
 
 
@@ -33,8 +33,7 @@ class OnPydanticAi(Runtime):
     def __init__(self, folder: Path, model_url: str) -> None:
         super().__init__(folder, model_url)
         model = OpenAIChatModel("kit", provider=OpenAIProvider(base_url=model_url, api_key="kit"))
-        tools = (stage.act, stage.make, stage.hold, stage.spawn, stage.look)
-        self._agent: Agent[None, str] = Agent(model, tools=tools)
+        self._agent: Agent[None, str] = Agent(model, tools=tools.TOOLS)
         self._tokens: dict[str, CancellationToken] = {}
         self._history: dict[str, Any] = {}
         self._runs: dict[str, asyncio.Future[Any]] = {}

@@ -1,7 +1,6 @@
-"""What all runtimes under test are given: the same tools, and somebody who tells them what to do.
+"""The verbs of an adapter, and who carries them out in the process of the runtime under test.
 
-Plain Python alone: it runs in the environment of each runtime. A tool tells the ledger what it does
-and waits for the answer, so what it tells has its place in one order with all else that is told.
+Plain Python alone, as ``tools`` is: it runs in the environment of each runtime.
 """
 
 from __future__ import annotations
@@ -10,140 +9,14 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
-import socket
-import subprocess
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
-LEDGER = "MIDFLIGHT_KIT_LEDGER"
-"""The variable that names the ledger's socket, for tools in processes of their own too."""
-
-MARK = "MIDFLIGHT_KIT_RUN"
-"""The variable by which processes of a run are found, wherever they have gone."""
-
-CHILDREN = "sleep 60 & setsid sleep 60 & sleep {seconds}"
-
-
-class Link:
-    """The way to the ledger, from any thread of any process."""
-
-    def __init__(self) -> None:
-        self._mine = threading.local()
-
-    def tell(self, what: str, about: str, more: str = "") -> None:
-        """Block until it is written down."""
-        self._ask(f"{what} {about} {more}".rstrip())
-
-    def has_acted(self, key: str) -> bool:
-        """Ask the world whether a thing was done."""
-        return self._ask(f"? {key}") == b"1"
-
-    def _ask(self, line: str) -> bytes:
-        if getattr(self._mine, "process", 0) != os.getpid():
-            self._mine.link = socket.socket(socket.AF_UNIX)
-            self._mine.link.connect(os.environ[LEDGER])
-            self._mine.process = os.getpid()
-        link: socket.socket = self._mine.link
-        link.sendall(line.encode() + b"\n")
-        answer = link.recv(1)
-        if not answer:
-            raise ConnectionError("the ledger has gone")
-        return answer
-
-
-link = Link()
-tell = link.tell
-
-
-# ── the tools: an item such as RUN/a1, and how many milliseconds it takes ────────────────────────
-
-
-async def act(item: str, ms: int) -> str:
-    """Do something to the world, half-way through."""
-    tell("begin", item)
-    try:
-        await asyncio.sleep(ms / 2000)
-        tell("acted", item)
-        await asyncio.sleep(ms / 2000)
-    finally:
-        tell("left", item)
-    return f"{item} is done"
-
-
-async def make(item: str, ms: int) -> str:
-    """Make something that can be taken back."""
-    return await act(item, ms)
-
-
-def unmake(item: str) -> None:
-    """Take it back."""
-    tell("undone", item)
-
-
-def hold(item: str, ms: int) -> str:
-    """Do something by code that blocks."""
-    tell("begin", item)
-    time.sleep(ms / 2000)
-    tell("acted", item)
-    time.sleep(ms / 2000)
-    tell("left", item)
-    return f"{item} is done"
-
-
-async def spawn(item: str, ms: int) -> str:
-    """Start processes, as a careful author does: they end with the call, by their group."""
-    tell("begin", item)
-    process = await asyncio.create_subprocess_exec(
-        "sh", "-c", _children(ms), env=_marked(item), start_new_session=True
-    )
-    tell("spawned", item)
-    try:
-        await process.wait()
-        tell("acted", item)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        tell("left", item)
-    return f"{item} is done"
-
-
-def spawn_and_wait(item: str, ms: int) -> str:
-    """Start processes and wait for them, for a runtime that ends them by itself."""
-    tell("begin", item)
-    with subprocess.Popen(["sh", "-c", _children(ms)], env=_marked(item)) as process:
-        tell("spawned", item)
-        process.wait(60)
-    tell("acted", item)
-    return f"{item} is done"
-
-
-def look(item: str, ms: int) -> str:
-    """Read a thing that the work relies on."""
-    tell("looked", item)
-    return "as it was"
-
-
-def _children(ms: int) -> str:
-    return CHILDREN.format(seconds=ms / 1000)
-
-
-def _marked(item: str) -> dict[str, str]:
-    return os.environ | {MARK: run_of(item)}
-
-
-def run_of(item: str) -> str:
-    """The run that an item belongs to."""
-    return item.partition("/")[0]
-
-
-# ── the runtime ──────────────────────────────────────────────────────────────────────────────────
+from midflight.kit.adapters.tools import tell
 
 
 class NotOffered(Exception):
@@ -221,6 +94,10 @@ class Runtime:
 
     async def regrow(self, run: str, count: int, shape: str) -> None:
         """In a new process: go on with that run to its next step, which tells the ledger."""
+        raise NotOffered
+
+    async def syncs(self) -> str:
+        """How the connections that it writes by are set, asked of the database itself."""
         raise NotOffered
 
     async def size(self) -> int:

@@ -1,1 +1,0 @@
-var e=Object.entries({queued:!0,running:!0,pausing:!0,paused:!0,waiting:!0,cancelling:!0,done:!1,failed:!1,cancelled:!1,killed:!1}),t=e.flatMap(([e,t])=>t?[e]:[]),n=new Set(e.flatMap(([e,t])=>t?[]:[e]));export{t as n,n as t};

@@ -1,0 +1,240 @@
+"""The plays: how a run that has come to its moment is interrupted, and what is looked at then."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from midflight.kit.adapters.tools import MARK
+from midflight.kit.ledger import happened
+from midflight.kit.provider import Answer, Call
+from midflight.kit.scenarios import (
+    END_S,
+    Scenario,
+    begin_all,
+    fetch_receipt,
+    in_lanes,
+    over,
+    spread,
+    stop,
+    until_counted,
+)
+from midflight.kit.score import Trial
+from midflight.kit.subject import Subject, SubjectFailed
+
+BACK_S: Final = 8.0
+HELD_S: Final = 0.6
+SEEN_S: Final = 5.0
+SCALE: Final = 200
+CRASHED_AT_ONCE: Final = 10
+MESSAGES: Final = 20
+
+
+async def stopping(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Start, wait for the moment and a little more, stop."""
+
+    async def interrupt(trial: Trial) -> None:
+        await stop(subject, trial)
+        if "orphans" in scenario.metrics:
+            await anyio.sleep(0.1)
+            trial.orphans = await anyio.to_thread.run_sync(end_processes_of, trial.run)
+        await fetch_receipt(subject, trial)
+
+    return await in_lanes(scenario, subject, n, interrupt)
+
+
+async def stopping_first(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Stop before anything is seen; one run is let through before, and shows that work is done.
+
+    Else nothing would tell a runtime that was stopped from one that never begins.
+    """
+    whole = f"{scenario.name}-whole"
+    with suppress(SubjectFailed):
+        await subject.ask("start", whole, subject.provider.script(whole, *scenario.answers))
+    all_of_it = happened("acted", len(scenario.wanted))
+    works = await subject.ledger.until(whole, all_of_it, scenario.moment_s)
+    trials = await stopping(scenario, subject, n)
+    for trial in trials:
+        trial.came = trial.came and works
+    return trials
+
+
+async def stopping_at_once(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Many runs live at the same time, and all are stopped at once."""
+
+    async def wave(numbers: Sequence[int]) -> list[Trial]:
+        trials = await begin_all(scenario, subject, numbers)
+        async with anyio.create_task_group() as tasks:
+            for trial in trials:
+                if trial.came:
+                    tasks.start_soon(stop, subject, trial)
+        for trial in trials:
+            with suppress(SubjectFailed):  # then it has none, which is counted
+                await fetch_receipt(subject, trial)
+        return trials
+
+    async def waves(numbers: range) -> list[Trial]:
+        return [
+            trial
+            for first in range(0, len(numbers), SCALE)
+            for trial in await wave(numbers[first : first + SCALE])
+        ]
+
+    trials = await until_counted(n, waves)
+    await anyio.sleep(scenario.late_s)
+    return trials
+
+
+async def continuing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Stop, then go on with the conversation: whether its provider takes it."""
+
+    async def interrupt(trial: Trial) -> None:
+        await stop(subject, trial)
+        again = f"{trial.run}.again"
+        brief = subject.provider.script(again)
+        try:
+            await subject.ask("again", trial.run, brief, within_s=END_S)
+        except SubjectFailed as failed:
+            trial.refused = str(failed)
+        trial.refused = "; ".join(subject.provider.complaints[again]) or trial.refused
+        if not await subject.ledger.until(again, happened("asked"), SEEN_S):
+            trial.refused = trial.refused or "the model was never asked"
+        trial.forgot = f"{trial.run}/a1" not in subject.provider.shown.get(again, "")
+
+    return await in_lanes(scenario, subject, n, interrupt)
+
+
+async def pausing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Pause, wait, resume, and let it come to its end."""
+
+    async def interrupt(trial: Trial) -> None:
+        await subject.ask("pause", trial.run, within_s=END_S)
+        await anyio.sleep(HELD_S)
+        await subject.ask("resume", trial.run, within_s=END_S)
+        await over(subject, trial)
+
+    return await in_lanes(scenario, subject, n, interrupt)
+
+
+async def crashing(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Kill the process with some runs in it, start another one, and let them come to their end."""
+
+    async def take_up(trial: Trial) -> None:
+        with suppress(SubjectFailed):  # then it will not end either
+            await subject.ask("take_up", trial.run)
+        await over(subject, trial)
+
+    async def wave(numbers: Sequence[int]) -> list[Trial]:
+        trials = await begin_all(scenario, subject, numbers)
+        await anyio.sleep(spread(scenario, trials[0].run))
+        for trial in trials:
+            subject.ledger.note("killed", trial.run)
+        await subject.kill()
+        await subject.restart()
+        async with anyio.create_task_group() as tasks:
+            for trial in trials:
+                if trial.came:
+                    tasks.start_soon(take_up, trial)
+        return trials
+
+    async def waves(numbers: range) -> list[Trial]:
+        return [
+            trial
+            for first in range(0, len(numbers), CRASHED_AT_ONCE)
+            for trial in await wave(numbers[first : first + CRASHED_AT_ONCE])
+        ]
+
+    trials = await until_counted(n, waves)
+    await anyio.sleep(scenario.late_s)
+    return trials
+
+
+async def sending(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Say something while it works, once or many times at once: all must reach the model."""
+    count = MESSAGES if scenario.name == "messages" else 1
+
+    async def interrupt(trial: Trial) -> None:
+        accepted: set[str] = set()
+
+        async def send(note: str) -> None:
+            try:
+                await subject.ask("send", trial.run, f"Mind this too: {note} (please)")
+                accepted.add(note)
+            except SubjectFailed:
+                trial.turned_away += 1  # the sender knows
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(count):
+                tasks.start_soon(send, f"note-{trial.run}-{number}")
+        await over(subject, trial)
+        seen = subject.provider.notes[trial.run]
+        with anyio.move_on_after(SEEN_S):
+            while not accepted <= seen:  # noqa: ASYNC110 - a late one is answered by a further run
+                await anyio.sleep(0.05)
+        trial.lost = len(accepted - seen)
+
+    return await in_lanes(scenario, subject, n, interrupt)
+
+
+async def switching(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """Ask for something urgent in between: it is done, and the first task comes back by itself."""
+
+    async def interrupt(trial: Trial) -> None:
+        other = f"{trial.run}.x"
+        brief = subject.provider.script(other, Answer((Call("act", "x1"),)))
+        await subject.ask("send", trial.run, f"{brief} This is urgent, drop the rest for now.")
+        await subject.ledger.until(other, happened("acted"), BACK_S)
+        await subject.ledger.until(trial.run, happened("acted", len(trial.wanted)), BACK_S)
+        trial.between = [one.number for one in subject.ledger.of(other) if one.what == "acted"]
+
+    return await in_lanes(scenario, subject, n, interrupt)
+
+
+async def staling(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
+    """What the work relies on is changed while it is paused: a resume must notice."""
+
+    def relied(run: str, text: str) -> None:
+        (subject.folder / f"{run}.txt").write_text(text, encoding="utf-8")
+
+    async def interrupt(trial: Trial) -> None:
+        await subject.ask("pause", trial.run, within_s=END_S)
+        relied(trial.run, "as others have made it")
+        await subject.ask("resume", trial.run, within_s=END_S)
+        trial.asked = await _asks(subject, trial.run)
+        await anyio.sleep(0.2)
+        trial.told = list(trial.told)
+        await stop(subject, trial)
+
+    return await in_lanes(
+        scenario, subject, n, interrupt, prepare=lambda run: relied(run, "as it was")
+    )
+
+
+async def _asks(subject: Subject, run: str) -> bool:
+    with anyio.move_on_after(5):
+        while not await subject.ask("asks", run):
+            told = subject.ledger.of(run)
+            resumed = next((one.number for one in told if one.what == "resumed"), 1 << 60)
+            if any(one.what == "begin" and one.number > resumed for one in told):
+                return False
+            await anyio.sleep(0.02)
+        return True
+    return False
+
+
+def end_processes_of(run: str) -> int:
+    """How many processes of a run are left; they are ended here, by their number."""
+    mark = f"{MARK}={run}\0".encode()
+    found = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (folder / "environ").read_bytes():
+                os.kill(int(folder.name), signal.SIGKILL)
+                found += 1
+    return found
