@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from midflight.kernel.limits import Meter
 from midflight.kernel.phases import Cause, Effect, Mode, Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
@@ -45,7 +46,10 @@ class Asked(Struct, frozen=True):
 
 
 class RunView(Struct, frozen=True):
-    """A run as it is at position ``head``, what each verb would do, and what it has done so far."""
+    """A run as it is at position ``head``, what each verb would do, and what it has done so far.
+
+    ``meters`` has one entry for each cap that is set, with what calls in flight have reserved.
+    """
 
     run: str
     head: int
@@ -66,6 +70,7 @@ class RunView(Struct, frozen=True):
     plan: tuple[str, ...]
     limits: Limits
     spent: Spent
+    meters: list[Meter]
     questions: list[Asked]
     in_flight: list[InFlight]
     children: dict[str, str]

@@ -6,6 +6,7 @@ from typing import Any
 
 from midflight.control import offers
 from midflight.kernel.events import QuestionOpened
+from midflight.kernel.limits import meters
 from midflight.kernel.preview import NOT_AT_HAND
 from midflight.kernel.reach import Below
 from midflight.kernel.receipt import receipt
@@ -43,6 +44,7 @@ def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any
         "plan": state.plan,
         "limits": state.limits,
         "spent": _spent(state, now),
+        "meters": meters(state, now),
         "questions": questions,
         "in_flight": [_in_flight(attempt) for attempt in state.open.values()],
         "children": dict(state.children),

@@ -151,6 +151,13 @@ export interface Me {
   server: ServerView;
 }
 
+/** One cap and how full it is; ``used`` includes what calls in flight have reserved. */
+export interface Meter {
+  name: string;
+  used: number;
+  cap: number;
+}
+
 /** When a stop is heard: between steps, or in the middle of one. */
 export type Mode = "boundary" | "immediate";
 
@@ -298,6 +305,7 @@ export interface RunSheet {
   plan: Array<string>;
   limits: Limits;
   spent: Spent;
+  meters: Array<Meter>;
   questions: Array<Asked>;
   in_flight: Array<InFlight>;
   children: Record<string, string>;
@@ -341,6 +349,7 @@ export interface RunView {
   plan: Array<string>;
   limits: Limits;
   spent: Spent;
+  meters: Array<Meter>;
   questions: Array<Asked>;
   in_flight: Array<InFlight>;
   children: Record<string, string>;
