@@ -241,7 +241,7 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "a watcher that is still reading hears what comes next at once",
-        "src/midflight/stores/hub.py",
+        "src/midflight/stores/subscription.py",
         "        if record.position > due or len(self._backlog) >= BACKLOG_MAX:",
         "        if record.position > due or journal in self._behind:",
         ("tests/stores/test_hub.py",),

@@ -28,7 +28,7 @@ from midflight.cli.look import book_of
 from midflight.cli.talking import news_of, talk_of
 from midflight.engines.leaving import leaving_on
 from midflight.kernel.phases import Phase
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 app = typer.Typer()
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")]

@@ -29,7 +29,7 @@ from midflight.errors import JournalNotFound, StoreError
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.run import Agent
 from midflight.stores.base import Store
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 try:
     import restate as sdk
