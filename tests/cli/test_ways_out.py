@@ -127,3 +127,15 @@ def test_a_stop_of_what_was_never_seen_says_so_and_holds(scene: Scene) -> None:
     refused = scene.said("run", name, "x", "-d", status=1)
     scene.said(*printed_command(refused, "release"))
     begin(scene, "counter")
+
+
+def test_a_resume_prints_in_one_line_what_was_changed_meanwhile(scene: Scene) -> None:
+    run = begin(scene, "porter")
+    scene.until(run, "running")
+    scene.said("pause", run)
+    scene.until(run, "paused")
+    scene.said("redirect", run, "green tea", "--wait", "0")
+
+    told = scene.said("resume", run)
+    assert "=green= tea" in told
+    scene.said("cancel", run)
