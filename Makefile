@@ -68,11 +68,12 @@ bench-assistant: $(INSTALLED)  ## measure how soon a model call is closed and a 
 bench-page: $(INSTALLED)  ## measure the page in a real browser: load, long runs, presses
 	@PYTHONPATH=tests $(BIN)/python bench/browser.py
 
-bench-voice: $(INSTALLED)  ## measure how well one can interrupt by voice, beside Pipecat (19 min)
+bench-voice: $(INSTALLED)  ## measure how well one can interrupt by voice, beside Pipecat (20 min)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ttspico==0.3.2  # compiles C, so nothing else asks for it
+	@for part in flite pocketsphinx-testdata asterisk-core-sounds-en-wav; do dpkg -s $$part >/dev/null 2>&1 || apt-get install -qq -y $$part >/dev/null || exit 1; done
 	@PYTHONPATH=tests $(BIN)/python bench/speaking.py $(VOICE)
 
-bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, 2,000 runs (15 min)
+bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, presses, 2,000 runs (14 min)
 	@PYTHONPATH=tests $(BIN)/python bench/scale.py $(PARTS)
 
 tests/engines/node_modules/.package-lock.json: tests/engines/package-lock.json

@@ -21,12 +21,12 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
-import asyncpg
 import psutil
 from figures import RESULTS, ROOT, Load, machine, percentile, save, show, table
 from figures import load as figures_load
+from stepping import COUNTERS, RAW_BYTES, made, raw, step_bytes, stepping
 
-from engines import fleet_world
+from engines import contested_story, fleet_world
 from engines.elsewhere import read_out, serving
 from engines.faults import audit, losing_workers
 from engines.fleet import Fleet, fleet
@@ -36,16 +36,18 @@ from midflight.engines.restate import RestateEngine
 from midflight.remote import RemoteControl
 from midflight.stores.base import Query
 from midflight.stores.postgres import PostgresStore
+from scenarios.ledger import SOCKET, witness
 from stores.backends import postgres_server
 
 WORKERS = 4
 KILLS, KILLED_RUNS = 20, 40
-FREEZES, FROZEN_RUNS = 100, 24
+FLEETS, FREEZES, FROZEN_RUNS = 2, 100, 24
 NOTICED, NOTICED_RUNS = 4, 12
 CANCELS = 300
-COUNTERS, STEPS = 50, 400
+CONTESTED = 300
 SIZES = (500, 1000, 2000)
 LOADED_CANCELS = 100
+BESIDE, PRESSES = 500, 100
 SETTINGS = "max_connections = 200\n"
 SHIPPED, QUICK = "3s", "1s"  # what Restate's keep-alive is
 
@@ -101,21 +103,58 @@ async def killed(yard: Yard) -> dict[str, float]:
 
 
 async def frozen(yard: Yard) -> dict[str, float]:
-    """Workers frozen at random, and woken when others have their runs."""
-    async with yard.at_work() as (control, workers):
-        told = await losing_workers(
-            control, workers, runs=FROZEN_RUNS, times=FREEZES, how="freeze", seed=2
-        )
-        wrong = await audit(control, workers, told)
+    """Workers frozen at random, and woken when others have their runs.
+
+    Two fleets at once, each with its own store, service and runs: most of the time is waiting.
+    """
+    takeovers, asked, wrong = list[float](), 0, 0
+
+    async def story(seed: int) -> None:
+        nonlocal asked, wrong
+        async with yard.at_work() as (control, workers):
+            told = await losing_workers(
+                control,
+                workers,
+                runs=FROZEN_RUNS,
+                times=FREEZES // FLEETS,
+                how="freeze",
+                seed=seed,
+            )
+            found = await audit(control, workers, told)
+        if found:
+            print(found)
+        takeovers.extend(told.takeovers)
+        asked += told.asked
+        wrong += sum(map(len, found.values()))
+
+    async with anyio.create_task_group() as fleets:
+        for number in range(FLEETS):
+            fleets.start_soon(story, 2 + 10 * number)
+    return {
+        "freezes": FREEZES,
+        "freeze_takeover_p50_s": percentile(takeovers, 50),
+        "freeze_takeover_p99_s": percentile(takeovers, 99),
+        "freeze_takeovers": len(takeovers),
+        "freeze_questions": asked,
+        "freeze_wrong": wrong,
+    }
+
+
+async def contested(yard: Yard) -> dict[str, float]:
+    """Runs cancelled while two workers are alive, each of which is sure to drive them."""
+    with tempfile.TemporaryDirectory(prefix="mf-scale-") as name:
+        folder, schema = Path(name), f"bench_{uuid4().hex}"
+        with witness(folder) as ledger:
+            os.environ[SOCKET] = str(folder / "ledger")
+            desk = contested_story.PostgresDesk.open(yard.address, schema=schema)
+            place = f"{yard.address} schema={schema}", desk
+            cases, wrong = await contested_story.told(place, ledger, folder, CONTESTED)
     if wrong:
         print(wrong)
     return {
-        "freezes": FREEZES,
-        "freeze_takeover_p50_s": percentile(told.takeovers, 50),
-        "freeze_takeover_p99_s": percentile(told.takeovers, 99),
-        "freeze_takeovers": len(told.takeovers),
-        "freeze_questions": told.asked,
-        "freeze_wrong": sum(map(len, wrong.values())),
+        "contested_cancels": CONTESTED,
+        "contested_taken": contested_story.taken(cases),
+        "contested_wrong": sum(map(len, wrong.values())),
     }
 
 
@@ -172,21 +211,24 @@ async def _begun(workers: Fleet, briefs: set[str]) -> float:
 async def steps(yard: Yard) -> dict[str, float]:
     """Steps of fifty runs on two workers, and what raw inserts of the same bytes come to.
 
-    Like for like is fifty connections; one alone is there because it is often quoted.
+    Counted in the store while all of them step: from when each has made its first until three
+    seconds later. Like for like is fifty connections; one is there because it is often quoted.
     """
-    rates, ones, manys = [], [], []
+    rates, ones, manys, fullest = [], [], [], []
     busy: dict[str, float] = {}
-    async with yard.at_work(2) as (control, workers):
-        for _round in range(3):
-            one, many = await _raw(yard.address, 1), await _raw(yard.address, COUNTERS)
-            began = time.monotonic()
-            runs = [await control.start(fleet_world.counter, str(STEPS)) for _ in range(COUNTERS)]
-            busy = await _busy(yard, workers)  # all of them step for longer than this looks
-            for run in runs:
-                await control.ended(run)
-            rates.append(COUNTERS * STEPS / (time.monotonic() - began))
-            ones.append((one + await _raw(yard.address, 1)) / 2)
-            manys.append((many + await _raw(yard.address, COUNTERS)) / 2)
+    bytes_each = 0.0
+    for _round in range(3):
+        one, many = await raw(yard.address, 1), await raw(yard.address, COUNTERS)
+        # Each on a fleet of its own: Restate spreads runs by new connections, and keeps old ones.
+        async with yard.at_work(2) as (control, workers), stepping(control) as runs:
+            before, began = await made(control, runs)
+            busy = await _busy(yard, workers)
+            after, ended = await made(control, runs)
+            fullest.append(await _fullest(control, workers))
+            bytes_each = await step_bytes(yard.address, control)
+        rates.append((after - before) / (ended - began))
+        ones.append((one + await raw(yard.address, 1)) / 2)
+        manys.append((many + await raw(yard.address, COUNTERS)) / 2)
     return {
         **{f"stepping_{who}_cpu_pct": used for who, used in busy.items()},
         "steps_ratio": statistics.median(map(truediv, rates, manys)),
@@ -194,27 +236,16 @@ async def steps(yard: Yard) -> dict[str, float]:
         "steps_per_s": statistics.median(rates),
         "raw_per_s": statistics.median(manys),
         "raw_one_per_s": statistics.median(ones),
+        "step_bytes": bytes_each,
+        "raw_bytes": RAW_BYTES,
+        "stepping_fullest_worker": max(fullest),
     }
 
 
-async def _raw(address: str, connections: int) -> float:
-    """So many connections in one process, each one INSERT a commit, one after the other."""
-    async with asyncpg.create_pool(address, min_size=connections, max_size=connections) as pool:
-        inserts = 2_000 if connections == 1 else 12_000
-        await pool.execute("CREATE TABLE raw (n bigint PRIMARY KEY, body text)")
-
-        async def insert(first: int) -> None:
-            async with pool.acquire() as connection:
-                for number in range(first, inserts, connections):
-                    await connection.execute("INSERT INTO raw VALUES ($1, $2)", number, "x" * 400)
-
-        began = time.monotonic()
-        async with anyio.create_task_group() as together:
-            for first in range(connections):
-                together.start_soon(insert, first)
-        took = time.monotonic() - began
-        await pool.execute("DROP TABLE raw")
-    return inserts / took
+async def _fullest(control: Control, workers: Fleet) -> int:
+    """How many runs the worker has that has most."""
+    rows = await control.store.rows(Query(limit=10_000))
+    return max(sum(row.driver == hand.driver for row in rows) for hand in workers.hands)
 
 
 async def live(yard: Yard) -> dict[str, float]:
@@ -233,29 +264,68 @@ async def crowd(yard: Yard, size: int) -> dict[str, float]:
     """Runs that live and mostly wait: what each costs, and how soon one of them is stopped."""
     found: dict[str, float] = {}
     async with yard.at_work() as (control, workers):
-        empty, began = _memory(yard, workers), time.monotonic()
-        briefs, limiter = [f"wait {n}" for n in range(size)], anyio.CapacityLimiter(20)
-
-        async def start(brief: str) -> None:
-            async with limiter:
-                await control.start(fleet_world.lingerer, brief)
-
-        async with anyio.create_task_group() as many:
-            for brief in briefs:
-                many.start_soon(start, brief)
-        found["started_per_s"] = size / (await _begun(workers, set(briefs)) - began)
+        empty = _memory(yard, workers)
+        found["started_per_s"] = await _crowd(control, workers, size)
         for who, bytes_then in _memory(yard, workers).items():
             found[f"{who}_kb_per_run"] = (bytes_then - empty[who]) / size / 1024
             found[f"{who}_mb"] = bytes_then / 2**20
-        rows = await control.store.rows(Query(limit=2 * size))
-        found["fullest_worker"] = max(
-            sum(row.driver == hand.driver for row in rows) for hand in workers.hands
-        )
+        found["fullest_worker"] = await _fullest(control, workers)
         found |= {f"{who}_cpu_pct": of for who, of in (await _busy(yard, workers)).items()}
         took, _ = await _cancelled(control, workers, LOADED_CANCELS)
         found["loaded_abort_p50_ms"] = percentile(took, 50)
         found["loaded_abort_p99_ms"] = percentile(took, 99)
     return {f"{what}_{size}": figure for what, figure in found.items()}
+
+
+async def loaded(yard: Yard) -> dict[str, float]:
+    """Pauses, messages and cancels while fifty runs step as fast as they can, beside a crowd."""
+    found: dict[str, list[float]] = {}
+    async with yard.at_work() as (control, workers):
+        await _crowd(control, workers, BESIDE)
+        briefs = [f"press {number}" for number in range(PRESSES)]
+        runs = [await control.start(fleet_world.lingerer, brief) for brief in briefs]
+        await _begun(workers, set(briefs))
+        async with stepping(control) as at_work:
+            before, began = await made(control, at_work)
+            found["message_acknowledged"] = await _pressed(
+                lambda run: control.send(run, "how far are you?"), runs
+            )
+            found["pause_acknowledged"] = await _pressed(control.pause, runs)
+            found["abort"], found["cancel_acknowledged"] = await _cancelled(
+                control, workers, PRESSES
+            )
+            after, ended = await made(control, at_work)
+    return {
+        f"loaded_{what}_p{percent}_ms": percentile(took, percent)
+        for what, took in found.items()
+        for percent in (50, 99)
+    } | {"loaded_steps_per_s": (after - before) / (ended - began)}
+
+
+async def _pressed(press: Callable[[str], Awaitable[object]], runs: list[str]) -> list[float]:
+    """Until each was acknowledged, in ms."""
+    took = []
+    for run in runs:
+        began = time.monotonic()
+        await press(run)
+        took.append(1000 * (time.monotonic() - began))
+        await anyio.sleep(0.005)
+    return took
+
+
+async def _crowd(control: Control, workers: Fleet, size: int) -> float:
+    """Start so many runs that wait; how many began a second."""
+    began, limiter = time.monotonic(), anyio.CapacityLimiter(20)
+    briefs = [f"wait {number}" for number in range(size)]
+
+    async def start(brief: str) -> None:
+        async with limiter:
+            await control.start(fleet_world.lingerer, brief)
+
+    async with anyio.create_task_group() as many:
+        for brief in briefs:
+            many.start_soon(start, brief)
+    return size / (await _begun(workers, set(briefs)) - began)
 
 
 def _processes(yard: Yard, workers: Fleet) -> dict[str, list[psutil.Process]]:
@@ -296,6 +366,8 @@ PARTS: dict[str, list[Callable[[Yard], Awaitable[dict[str, float]]]]] = {
     "steps": [steps],
     "live": [live],
     "killed": [killed],
+    "loaded": [loaded],
+    "contested": [contested],
     "crowds": [partial(crowd, size=size) for size in SIZES],
     "noticed": [noticed],
     "frozen": [frozen],
@@ -310,6 +382,10 @@ ROWS = {
     "freeze_takeover_p50_s": ("a frozen worker's run is claimed by another, p50 s", "< 20"),
     "freeze_takeover_p99_s": ("the same, p99 s", "< 20"),
     "freeze_wrong": (f"anything wrong after {FREEZES} freezes", "0"),
+    "contested_wrong": (
+        f"anything wrong after {CONTESTED} cancels of runs that two living workers drove",
+        "0",
+    ),
     "cross_machine_abort_p50_ms": ("cancel here, step ended there, p50 ms", "≤ 10"),
     "cross_machine_abort_p99_ms": ("the same, p99 ms", "≤ 60"),
     "shipped_freeze_takeover_max_s": (
@@ -320,6 +396,8 @@ ROWS = {
     "steps_ratio": ("steps a second of 50 runs against 50 raw connections of asyncpg", "≥ 0.6"),
     "steps_ratio_to_one": ("the same against one raw connection", ""),
 }
+
+WRONG = ("lost", "duplicates", "freeze_wrong", "contested_wrong")
 
 
 def report(results: dict[str, Any]) -> str:
@@ -380,7 +458,7 @@ def main() -> None:
         results |= {what: round(float(value), 4) for what, value in found.items()}
         save("scale", dict(sorted(results.items())) | {"machine": machine()})
     results = figures_load("scale")
-    wrong = sum(results[name] for name in ("lost", "duplicates", "freeze_wrong"))
+    wrong = sum(results.get(name, 0) for name in WRONG)
     if wrong:
         sys.exit(f"{wrong:g} things went wrong that must not; the page was not written.")
     if all(f"{name}_seconds" in results for name in PARTS):

@@ -1,7 +1,9 @@
-"""Writes the rows of ``bench/voice/*.tsv`` that are measured: new voices, speeds and seeds.
+"""Writes the rows of ``bench/voice/*.tsv`` that are measured: new words, voices, speeds and seeds.
 
-Their words are those of the lists before, and so are the recordings of humans: there are no others.
-Whoever looks at what came of them, and changes something, makes others and calls these ``seen``.
+Old are the words that people cannot do without ("stop", "no", "uh-huh"), and the recordings called
+``human``: there are no others. Those called ``phone`` (Debian's asterisk-core-sounds-en-wav: one
+person, on the telephone) are others than before. Whoever looks at what came of them, and changes
+something, makes others and calls these ``seen``.
 """
 
 from __future__ import annotations
@@ -14,35 +16,68 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+steph", "espeak:en+belinda", "espeak:en-gb-x-rp+paul", "espeak:en-us-nyc+Michael",
-    "flite:rms@1.05", "flite:awb@0.96", "pico:en-GB@1.04", "pico:en-US@0.97",
+    "espeak:en-us+Andrea", "espeak:en+edward", "espeak:en-gb-x-rp+shelby", "espeak:en-us+rob",
+    "flite:slt@0.97", "flite:rms@1.02", "pico:en-GB@1.02", "pico:en-US@0.98",
 )  # fmt: skip
-BESIDE = ("clean", "pink17", "clean", "white18", "brown16")
+BESIDE = ("clean", "pink19", "clean", "white16", "brown18")
 ORDERS = (
-    "stop", "wait", "pause", "no", "cancel", "hold on", "stop it", "go back", "enough", "abort",
-    "hold it", "one moment", "just a second", "slow down", "speak up", "louder please", "not now",
-    "forget it", "skip ahead", "next one", "leave that out", "stop right there", "stop reading",
-    "hang on a second", "let me speak", "excuse me", "I have a question", "that is wrong",
-    "what did you say", "you misunderstood me", "use the other table", "take the second option",
-    "do the first one instead", "no, in euros please", "no, only this year", "put it in an email",
-    "talk to the finance team", "how many were there", "where does that come from",
-    "who signed the contract", "why did it fall in March", "is that with tax",
-    "what about France", "show me the chart first", "leave out the discounts",
-    "give me the short version", "more detail please", "get me a human please",
-    "change the subject", "wait, which year is that",
+    "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "enough", "go back", "hang on",
+    "stop please", "wait there", "not so fast", "hold it there", "do it again", "speak clearly",
+    "turn it up", "too long", "I object", "let me finish", "hear me out", "may I say something",
+    "ignore that one", "remove that line", "anything else please", "could I ask you something",
+    "you got me wrong there", "that is an old figure", "we have been over this",
+    "begin with the conclusion", "who wrote this report", "what is the margin",
+    "when does it expire", "which one came first", "how far are we now",
+    "can you move it to Friday", "only the paid orders", "no, the smaller office",
+    "no, in pounds please", "write to the landlord instead", "include the travel budget",
+    "group it by country please", "hide the third row", "check with Thomas first",
+    "do not change the password", "wait, there is a mistake", "how do you know that",
+    "why was Italy left out", "let us look at rents", "give me the address once more",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm hmm", "mhm", "yeah", "yup", "okay", "right", "sure", "I see", "aha", "oh",
-    "alright", "cool", "wow", "fine", "perfect", "great", "indeed", "absolutely", "gotcha",
-    "right okay", "okay sure", "yes yes", "oh really", "ah I see", "oh nice", "hmm okay",
-    "good good", "thank you", "sounds good", "I know", "fair enough", "lovely", "very good",
-    "uh-huh, okay", "yeah, right",
+    "uh-huh", "mm hmm", "mhm", "yeah", "yup", "okay", "right", "sure", "I see", "aha", "mm", "oh",
+    "alright", "good", "cool", "exactly", "indeed", "wow", "great", "thank you", "gotcha",
+    "sounds good", "interesting", "perfect", "oh great", "yes right", "okay good", "fine fine",
+    "ah good", "oh right", "yeah yeah", "right sure", "well yes", "agreed", "noted",
+    "I understand",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
     "cards/005", *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (870, 880, 890)),
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
+ON_THE_PHONE = {
+    "agent-pass": "Please enter your password followed by the pound key.",
+    "conf-full": "That conference is full.",
+    "conf-kicked": "You have been kicked from this conference.",
+    "conf-locked": "This conference is locked!",
+    "conf-muted": "You are now muted.",
+    "conf-nonextended": "The conference cannot be extended.",
+    "conf-now-muted": "The conference is now muted.",
+    "conf-now-unmuted": "The conference is now unmuted.",
+    "conf-onlyone": "There is currently one other participant in the conference.",
+    "conf-roll-callcomplete": "Playback of the list of people attending is complete.",
+    "confbridge-conf-begin": "The conference will now begin.",
+    "confbridge-conf-end": "The conference has ended.",
+    "confbridge-lock-no-join": "The conference is currently locked and cannot be joined.",
+    "confbridge-only-participant": "You are currently the only participant in the conference.",
+    "confbridge-pin-bad": "You have entered too many invalid personal identification numbers.",
+    "demo-nomatch": "I'm sorry there are no matches for those keywords.",
+    "dir-nomore": "There are no more compatible entries in the directory.",
+    "dir-welcome": "Welcome to the directory.",
+    "enter-num-blacklist": "Please enter the number to be blacklisted.",
+    "info-about-last-call": "Information about your last call.",
+    "conf-unmuted": "You are now unmuted.",
+    "pm-invalid-option": "That option is invalid. Please try again.",
+    "queue-callswaiting": "Waiting to speak with a representative.",
+    "sorry-youre-having-problems": "Sorry you're having problems.",
+    "speed-dial-empty": "The speed dial entry you've accessed is empty.",
+    "to-call-this-number": "To call this number.",
+    "tt-somethingwrong": "Something is terribly wrong.",
+    "vm-dialout": "Please wait while I connect your call.",
+    "vm-enter-num-to-call": "Please enter the number you wish to call.",
+    "vm-helpexit": "Press star for help or pound to exit.",
+}
 NOISES = {
     "cough": 10,
     "clicks": 6,
@@ -64,17 +99,21 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "brown16"), ("pink17", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "brown18"), ("pink19", "clean"))))
         for noise in noises
     ]
-    return [*spread(ORDERS, 4), *people]
+    phone = [
+        (text, f"phone:{name}", noise)
+        for (name, text), noise in zip(ON_THE_PHONE.items(), cycle(BESIDE), strict=False)
+    ]
+    return [*spread(ORDERS, 4), *people, *phone]
 
 
 def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(401, 401 + count)
+        for seed in range(601, 601 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

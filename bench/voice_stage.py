@@ -23,10 +23,12 @@ class ClockedSink:
         self.last_s = 0.0  # when the last sample that was played had ended
         self.held_last_s = 0.0  # the same, at the first hold
         self.gaps = 0  # ticks without sound between two with it, while nobody held it
+        self.starved_ms: list[float] = []  # of each such tick, until its sound was there
         self._waiting = bytearray()
         self._held = False
         self._lock = threading.Lock()
         self._hungry = False
+        self._missed: list[float] = []
 
     async def play(self, pcm: bytes) -> None:
         with self._lock:
@@ -40,12 +42,20 @@ class ClockedSink:
     async def go_on(self) -> None:
         with self._lock:
             self._held, self._hungry = False, False
+            self._missed.clear()
 
     async def cut(self) -> int:
         with self._lock:
             self._waiting.clear()
             self._hungry = False
+            self._missed.clear()
             return self.played
+
+    def forget_gaps(self) -> None:
+        """Count them from here on."""
+        with self._lock:
+            self.gaps = 0
+            self.starved_ms.clear()
 
     def tick(self, now: float) -> None:
         """A tick of the clock has come."""
@@ -58,7 +68,9 @@ class ClockedSink:
         count = min(TICK, len(self._waiting) // WIDTH)
         if count and self._hungry:
             self.gaps += 1
+            self.starved_ms += [(now - missed) * 1000 for missed in self._missed]
         self._hungry = count < TICK and self.played > 0
+        self._missed = [*self._missed, now] if self._hungry and not count else []
         del self._waiting[: count * WIDTH]
         self.played += count
         if count:

@@ -153,8 +153,8 @@ CHANNEL_MUTANTS = (
     Mutant(
         "channels: files that are too much do not hold up what was kept",
         CHANNELS + "discord_posts.py",
-        "            if not files or error.status != TOO_LARGE:\n",
-        "            if True:\n",
+        "    if error.status == TOO_LARGE:\n",
+        "    if False:\n",
         (CONTROLS,),
     ),
     Mutant(

@@ -30,6 +30,27 @@ EXECUTOR_MUTANTS = (
         ("tests/scenarios/test_cancel.py",),
     ),
     Mutant(
+        "executor: in boundary mode a pause and a redirect let the step end",
+        EXECUTOR + "working.py",
+        '        if self._driver.agent.mode == "immediate":\n',
+        "        if True:\n",
+        ("tests/scenarios/test_modes.py",),
+    ),
+    Mutant(
+        "executor: in boundary mode a cancel lets the step end",
+        EXECUTOR + "working.py",
+        'if (now or self._driver.agent.mode == "immediate") and',
+        "if True and",
+        ("tests/scenarios/test_modes.py",),
+    ),
+    Mutant(
+        "executor: a hurried cancel is heard at once, also in boundary mode",
+        EXECUTOR + "working.py",
+        'if (now or self._driver.agent.mode == "immediate") and',
+        'if self._driver.agent.mode == "immediate" and',
+        ("tests/scenarios/test_modes.py",),
+    ),
+    Mutant(
         "executor: the newest effect is undone first",
         EXECUTOR + "undo.py",
         "    return max(able,",
@@ -220,7 +241,7 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "a watcher that is still reading hears what comes next at once",
-        "src/midflight/stores/hub.py",
+        "src/midflight/stores/subscription.py",
         "        if record.position > due or len(self._backlog) >= BACKLOG_MAX:",
         "        if record.position > due or journal in self._behind:",
         ("tests/stores/test_hub.py",),

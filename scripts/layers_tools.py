@@ -170,7 +170,7 @@ TOOL_MUTANTS = (
     ),
     Mutant(
         "mcp: a server runs under the supervisor",
-        TOOLS + "mcp.py",
+        TOOLS + "mcp_link.py",
         "[*supervisor, *ours, *command]",
         "command",
         (MCP + "kill_9_of_us_ends_the_server_and_all_that_it_has_started",),

@@ -22,8 +22,9 @@ from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.front import look_after
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
-from midflight.kernel.decide import Switch, scopes
+from midflight.kernel.decide import Switch, check_reach, scopes
 from midflight.kernel.fold import fold
+from midflight.kernel.limits import NO_CAPS
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Limits, Request, Who
 from midflight.kernel.state import Delivery, RunState
@@ -31,6 +32,7 @@ from midflight.run import Agent
 from midflight.schemas import check_answer, plain_data
 from midflight.stores.base import (
     PAGE,
+    THREAD_PREFIX,
     Draft,
     Killing,
     LiveWatch,
@@ -39,8 +41,10 @@ from midflight.stores.base import (
     View,
 )
 from midflight.stores.opening import open_store
-from midflight.verbs.covering import Accepted, cover, offers
+from midflight.verbs import deliveries
+from midflight.verbs.covering import Accepted, cover, offers, says
 from midflight.verbs.starting import Starting, Turn
+from midflight.verbs.telling import TAKEN, refuse_unknown
 
 __all__ = ["LIBRARY", "Accepted", "Control", "Turn", "local", "offers"]
 
@@ -81,7 +85,9 @@ class Control(Starting):
         return self.store.watch_live(cursors)
 
     async def applied(self, accepted: Accepted) -> Delivery:
-        """Wait until a verb was applied or superseded."""
+        """Wait until a verb was applied or superseded; a message until it was read or put off."""
+        if accepted.run.startswith(THREAD_PREFIX):
+            return await deliveries.settled(self.store, accepted.run, accepted.position)
 
         def settled(state: RunState) -> bool:
             return state.deliveries[accepted.position].status != "accepted"
@@ -101,6 +107,7 @@ class Control(Starting):
 
         A parked run comes to the front; what is there now is parked in its turn.
         """
+        check_reach(scope)
         row = await self.store.row(run)
         if row.kind == "thread":
             raise JournalNotFound(run)
@@ -175,15 +182,17 @@ class Control(Starting):
                 return record.event
         return None
 
-    async def raise_limits(self, run: str, limits: Limits, **by: Any) -> Accepted:
+    async def raise_limits(
+        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Any
+    ) -> Accepted:
         """Set new caps; a run that is held at a cap goes on.
 
-        Caps that are not named stay as they are. Naming none takes all of them away.
+        Caps that are not named stay as they are. ``no_caps=True`` takes all of them away.
         """
         return await self._ask(
             run,
             "raise limits",
-            lambda who, key: e.LimitsRaised(who=who, key=key, limits=limits),
+            lambda who, key: e.LimitsRaised(who=who, key=key, limits=limits, no_caps=no_caps),
             **by,
         )
 
@@ -252,8 +261,10 @@ class Control(Starting):
         who: Who | None = None,
         key: str = "",
         expect: int | None = None,
+        **unknown: Any,
     ) -> Accepted:
         """Record one verb over a run, and over its children where it covers them."""
+        refuse_unknown(unknown, (*TAKEN, "expect"))
         row = await self.store.row(run)
         request = make(who or self._who, key)
 
@@ -276,8 +287,10 @@ class Control(Starting):
         while state.head < known.position - 1:
             left = known.position - 1 - state.head
             fold(state, await self.store.read(known.run, state.head, min(left, PAGE)))
+        (taken,) = await self.store.read(known.run, state.head, 1)
         nouns = tuple(attempt.noun for attempt in state.open.values())
-        return msgspec.structs.replace(known, in_flight=nouns)
+        said = says([state], taken.event)
+        return msgspec.structs.replace(known, in_flight=nouns, status=said)
 
 
 def _check_scope(scope: str) -> None:

@@ -115,6 +115,20 @@ def stop_word(text: str) -> str:
     return "pause" if said in WAIT_WORDS else ""
 
 
+_STOPPED: Final = re.compile(r"\[Stopped here: (?P<why>.+)\.\]\Z")
+
+
+def stopped_here(text: str, why: str) -> str:
+    """Words that a policy has ended, as they go on record."""
+    return f"{text} [Stopped here: {why}.]".strip()
+
+
+def why_stopped(text: str) -> str:
+    """Why a policy has ended these words; nothing if none has."""
+    found = _STOPPED.search(text)
+    return found["why"] if found else ""
+
+
 _PAUSE: Final = r"\s*[,.;:!…\u2013—-]+\s*"
 _TURN: Final = re.compile(
     rf"""\s*(?:(?:never\s?mind|forget\ (?:it|that|this)|scrap\ (?:it|that|this)){_PAUSE}

@@ -22,6 +22,7 @@ from midflight.kernel.decide import ASIDE
 from midflight.kernel.record import Limits
 
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
+REPEATS: Final = 20  # turns of a circle before a run is told; a loop that polls may take a few
 TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
 
 
@@ -265,6 +266,9 @@ def agent(
     ``mode`` says when a stop is heard: ``"immediate"``, also in the middle of a step, or
     ``"boundary"``, between steps. ``evict=False`` keeps a paused function in memory.
 
+    ``limits`` are the caps of its runs. One is there unless another is named: a run that makes the
+    same call with the same result over and over is told so, and then held (``repeats=0``: never).
+
     An agent that ``converses`` answers in its thread: a message while it works is looked at within
     seconds by ``triage`` (by plain words, if there is none), and one after its end begins its next
     run. ``triage_after`` is how long a triage waits for more messages. ``aside`` answers side
@@ -284,7 +288,7 @@ def agent(
             called,
             function,
             mode,
-            limits or Limits(),
+            (limits or Limits()).over(Limits(repeats=REPEATS)),
             EVICT_AFTER_S if evict else None,
             converses,
             triage,

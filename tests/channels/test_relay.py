@@ -167,7 +167,7 @@ async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much(
         await until(lambda: any(_labels(p) == ["Raise cap"] for p in paper.shown.values()))
         card = next(p for p in paper.shown.values() if _labels(p) == ["Raise cap"])
         form = await board.form("desk", card.buttons[0].action, ANN)
-        assert [(f.name, f.value) for f in form.fields] == [("steps", "4")]
+        assert [(f.name, f.value) for f in form.fields] == [("steps", "4"), ("repeats", "40")]
         wrong = await board.press("desk", form.action.code, ANN, key="a", fields={"steps": "x"})
         assert "a cap is a number" in wrong.text
         await board.press("desk", form.action.code, ANN, key="b", fields={"steps": "4"})

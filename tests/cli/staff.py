@@ -59,3 +59,56 @@ async def host(run: Run) -> str:
 async def broken(run: Run) -> None:
     """Fails."""
     raise RuntimeError("the roof is off")
+
+
+@agent()
+async def counter(run: Run) -> str:
+    """Three steps, for caps to stop."""
+    for number in range(3):
+        await run.step(f"Count {number}", look, 0.0, str(number))
+    return "counted"
+
+
+@agent()
+async def deferential(run: Run) -> str:
+    """Says so, hands over, and goes on with what it is told."""
+    await run.say("This one is for a person.")
+    answer = await run.hand_over("Please sign the lease")
+    return f"signed: {answer.payload} by {answer.by}"
+
+
+async def answer_aside(run: Run) -> str:
+    if run.brief == "slowly?":
+        await run.step("Look", look, 2.0, run.brief)
+    return f"beside: {run.brief}"
+
+
+@agent(aside=answer_aside)
+async def neighbour(run: Run) -> str:
+    """Can be asked beside its work."""
+    await run.step("Look", look, 30.0, run.brief)
+    return "looked"
+
+
+async def build_slowly(what: str) -> str:
+    await anyio.sleep(60)
+    return what
+
+
+build = tool(effect="write", name="staff.build", noun="wall")(build_slowly)
+
+
+@agent()
+async def mason(run: Run) -> str:
+    """Is at an effect that takes its time."""
+    built: str = await run.step("Build", build, run.brief)
+    return built
+
+
+@agent()
+async def herald(run: Run) -> str:
+    """Says what it does, and ends with its last word."""
+    await run.say("first things first")
+    await run.step("Look", look, 0.0, run.brief)
+    await run.say("and so on")
+    return "cried"

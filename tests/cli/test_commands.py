@@ -79,7 +79,7 @@ def test_a_message_and_a_side_question_are_answered_with_how_it_stands(scene: Sc
     scene.said("pause", run)
     sent = scene.json("send", run, "also the garden")
     assert "kept until you resume" in sent["status"]
-    assert scene.said("aside", run, "how far?").startswith("stored  paused")
+    assert scene.said("aside", run, "how far?") == "paused\n"
     scene.said("cancel", run, "--now")
 
 

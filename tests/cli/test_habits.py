@@ -323,7 +323,7 @@ def test_with_the_core_alone_help_works_and_what_is_missing_is_named(scene: Scen
     env = without(scene, *EXTRAS)
     done = scene.fresh("--help", **env)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "pause     Hold a run" in done.stdout
+    assert "pause       Hold a run" in done.stdout
     assert "pip install 'midflight[cli]'" in done.stdout
     done = scene.fresh("--version", **env)
     assert (done.returncode, done.stdout) == (0, f"midflight {version('midflight')}\n")

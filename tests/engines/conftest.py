@@ -31,7 +31,10 @@ from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
 
 SWEEP_S = 0.05
-RESTATE = pytest.param("restate", marks=[pytest.mark.slow, pytest.mark.postgres, pytest.mark.node])
+HOSTS = (pytest.mark.slow, pytest.mark.postgres, pytest.mark.node)
+RESTATE = pytest.param("restate", marks=HOSTS)
+ON_RESTATE = [pytest.mark.anyio, *HOSTS, pytest.mark.timeout(120)]
+"""For a file whose tests all need the real servers."""
 
 Opened = AbstractAsyncContextManager[Engine]
 

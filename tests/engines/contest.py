@@ -26,7 +26,7 @@ from engines.bad import FORGETS
 from midflight.kernel.phases import ENDS, Phase
 from midflight.run import Agent
 from midflight.stores.base import Query, Store
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 from scenarios.torture_world import clerk
 
 LIVING = tuple(phase for phase in Phase if phase not in ENDS)

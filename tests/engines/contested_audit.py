@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from typing_extensions import override
 
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect
-from midflight.kernel.receipt import Line, Receipt
+from midflight.kernel.receipt import Line
 from midflight.kernel.record import Decision, Recorded
 from scenarios.ledger import Told
 from scenarios.torture_audit import Case, kind_of
@@ -23,23 +24,27 @@ from scenarios.torture_audit import Case, kind_of
 class Contested(Case):
     """A run that was taken from a living driver, perhaps many times."""
 
-    def __init__(
-        self,
-        journal: Sequence[Recorded],
-        receipt: Receipt,
-        told: Sequence[Told],
-        above: Case | None = None,
-    ) -> None:
-        super().__init__(journal, receipt, told, above)
-        self.claims = sum(isinstance(record.event, e.DriverClaimed) for record in journal)
-        self.lost = {self.started[position].idempotency_key for position in _lost(journal)}
-        self.lost_undos = {
+    @cached_property
+    def claims(self) -> int:
+        return sum(isinstance(record.event, e.DriverClaimed) for record in self.journal)
+
+    @cached_property
+    def lost(self) -> set[str]:
+        """Keys of what was in flight when it was taken."""
+        return {self.started[position].idempotency_key for position in _lost(self.journal)}
+
+    @cached_property
+    def lost_undos(self) -> set[str]:
+        """Keys of what was being undone then."""
+        return {
             self.started[effect].idempotency_key
-            for effect in _lost_undos(journal)
+            for effect in _lost_undos(self.journal)
             if effect in self.started
         }
-        self.decided_late = list(_decided_late(journal))
-        self.began_late = list(_began_late(journal))
+
+    def decided_late(self) -> list[str]:
+        """Decisions of a driver from which it had been taken."""
+        return list(_decided_late(self.journal))
 
     def of(self, key: str) -> list[int]:
         """The attempts under a key."""
@@ -54,7 +59,7 @@ class Contested(Case):
     def begun_after_the_answer(self) -> list[str]:
         listed = set(self.cancels[0].event.in_flight) if self.cancels else set()
         answered = self.number("acked")
-        wrong = [*self.began_late]
+        wrong = [*_began_late(self.journal)]
         for key, seen in self.seen.items():
             begins = [one for one in seen if one.what == "begin"]
             late = sum(one.number > answered for one in begins)

@@ -108,7 +108,7 @@ async def test_asking_for_what_needs_no_driver_does_nothing(host: Host, stage: S
 
         for run in (ended, rests, "r-nobody-knows-it"):
             await engine.ensure(run)
-        await anyio.sleep(0.3)
+        await control.result(await control.start(clerk, "work"))  # what was asked before is over
 
         assert [await claims(control, run) for run in (ended, rests)] == before
 

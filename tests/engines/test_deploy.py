@@ -6,22 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
-import pytest
 
-from engines.conftest import RestateHost
+from engines.conftest import ON_RESTATE, RestateHost
 from engines.link import linked
 from midflight.control import Control
 from midflight.engines.base import Engine
+from midflight.kernel.phases import Cause
 from midflight.run import Agent, Run, agent
 from scenarios.stage import Stage
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.postgres,
-    pytest.mark.node,
-    pytest.mark.timeout(60),
-]
+pytestmark = ON_RESTATE
 
 
 def clerk_of(stage: Stage, code: str) -> Agent:
@@ -87,3 +81,42 @@ async def test_a_worker_with_old_code_that_leaves_moves_its_runs_to_new_code(
             await control.answer(run, question, "again")
 
         assert await control.result(run) == "new"
+
+
+def builder_of(stage: Stage, code: str) -> Agent:
+    """Makes three things, and says which code has made the last."""
+    make = stage.writer()
+
+    @agent("deployed.builder")
+    async def builder(run: Run) -> str:
+        for thing in ("floor", "walls", "roof"):
+            await run.step(f"Make the {thing}", make, thing)
+        return code
+
+    return builder
+
+
+async def test_what_was_finished_on_old_code_is_not_done_again_on_new_code_and_nobody_is_asked(
+    restate_host: RestateHost,
+) -> None:
+    stage = Stage("moved-whole")
+    gate = stage.gate("walls")
+    control = Control(restate_host.store)
+
+    async def end_in_good_order(run: str) -> None:
+        with anyio.fail_after(20):
+            await control.until(run, lambda state: Cause.DRAIN in state.holds)
+        gate.set()
+
+    async with (
+        anyio.create_task_group() as beside,
+        deployed(restate_host, builder_of(stage, "old")) as old,
+    ):
+        run = await Control(restate_host.store, old).start("deployed.builder", "a house")
+        await stage.until_begun("walls")
+        beside.start_soon(end_in_good_order, run)
+    assert (await control.state(run)).holds == {Cause.DRAIN}
+    async with deployed(restate_host, builder_of(stage, "new")):
+        assert await control.result(run) == "new"
+    assert stage.begun == ["floor", "walls", "roof"]
+    assert "unknown" not in str(await control.receipt(run))

@@ -1,4 +1,4 @@
-"""The door of a worker, by itself: a real port, and somebody who knocks."""
+"""A worker without its servers: its door, at which somebody knocks, and what it remembers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 
 from engines.link import free_port
 from midflight.cli.serve import listening
-from midflight.engines.restate_door import Door, Receive, Scope, Send
+from midflight.engines.restate_door import LOOK_S, Door, Receive, Scope, Send
+from midflight.engines.restate_worker import Worker
+from midflight.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +50,14 @@ async def test_a_door_that_is_blocked_when_it_opens_is_tried_again(
                     await anyio.sleep(0.05)
             door.leaving.set()
             await door.closed.wait()
+
+
+async def test_what_was_seen_of_the_leases_of_others_is_kept_only_while_it_counts() -> None:
+    nobody_else: Any = None
+    worker = Worker(MemoryStore(), nobody_else, nobody_else, nobody_else)
+    for number in range(5):
+        assert await worker._is_gone(f"worker-{number}")
+    await anyio.sleep(LOOK_S)
+    assert await worker._is_gone("worker-5")
+
+    assert list(worker._looked) == ["worker-5"]

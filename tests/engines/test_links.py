@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-import pytest
 
 from engines import fleet_world
-from engines.conftest import Hired
+from engines.conftest import ON_RESTATE, Hired
 from engines.faults import Person, Told, audit
 from engines.fleet import Fleet
 from engines.link import BACK, THERE, Link
@@ -21,15 +20,10 @@ from midflight.kernel.phases import Phase
 from midflight.stores.postgres import PostgresStore
 from stores.backends import postgres_server
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.postgres,
-    pytest.mark.node,
-    pytest.mark.timeout(120),
-]
+pytestmark = ON_RESTATE
 
 FAULTS = ("delay", "reset", THERE, BACK)
+BRIEFS = ("1000", "2000", "3000", "4000")  # so far apart that no work of one is the next one's too
 LASTS_S = 2.5  # longer than a lease
 AWAY_S = 4.5  # longer than a worker is patient with its own
 RUNS = 8
@@ -90,18 +84,23 @@ async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_o
     ):
         runs = [await control.start(fleet_world.busy, str(n)) for n in range(RUNS)]
         acknowledged = []
-        for number, fault in enumerate(FAULTS):
+        for brief, fault in zip(BRIEFS, FAULTS, strict=True):
             run = await one_of(control, runs, workers.hands[0].driver)
             async with faulty(link, fault):
-                sent = await control.redirect(run, f"{40 + number}")
-                acknowledged.append((run, sent.position))
+                sent = await control.redirect(run, brief)
+                acknowledged.append((run, sent.position, brief))
                 await anyio.sleep(LASTS_S)
-            await control.until(run, lambda s: "redirect" not in s.pending.values())
+            state = await control.until(run, lambda s: "redirect" not in s.pending.values())
+            assert state.brief == brief
         await work_on(control, workers, runs, Person(control, workers))
 
-        for run, position in acknowledged:
-            record = (await control.store.read(run, after=position - 1))[0]
-            assert isinstance(record.event, e.RedirectRequested)
+        for run, position, brief in acknowledged:
+            asked, *later = await control.store.read(run, after=position - 1)
+            assert isinstance(asked.event, e.RedirectRequested)
+            entered = next(r for r in later if isinstance(r.event, e.RedirectDelivered))
+            work = [r.event.name for r in later if isinstance(r.event, e.StepSettled)
+                    and r.position > entered.position]  # fmt: skip
+            assert f"Enough {brief}" in work
 
 
 async def test_whatever_the_link_between_restate_and_workers_does_runs_go_on_and_are_steered(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import statistics
+
 import anyio
 import httpx
-import pytest
 
 from engines import fleet_world
-from engines.conftest import Hired
+from engines.conftest import ON_RESTATE, Hired
 from engines.faults import audit, losing_workers
 from engines.ways import UNHURRIED, all_at_work, begun, calls
 from midflight.kernel.phases import Phase
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.postgres,
-    pytest.mark.node,
-    pytest.mark.timeout(120),
-]
+pytestmark = ON_RESTATE
+
+KILLED_S, FROZEN_S = 6.0, 20.0  # what a busy machine allows: how soon it is: `make bench-scale`
 
 
 async def test_a_killed_workers_runs_go_on_elsewhere_and_nothing_happens_twice(
@@ -28,7 +25,7 @@ async def test_a_killed_workers_runs_go_on_elsewhere_and_nothing_happens_twice(
         told = await losing_workers(control, workers, runs=12, times=2)
 
         assert await audit(control, workers, told) == {}
-        assert told.takeovers
+        assert statistics.median(told.takeovers) < KILLED_S
 
 
 async def test_a_frozen_worker_that_wakes_decides_nothing_and_begins_nothing_new(
@@ -38,7 +35,7 @@ async def test_a_frozen_worker_that_wakes_decides_nothing_and_begins_nothing_new
         told = await losing_workers(control, workers, runs=12, times=1, how="freeze")
 
         assert await audit(control, workers, told) == {}
-        assert told.takeovers
+        assert max(told.takeovers) < FROZEN_S
 
 
 async def test_what_a_frozen_worker_does_when_it_wakes_was_listed_as_unknown_in_the_receipt(

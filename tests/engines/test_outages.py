@@ -11,9 +11,10 @@ import anyio
 import httpx
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from engines import fleet_world
-from engines.conftest import Hired, RestateHost
+from engines.conftest import ON_RESTATE, Hired, RestateHost
 from engines.faults import Person, Told, audit
 from engines.hosts import restate_server
 from engines.link import BACK, THERE
@@ -29,13 +30,10 @@ from scenarios.stage import Stage
 from server.house import opened
 from stores.backends import postgres_server
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.postgres,
-    pytest.mark.node,
-    pytest.mark.timeout(120),
-]
+pytestmark = ON_RESTATE
+
+IMPATIENT = ("INACTIVITY", "ABORT")
+SILENT_S = 8.0  # so impatient, it makes a silent call again after six
 
 
 async def test_while_restate_is_down_runs_go_on_and_what_is_asked_waits_for_it(
@@ -157,14 +155,22 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
             await far.row(run)
             link.ends.clear()
             link.reset()
-            with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
-                await Control(far).cancel(run)
+            refusals: list[StoreUnavailable] = []
+
+            async def press() -> None:
+                with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
+                    await Control(far).cancel(run)
+                refusals.append(refused.value)
+
             async with opened(Control(far)) as house, house.client() as client:
-                over_http = await client.post(f"/v1/runs/{run}/cancel", json={})
+                async with anyio.create_task_group() as beside:  # each is patient for ten seconds
+                    beside.start_soon(press)
+                    over_http = await client.post(f"/v1/runs/{run}/cancel", json={})
                 alive = await client.get("/healthz")
 
-        assert "Nothing was changed" in str(refused.value)
-        assert not refused.value.unsure
+        (refused,) = refusals
+        assert "Nothing was changed" in str(refused)
+        assert not refused.unsure
         assert (over_http.status_code, alive.status_code) == (503, 503)
         answer = over_http.json()
         assert (answer["error"], answer["changed"]) == ("store_unavailable", False)
@@ -230,6 +236,55 @@ async def test_what_restate_itself_cancels_or_kills_takes_nothing_from_a_run(
         assert await control.result(run) == "made a"
         assert await claims(control, run) == 1
     assert stage.begun == ["a"]
+
+
+async def test_a_step_silent_for_longer_than_restate_waits_is_called_for_once(
+    hired: Hired,
+) -> None:
+    """Restate waits for minutes, and then makes a call again, unless it is told otherwise."""
+    waits = {f"RESTATE_WORKER__INVOKER__{which}_TIMEOUT": "500ms" for which in IMPATIENT}
+    with restate_server(**waits) as server:
+        async with hired(1, server=server, options=UNHURRIED) as (control, workers):
+            run = await control.start(fleet_world.lingerer, "silent")
+            await begun(workers.folder, "silent")
+            await anyio.sleep(SILENT_S)
+            async with httpx.AsyncClient(base_url=workers.restate.admin, trust_env=False) as admin:
+                (call,) = await calls(admin, workers.restate.service)
+            await control.cancel(run)
+            assert (await control.ended(run)).phase is Phase.CANCELLED
+
+    assert call["retry_count"] == 1
+
+
+async def test_a_paused_run_has_no_call_after_a_while_and_is_called_for_when_it_goes_on(
+    restate_host: RestateHost,
+) -> None:
+    stage = Stage("returned")
+    look, gate = stage.reader(), stage.gate("a")
+
+    @agent("returned.clerk")
+    async def clerk(run: Run) -> object:
+        return await run.step("Look at a", look, "a")
+
+    async with (
+        restate_host(replace(clerk, evict_after=0.2)) as engine,
+        httpx.AsyncClient(base_url=restate_host.place.admin, trust_env=False) as admin,
+    ):
+        control, service = Control(restate_host.store, engine), restate_host.place.service
+        run = await control.start(clerk, "work")
+        await stage.until_begun("a")
+        assert len(await calls(admin, service)) == 1
+
+        await control.pause(run)
+        await control.until(run, lambda state: not state.driver)
+        with anyio.fail_after(10):
+            while await calls(admin, service):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+
+        gate.set()
+        await control.resume(run)
+        await control.ended(run)
+        assert await claims(control, run) == 2
 
 
 async def test_restate_is_told_that_a_call_may_be_silent_for_a_year(

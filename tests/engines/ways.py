@@ -56,7 +56,7 @@ async def claims(control: Control, run: str) -> int:
 
 async def calls(admin: httpx.AsyncClient, service: str) -> list[dict[str, Any]]:
     """What Restate knows of the calls for our runs."""
-    asked = f"SELECT id FROM sys_invocation WHERE target_service_name = '{service}'"
+    asked = f"SELECT id, retry_count FROM sys_invocation WHERE target_service_name = '{service}'"
     accept = {"accept": "application/json"}
     found = await admin.post("/query", json={"query": asked}, headers=accept)
     rows: list[dict[str, Any]] = found.raise_for_status().json()["rows"]

@@ -310,7 +310,7 @@ async def capped(store: Store) -> None:
     engraving = await driver.begins("engrave", noun="engraving", in_thread=True)
     await ask(store, e.LimitsRaised(who=ANN, limits=Limits(steps=9)), "r-capped")
     await driver.settles(engraving)
-    await ask(store, e.LimitsRaised(who=ANN, limits=Limits()), "r-capped")
+    await ask(store, e.LimitsRaised(who=ANN, limits=Limits(), no_caps=True), "r-capped")
     await driver.reads_again()
     await driver.finishes()
     await driver.leaves()

@@ -185,10 +185,24 @@ def test_raising_one_cap_leaves_the_others_as_they_are() -> None:
     assert run.state.limits == Limits(steps=5, usd=2.0)
 
 
-def test_raising_with_no_cap_named_takes_all_of_them_away() -> None:
+def test_all_caps_are_taken_away_only_by_saying_so() -> None:
     run = running(limits=Limits(steps=5, usd=1.0))
 
-    run.raise_limits(Limits())
+    with pytest.raises(InvalidRequest, match=r"names no cap; .* The run was not changed"):
+        run.raise_limits(Limits())
+    with pytest.raises(InvalidRequest, match="names caps and takes all away"):
+        run.ask(e.LimitsRaised(who=ANN, limits=Limits(steps=9), no_caps=True))
+    assert run.state.limits == Limits(steps=5, usd=1.0)
+
+    run.ask(e.LimitsRaised(who=ANN, limits=Limits(), no_caps=True))
+
+    assert run.state.limits == Limits()
+
+
+def test_a_journal_that_took_all_caps_away_by_naming_none_is_read_as_it_was_meant() -> None:
+    run = running(limits=Limits(steps=5, usd=1.0))
+
+    run.append(e.LimitsRaised(who=ANN, limits=Limits()))
 
     assert run.state.limits == Limits()
 
@@ -279,9 +293,14 @@ def test_only_the_end_of_the_history_counts() -> None:
 
 
 def test_errors_in_a_row_are_noticed_even_when_each_is_another() -> None:
-    assert stuck(BAD, repeats=9) == "4 errors in a row"
-    assert stuck([*BAD[:3], A, BAD[3]], repeats=9) is None
-    assert stuck(BAD[:3], repeats=9) is None
+    assert stuck(BAD, repeats=3) == "4 errors in a row"
+    assert stuck([*BAD[:3], A, BAD[3]], repeats=3) is None
+    assert stuck(BAD[:3], repeats=3) is None
+
+
+def test_who_may_repeat_itself_more_often_may_fail_more_often_too() -> None:
+    assert stuck(BAD, repeats=8) is None
+    assert stuck(BAD * 2, repeats=8) == "8 errors in a row"
 
 
 def test_who_sets_no_repeats_is_not_watched() -> None:

@@ -21,8 +21,9 @@ from kernel.journals import (
 )
 from midflight.kernel import events as e
 from midflight.kernel.machine import VERBS
-from midflight.kernel.phases import Cause, Effect, Outcome
+from midflight.kernel.phases import Cause, Effect, Mode, Outcome
 from midflight.kernel.preview import Offer, preview
+from midflight.kernel.record import Usage
 
 
 def says(run: Run, verb: str) -> tuple[str, str]:
@@ -49,6 +50,30 @@ def test_every_verb_is_always_shown_with_a_label_and_a_consequence(
     assert list(offers) == list(VERBS)
     assert all(offer.verb == verb and offer.label for verb, offer in offers.items())
     assert all(offer.consequence for offer in offers.values())
+
+
+# ── boundary mode ────────────────────────────────────────────────────────────────────────────
+
+
+def test_in_boundary_mode_every_stop_says_that_it_waits_for_the_step() -> None:
+    run = running(mode=Mode.BOUNDARY)
+    run.did("book", noun="table", undoable=True)
+
+    assert says(run, "pause")[1] == "Waits for the end of this step, then holds"
+    assert says(run, "redirect")[1] == "Waits for the end of this step, then rewrites the next"
+    assert says(run, "cancel")[1] == (
+        "Waits for the end of this step, then undoes table, saves partial work to thread"
+    )
+    run.cancel()
+    assert says(run, "cancel") == ("Stop now", "Skips undo, table may remain")  # heard at once
+
+
+def test_a_background_run_in_boundary_mode_is_waited_for() -> None:
+    run, child = spawned(running(), "r-2"), running(mode=Mode.BOUNDARY)
+
+    offer = preview(run.state, {"r-2": child.state})["pause"]
+
+    assert offer.consequence == "Waits for the end of a background run's step, then holds"
 
 
 # ── pause and resume ─────────────────────────────────────────────────────────────────────────
@@ -217,6 +242,61 @@ def test_cancel_asks_first_only_while_something_irreversible_is_in_flight() -> N
 
     run.settle(mail)
     assert preview(run.state)["cancel"].confirm == ""
+
+
+def spawned(run: Run, *children: str) -> Run:
+    for child in children:
+        run.append(e.ChildSpawned(epoch=1, child=child, agent="scout", brief="Look around"))
+    return run
+
+
+def test_cancel_names_what_runs_below_undo_and_what_they_cannot() -> None:
+    run = spawned(running(), "r-2", "r-3")
+    run.did("book", noun="table", undoable=True)
+    lives, ended = spawned(running(), "r-4"), done()
+    lives.did("order", noun="taxi", undoable=True)
+    lives.did("mail", noun="email", irreversible=True)
+    below = {"r-2": lives.state, "r-3": ended.state, "r-4": running().state}
+
+    offer = preview(run.state, below)["cancel"]
+
+    assert offer.consequence == (
+        "Cancels 2 background runs, undoes table and taxi, email stays, "
+        "saves partial work to thread"
+    )
+    assert offer.confirm == ""
+
+
+def test_cancel_asks_first_while_something_irreversible_is_in_flight_below() -> None:
+    run, child = spawned(running(), "r-2"), running()
+    child.start("mail", noun="email", irreversible=True)
+
+    offer = preview(run.state, {"r-2": child.state})["cancel"]
+
+    assert offer.confirm == "email is under way and cannot be stopped. Cancel anyway?"
+
+
+def test_where_the_runs_below_are_not_at_hand_cancel_promises_nothing_of_them() -> None:
+    one, two = spawned(running(), "r-2"), spawned(running(), "r-2", "r-3")
+    over = spawned(running(), "r-2")
+    over.append(e.ChildSettled(epoch=1, child="r-2", outcome="done", usage=Usage(), steps=1))
+
+    assert says(one, "cancel")[1] == (
+        "Cancels background run (its effects are undone where they can be), "
+        "saves partial work to thread"
+    )
+    assert says(two, "cancel")[1].startswith(
+        "Cancels 2 background runs (their effects are undone where they can be), "
+    )
+    assert says(over, "cancel")[1].startswith(
+        "Goes back over background run (its effects are undone where they can be), "
+    )
+
+
+def test_stop_now_and_undo_do_not_promise_what_is_not_known_either() -> None:
+    run = spawned(running(), "r-2")
+    run.cancel()
+    assert says(run, "cancel")[1] == "Skips undo, what background run did may remain"
 
 
 def test_while_cancelling_the_control_says_stop_now_and_what_may_remain() -> None:

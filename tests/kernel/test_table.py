@@ -41,7 +41,7 @@ PRESSES: dict[str, Request] = {
     "cancel": e.CancelRequested(who=ANN),
     "answer": e.QuestionAnswered(who=ANN, question=1),
     "stop effect": e.EffectStopRequested(who=ANN, attempt=1),
-    "raise limits": e.LimitsRaised(who=ANN, limits=Limits()),
+    "raise limits": e.LimitsRaised(who=ANN, limits=Limits(usd=9.0)),
     "take over": e.TakenOver(who=ANN),
     "hand back": e.HandedBack(who=ANN),
     "undo": e.UndoRequested(who=ANN),

@@ -249,6 +249,63 @@ async def test_a_run_at_its_cap_goes_on_when_that_is_raised(driving: Open, door:
         assert await control.result(run) == "made tea"
 
 
+async def test_caps_are_taken_away_only_by_saying_so(driving: Open, door: str) -> None:
+    works = worker(Stage(f"contract-no-cap-{door}"))
+    async with driving(works) as driver, through(door, driver, works) as control:
+        run = await control.start(works, "tea", limits=Limits(steps=1))
+        with anyio.fail_after(10):
+            held = await control.until(run, lambda state: Cause.CAP in state.holds)
+        with pytest.raises(errors.InvalidRequest, match="names no cap"):
+            await control.raise_limits(run, Limits())
+        with pytest.raises(errors.InvalidRequest, match="names caps and takes all away"):
+            await control.raise_limits(run, Limits(steps=9), no_caps=True)
+        assert (await control.state(run)).limits == held.limits
+
+        await control.raise_limits(run, no_caps=True)
+        assert await control.result(run) == "made tea"
+        assert (await control.state(run)).limits == Limits()
+
+
+async def test_a_resume_is_answered_with_what_was_changed_meanwhile(
+    driving: Open, door: str
+) -> None:
+    stage = Stage(f"contract-diff-{door}")
+    stage.gate("shop")
+    works = worker(stage)
+    async with driving(works) as driver, through(door, driver, works) as control:
+        run = await control.start(works, "green tea")
+        await stage.until_begun("shop")
+        await control.applied(await control.pause(run))
+        await control.redirect(run, "black tea")
+        resumed = await control.resume(run, key="on")
+        assert resumed.status == "~green~ =black= tea"
+        assert await control.resume(run, key="on") == resumed
+        await stage.until_begun("shop", times=2)
+        await control.applied(await control.pause(run))
+        assert (await control.resume(run)).status == "nothing changed"
+        stage.gate("shop").set()
+        assert await control.result(run) == "made black tea"
+
+
+async def test_a_message_is_waited_for_as_a_verb_is(driving: Open, door: str) -> None:
+    stage = Stage(f"contract-delivered-{door}")
+    gate = stage.gate("shop")
+    talks = talker_of(stage)
+    async with driving(talks) as driver, through(door, driver, talks) as control:
+        run = await control.start("talks", "shop")
+        await stage.until_begun("shop")
+        sent = await control.send(run, "also the yard")
+        aside = await control.ask_aside(run, "how far?")
+        assert (await control.applied(aside)).status == "applied"
+        with anyio.move_on_after(0.3) as waiting:
+            await control.applied(sent)
+        assert waiting.cancelled_caught  # nobody has read it
+        gate.set()
+        with anyio.fail_after(10):
+            assert (await control.applied(sent)).status == "read"
+        await control.ended(run)
+
+
 async def test_a_person_takes_a_run_over_and_hands_it_back(driving: Open, door: str) -> None:
     stage = Stage(f"contract-human-{door}")
     gate = stage.gate("shop")

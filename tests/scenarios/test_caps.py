@@ -14,7 +14,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits, Usage
 from midflight.kernel.state import RunState
-from midflight.run import Agent, Run, agent
+from midflight.run import REPEATS, Agent, Run, agent
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from scenarios.company import events, spend
@@ -157,7 +157,7 @@ async def test_a_cap_is_raised_and_not_answered(driving: Open) -> None:
         with pytest.raises(InvalidRequest, match="raise it instead of answering"):
             await control.answer(run, question, "go on")
         assert question in (await control.state(run)).questions
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 
@@ -178,7 +178,7 @@ async def test_a_cap_that_was_raised_stays_raised_through_a_crash(
     async with driving(works) as control:
         await at_its_cap(control, run)
         assert stage.done == ["0", "1", "2", "3", "4"]
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 
@@ -206,7 +206,7 @@ async def test_caps_that_cannot_be_meant_are_refused(driving: Open, limits: Limi
         run = await control.start(works, "work")
         with pytest.raises(InvalidRequest, match=r"is not a number of zero or more"):
             await control.raise_limits(run, limits)
-        assert (await control.state(run)).limits == Limits()
+        assert (await control.state(run)).limits == Limits(repeats=REPEATS)
         refused = await control.result(await control.start(parent, "work"))
         assert "is not a number of zero or more" in refused
         stage.gate("0").set()
@@ -239,7 +239,7 @@ async def test_steps_at_once_do_not_pass_a_cap_together(driving: Open, kind: str
         with anyio.fail_after(10):
             await control.until(run, lambda state: state.spent.steps == 7)
         await at_its_cap(control, run)
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
 
         assert (await control.ended(run)).phase is Phase.DONE
         assert sorted(stage.done) == [str(number) for number in range(10)]
@@ -267,7 +267,7 @@ async def test_what_is_in_flight_at_the_cap_finishes(driving: Open) -> None:
         stage.gate("slow").set()
         await at_its_cap(control, run)
         assert "slow" in stage.done
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         assert (await control.ended(run)).phase is Phase.DONE
 
 
@@ -327,7 +327,7 @@ async def test_a_run_in_circles_is_nudged_once_and_then_held(
         with anyio.fail_after(10):
             await control.until(run, lambda state: bool(state.questions))
         assert len(stage.begun) == 2 * held_after, "after the hold it counts anew"
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 
@@ -375,7 +375,7 @@ async def test_a_nudge_given_before_a_crash_counts_after_it(driving: Open, crash
     async with driving(circles) as control:
         await at_its_cap(control, run)
         assert len(await notices(control, run)) == 1
-        await control.raise_limits(run, Limits())
+        await control.raise_limits(run, no_caps=True)
         await control.ended(run)
 
 
@@ -401,6 +401,34 @@ async def test_a_run_reads_the_same_notices_at_replay(driving: Open, crashing: O
         with anyio.fail_after(10):
             assert await control.result(run) == [0, 0, 0, 0, 0]
         assert len(await notices(control, run)) == 1
+
+
+async def test_every_agent_that_goes_in_circles_is_told_and_then_held(driving: Open) -> None:
+    stage = Stage("caps-by-default")
+    circles = circling(stage, ["same"] * 200)
+
+    async with driving(circles) as control:
+        run = await control.start(circles, "work", limits=Limits(steps=500))
+        state = await at_its_cap(control, run)
+        assert len(stage.begun) == 2 * REPEATS + 2
+        assert [text for text in await notices(control, run) if "goes in circles" in text]
+        assert state.limits.repeats == REPEATS
+        await control.cancel(run)
+        await control.ended(run)
+
+
+async def test_an_agent_that_is_to_repeat_itself_says_so(driving: Open) -> None:
+    stage = Stage("caps-polls")
+    look = stage.reader()
+
+    @agent("caps-polls", limits=Limits(repeats=0))
+    async def polls(run: Run) -> None:
+        for _ in range(3 * REPEATS):
+            await run.step("Look", look, "same")
+
+    async with driving(polls) as control:
+        run = await control.start(polls, "work")
+        assert (await control.ended(run)).phase is Phase.DONE
 
 
 # ── silence ──────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from midflight.errors import StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Limits, Usage, Who
-from midflight.run import Agent, Run, agent
+from midflight.run import REPEATS, Agent, Run, agent
 from midflight.stores.base import Query, Store, Submit
 from midflight.tools.base import Performed
 from scenarios.company import Freezes, child_of, events, journal, said, spend
@@ -839,9 +839,9 @@ def spender(stage: Stage, limits: Limits | None) -> tuple[Agent, Agent]:
 @pytest.mark.parametrize(
     ("asks", "gets"),
     [
-        (None, Limits(steps=4, tokens=50, usd=5.0)),
-        (Limits(steps=3, usd=1.0), Limits(steps=3, tokens=50, usd=1.0)),
-        (Limits(steps=99, usd=99.0), Limits(steps=9, tokens=50, usd=10.0)),
+        (None, Limits(steps=4, tokens=50, usd=5.0, repeats=REPEATS)),
+        (Limits(steps=3, usd=1.0), Limits(steps=3, tokens=50, usd=1.0, repeats=REPEATS)),
+        (Limits(steps=99, usd=99.0), Limits(steps=9, tokens=50, usd=10.0, repeats=REPEATS)),
     ],
     ids=["nothing", "less", "more"],
 )

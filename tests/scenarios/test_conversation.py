@@ -45,7 +45,7 @@ async def test_after_its_end_a_message_begins_the_next_run_of_the_agent(driving:
         assert (sent.did, sent.run) == ("started", thread)
         second = await control.state(sent.target)
         assert (second.agent, second.brief, second.converses) == (works.name, "two", True)
-        assert second.limits == Limits(steps=9)
+        assert second.limits == works.limits
         assert await control.result(sent.target) == ["two"]
         talk = await talk_of(control, first)
         assert (talk.front, talk.unread) == (sent.target, {})

@@ -79,10 +79,10 @@ async def test_the_line_names_what_was_changed(
 ) -> None:
     async with a_paused_run(driving) as (control, run):
         await change(control, run)
-        await control.resume(run)
+        accepted = await control.resume(run)
         (resumed,) = await events(control.store, run, e.ResumeRequested)
 
-        assert resumed.diff == line
+        assert resumed.diff == accepted.status == line
 
 
 async def test_an_answer_given_meanwhile_is_named(driving: Open) -> None:

@@ -267,7 +267,7 @@ async def test_what_makes_no_sense_any_more_is_refused_with_what_to_do(driving: 
         ]:
             with pytest.raises(InvalidRequest, match=why):
                 await control.overrule(thread, message.position, choice, who=ANN)
-        with pytest.raises(InvalidRequest, match="is not known any more"):
+        with pytest.raises(InvalidRequest, match="there is no message 1"):
             await control.overrule(thread, 1, "switch", who=ANN)
         with pytest.raises(NotAllowed):
             await control.overrule(thread, also.position, "switch", who=VIC)

@@ -14,6 +14,7 @@ from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Request, Who
+from midflight.kernel.status import MAY_BE_DEAF
 from midflight.kernel.thread import UNREAD_MAX, MessageEdited, MessageSent, MessageWithdrawn
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Draft, Submit, View
@@ -275,7 +276,7 @@ async def test_what_comes_while_it_is_paused_is_read_after_the_resume(driving: O
         await stage.until_begun("two")
         await control.applied(await control.pause(run))
         accepted = await control.send(run, "while you rest")
-        assert accepted.status == "paused; your message is kept until you resume"
+        assert accepted.status == f"paused; your message is kept until you resume{MAY_BE_DEAF}"
         stage.gate("two").set()
         await control.resume(run)
 
@@ -321,7 +322,7 @@ async def test_a_run_that_asks_may_read_and_speak_beside_it(driving: Open) -> No
         run = await control.start(reads, "work")
         await control.until(run, lambda state: state.phase is Phase.WAITING)
         accepted = await control.send(run, "look here")
-        assert accepted.status == "waiting for you"
+        assert accepted.status == f"waiting for you; stored{MAY_BE_DEAF}"
         go_on.set()
         with anyio.fail_after(5):
             await spoken.wait()
@@ -374,7 +375,7 @@ async def test_a_message_is_answered_with_how_the_run_stands(driving: Open) -> N
         thread = await thread_of(control, run)
         for to in (run, thread):
             assert (await control.send(to, "how far are you?")).status == (
-                "working: Make b, step 2 of 3, 0:00"
+                f"working: Make b, step 2 of 3, 0:00; stored{MAY_BE_DEAF}"
             )
         stage.gate("b").set()
         await control.ended(run)

@@ -38,6 +38,7 @@ class Case:
         told: Sequence[Told],
         above: Case | None = None,
     ) -> None:
+        self.journal = journal
         self.receipt = receipt
         self.told = told
         self.top = above or self

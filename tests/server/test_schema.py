@@ -114,8 +114,13 @@ NEEDS_MORE = {
         *(f"runs/{{run}}/{verb}" for verb in RUN_VERBS),
         *(f"threads/{{thread}}/{verb}" for verb in THREAD_VERBS),
     )
-} | {"GET /v1/runs/{run}/result", "GET /v1/runs/{run}/deliveries/{position}"}
-"""What a run that waits refuses, and what has to name a position or a code that is there."""
+} | {
+    "GET /v1/runs/{run}/result",
+    "GET /v1/runs/{run}/deliveries/{position}",
+    "GET /v1/threads/{thread}/deliveries/{position}",
+    "POST /v1/runs/{run}/raise_limits",
+}
+"""What a run that waits refuses, and what has to name a cap, a position or a code that is there."""
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=str)

@@ -12,7 +12,7 @@ import pytest
 
 from midflight.control import Control
 from midflight.kernel.phases import Phase, Role
-from midflight.run import Run, agent
+from midflight.run import REPEATS, Run, agent
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 from server.house import House, opened
@@ -84,7 +84,7 @@ async def test_a_run_is_started_answered_and_gives_its_result(driving: Open) -> 
         assert (seen["phase"], seen["status"]) == ("waiting", "waiting for you")
         assert (seen["title"], seen["limits"], seen["plan"]) == (
             "A day",
-            {"steps": 9},
+            {"steps": 9, "repeats": REPEATS},
             ["Look", "Make", "Ask"],
         )
         (asked,) = seen["questions"]
@@ -160,7 +160,7 @@ async def test_an_effect_is_stopped_and_limits_are_raised(driving: Open) -> None
         await desk.press("stop_effect", attempt=flying["position"])
         await desk.until(Phase.PAUSED)
         await desk.press("raise_limits", limits={"steps": 7, "usd": 1.5})
-        assert (await desk.look())["limits"] == {"steps": 7, "usd": 1.5}
+        assert (await desk.look())["limits"] == {"steps": 7, "usd": 1.5, "repeats": REPEATS}
 
 
 async def test_a_run_that_has_ended_is_undone_and_forked(driving: Open) -> None:

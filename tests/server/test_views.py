@@ -306,7 +306,7 @@ async def test_the_list_tells_of_runs_that_nobody_watches(driving: Open) -> None
             assert page.rows[new]["title"] == "A new one"
             gate.set()
             await _until(lambda: {page.rows[run]["phase"] for run in (old, new)} == {"done"})
-            await _until(lambda: page.rows[new]["steps"] == 2)
+            await _until(lambda: page.rows[new]["steps"] == 3)
             tasks.cancel_scope.cancel()
     assert not page.told["view"] + page.told["patch"]
 

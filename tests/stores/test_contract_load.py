@@ -143,7 +143,7 @@ async def test_what_others_have_written_is_read_at_once(open_store: Open) -> Non
     async with open_store() as here, open_store() as there:
         await running(here)
         for _ in range(3):
-            done = await ask(there, e.LimitsRaised(who=ANN, limits=Limits()))
+            done = await ask(there, e.LimitsRaised(who=ANN, limits=Limits(steps=9)))
             assert (await read_all(here))[-1] == done.records[0]
             assert (await here.row(RUN)).head == done.position(RUN)
 

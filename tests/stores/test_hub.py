@@ -11,7 +11,8 @@ import pytest
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
 from midflight.stores.base import PAGE, Delta
-from midflight.stores.hub import BACKLOG_MAX, Hub
+from midflight.stores.hub import Hub
+from midflight.stores.subscription import BACKLOG_MAX
 from stores.runs import RUN, positions
 
 pytestmark = pytest.mark.anyio

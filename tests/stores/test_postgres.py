@@ -32,6 +32,7 @@ from stores.halfway import stores_wait
 from stores.runs import (
     OLGA,
     RUN,
+    Driver,
     created,
     decision,
     pause,
@@ -369,6 +370,31 @@ async def test_a_kill_reaches_a_run_whose_journal_is_damaged(
         driving.store = store
         with pytest.raises(CorruptEntry, match="position 2"):
             await driving.decides(e.PlanSet(epoch=1, steps=("a",)))
+
+
+async def test_those_whom_a_commit_has_answered_share_the_next_one_too(
+    postgres_address: str, schema: str
+) -> None:
+    """They come again after some turns of the loop, as a step does, and find others waiting."""
+    writers, steps, turns = 20, 10, 4
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        drivers = [await running(store, f"r-{number}") for number in range(writers)]
+
+        async def work(driver: Driver) -> None:
+            for step in range(steps):
+                await driver.decides(e.StepSettled(epoch=1, step=f"s#{step}", name="s"))
+                for _ in range(turns):
+                    await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as together:
+            for driver in drivers:
+                together.start_soon(work, driver)
+    async with superuser(postgres_address) as connection:
+        commits = await connection.fetchval(
+            f"SELECT count(DISTINCT xmin::text) FROM {schema}.events WHERE body LIKE '%s#%'"
+        )
+
+    assert commits <= 1.5 * steps  # with half of them at a time it would be twice as many
 
 
 # ── leases ───────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,8 @@
 ``espeak:en-us+f3``, ``flite:slt``, ``pico:en-GB`` speak any text (the last needs the package
 ttspico, which ``make bench-voice`` installs); ``flite:slt@0.90`` is the same voice a tenth slower
 and deeper, which is another person to an ear; ``human:cards/001`` is a recording of Debian's
-pocketsphinx-testdata, whatever text is asked for. Everybody sounds the same each time.
+pocketsphinx-testdata, and ``phone:transfer`` one of its asterisk-core-sounds-en-wav, whatever text
+is asked for. Everybody sounds the same each time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from midflight.voice.sounds import read_wav, samples
 
 HUMAN = Path("/usr/share/pocketsphinx/test/data")
+PHONE = Path("/usr/share/asterisk/sounds/en_US_f_Allison")
 QUIET = 300  # of 32,767: below is silence between words
 LEVEL = 6_000  # the mean of everybody, so that noise is as loud beside each
 
@@ -46,6 +48,8 @@ def _made(text: str, voice: str) -> bytes:
             return _pico(text, name)
         case "flite":
             return _flite(text, name)
+        case "phone":
+            return read_wav(PHONE / f"{name}.wav")
         case _:
             raw = HUMAN / f"{name}.raw"
             return raw.read_bytes() if raw.exists() else read_wav(HUMAN / f"{name}.wav")

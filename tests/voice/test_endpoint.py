@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import anyio
 import msgspec
 import pytest
 from fastapi import FastAPI
+from httpx import AsyncClient
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Close
@@ -423,3 +425,32 @@ async def test_engines_that_break_in_a_way_of_their_own_are_told_of_too(tmp_path
 
         assert "the model file is half there" in phone.troubles()[0]
         assert "You can still write" in phone.troubles()[0]
+
+
+async def test_seconds_that_people_and_we_have_spoken_are_among_the_figures(
+    tmp_path: Path,
+) -> None:
+    async with exchange(tmp_path, clerk(TEXT)) as there:
+        async with there.call() as phone:
+            await phone.tell(t="hello", rate=RATE)
+            await phone.frames(there.words.said("Count please", 1.0))
+            await phone.until(lambda: phone.played >= 12 * WORD)
+            await phone.frames(SILENCE * 5)
+
+        heard, spoken = await _seconds_in_metrics(there.house)
+        assert 0.9 <= heard <= 1.1
+        assert spoken == 1.2
+
+
+async def _seconds_in_metrics(house: House) -> tuple[float, float]:
+    """Speech heard and spoken, once the call has been counted."""
+    headers = {"authorization": f"Bearer {house.tokens[Role.VIEWER]}"}
+    async with AsyncClient(base_url=f"http://127.0.0.1:{house.port}", headers=headers) as http:
+        with anyio.fail_after(20):
+            while True:
+                text = (await http.get("/metrics")).text
+                found = re.findall(r'voice_seconds_total{side="(\w+)"} ([\d.]+)', text)
+                told = {side: float(seconds) for side, seconds in found}
+                if told.get("spoken"):
+                    return told["heard"], told["spoken"]
+                await anyio.sleep(0.05)

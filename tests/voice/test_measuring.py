@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from test_docs import benchmark
@@ -53,8 +54,8 @@ def test_interruptions_are_drawn_by_chance_with_all_recordings_whose_beginning_i
     assert people == known - set(speaking.BREATH)
     assert {row["noise"] for row in drawn if row["voice"] not in people} >= {
         "clean",
-        "pink17",
-        "white18",
+        "pink19",
+        "white16",
     }
     assert drawn == speaking.drawn(commands, 60)
 
@@ -76,3 +77,47 @@ def test_no_voice_speed_or_seed_of_the_list_that_is_measured_was_heard_before() 
 
     again = {voice for voice in measured & before if not voice.startswith("human:")}
     assert again == set()
+
+
+def test_words_are_misheard_if_more_than_a_third_is_other_words_and_they_were_acted_on() -> None:
+    clarity = benchmark("voice_clarity")
+
+    def misheard(heard: str, *, text: str = "use the other table", asked: bool = False) -> bool:
+        return bool(clarity.Utterance(text, "flite:slt", asked, heard).misheard)
+
+    assert not misheard("Use the other table.")
+    assert not misheard("Use the other tables.")
+    assert misheard("You'll see another table.")
+    assert misheard("Table")
+    assert not misheard("", asked=True)
+    assert not misheard("Ten of clubs.", text="(a recording)")
+
+
+def test_a_tick_without_sound_is_as_late_as_its_sound_and_a_hold_is_no_gap() -> None:
+    stage = benchmark("voice_stage")
+    sink, tick = stage.ClockedSink(), bytes(2 * stage.TICK)
+
+    async def told() -> None:
+        await sink.play(tick)
+        sink.tick(1.00)
+        sink.tick(1.02)
+        sink.tick(1.04)
+        await sink.play(tick * 2)
+        sink.tick(1.06)
+        await sink.hold()
+        sink.tick(1.08)
+        await sink.go_on()
+        sink.tick(1.10)
+
+    anyio.run(told)
+
+    assert sink.gaps == 1
+    assert sink.starved_ms == pytest.approx([40, 20])
+
+
+def test_figures_of_the_list_before_say_so_until_this_one_was_played() -> None:
+    old = {f"{part}_list": speaking.LIST for part in ("soon", "clarify")} | {"lists_list": "fourth"}
+
+    assert "commands, assents and noises" in speaking.stale(old)
+    assert "not understood" not in speaking.stale(old)
+    assert speaking.stale(old | {"lists_list": speaking.LIST}) == ""

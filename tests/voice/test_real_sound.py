@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from midflight.control import local
@@ -17,10 +18,10 @@ from midflight.voice.line import Engines, line_to
 from midflight.voice.moonshine import Moonshine
 from midflight.voice.offline import offline_engines
 from midflight.voice.room import Room, RoomSink
-from midflight.voice.seams import FRAME, SpeechFailed
+from midflight.voice.seams import FRAME, RATE, WIDTH, SpeechFailed
 from midflight.voice.shown import FloorShown, Outcome, Shown
 from midflight.voice.silero import Silero
-from midflight.voice.sounds import silence
+from midflight.voice.sounds import samples, silence
 from midflight.voice.taking import Verdict
 from voice import speakers
 from voice.clerks import SUMMARY
@@ -191,6 +192,30 @@ def test_words_begin_where_espeak_says_and_in_the_order_of_the_text() -> None:
     assert [mark.at for mark in marks] == sorted(mark.at for mark in marks)
     assert marks[0].at == 0
     assert all(0 <= mark.at < len(text) for mark in marks)
+
+
+def test_words_are_to_be_heard_where_their_marks_say() -> None:
+    """Against the sound itself: words with a pause before each begin where it becomes loud."""
+    pcm, marks = Espeak().made("Cats, dogs, birds, fish, goats, parrots.")
+    length = len(pcm) // WIDTH
+
+    places = [mark.sample for mark in marks]
+    assert len(places) == 6
+    assert places == sorted(set(places))
+    assert 0 <= places[0] < places[-1] < length
+    onsets = onsets_of(pcm)
+    late = [min((onset - place for onset in onsets), key=abs) / RATE for place in places]
+    assert all(abs(seconds) <= 0.12 for seconds in late), late
+
+
+def onsets_of(pcm: bytes) -> list[int]:
+    """Where it becomes loud after a pause of 60 ms or more, in samples."""
+    step, pause = RATE // 100, 6
+    sound = np.abs(samples(pcm).astype(np.float64))
+    levels = [float(sound[at : at + step].mean()) for at in range(0, len(sound) - step, step)]
+    loud = [level > max(levels) / 12 for level in levels]
+    begins = [n for n, now in enumerate(loud) if now and not any(loud[max(0, n - pause) : n])]
+    return [number * step for number in begins]
 
 
 def test_who_speaks_for_us_sounds_the_same_each_time() -> None:

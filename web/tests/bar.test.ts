@@ -85,6 +85,9 @@ describe("the words of the state", () => {
     expect(said({ phase: "paused", holds: ["user"] })).toBe("Paused: Nothing is running or spending");
     expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", message: "usd: the cap of 2 is reached." }] })).toBe("Paused at the cap: $0.42 spent");
     expect(said({ phase: "paused", holds: ["cap"], meters: [{ name: "steps", used: 3, cap: 3 }], questions: [{ ...asks, kind: "cap", message: "steps: the cap of 3 is reached." }] })).toBe("Paused at the cap: 3 of 3 steps used");
+    expect(said({ phase: "paused", holds: ["cap"], questions: [{ ...asks, kind: "cap", message: "repeats: it goes in circles (twice), also after it was told." }] })).toBe(
+      "Paused at the cap: It goes in circles (twice), also after it was told.",
+    );
     expect(said({ phase: "waiting", questions: [asks] })).toBe("Waiting for you: Who?");
     const receipt = { ...run().receipt, lines: [line("undone"), line("to be undone")] };
     expect(said({ phase: "cancelling", receipt })).toBe("Cancelling: Undoing 2 of 2, saving to thread");

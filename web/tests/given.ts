@@ -18,7 +18,8 @@ const VERBS = ["pause", "resume", "redirect", "cancel", "answer", "raise limits"
 export const run = (more: Partial<RunSheet> = {}): RunSheet => ({
   run: "r-1", head: 10, position: 9, thread: "t-1", agent: "demo", title: "Dinner", brief: "Find a table", profile: "", parent: "",
   fork_of: "", mode: "immediate", phase: "running", status: "", holds: [], human: "", created_at: 100, updated_at: 150, plan: [],
-  limits: { usd: 2 }, spent: { steps: 2, tool_calls: 0, tokens: 0, usd: 0.42, unpriced: 0, seconds: 121 }, meters: [], questions: [],
+  limits: { usd: 2 }, spent: { steps: 2, tool_calls: 0, tokens: 0, usd: 0.42, unpriced: 0, seconds: 121 },
+  meters: [], questions: [],
   in_flight: [], children: {}, notices: [], error: "", preview: Object.fromEntries(VERBS.map((verb) => [verb, offer(verb)])),
   receipt: { run: "r-1", phase: "running", lines: [], saved: [], inherited: [] }, moving_since: 140,
   steps: [step("Read"), step("Check", { status: "running" }), queued("Hold")], done: 1, changes: [], marks: [], spend: [], background: [],

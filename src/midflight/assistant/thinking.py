@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midflight.assistant.policy import ALLOW, Open, Policy, Verdict
+from midflight.conversation import stopped_here
 from midflight.errors import ModelBroken
 from midflight.kernel.record import Usage
 from midflight.models.base import CallDelta, Model, Prompt, Reply, Spent
@@ -41,7 +42,7 @@ class Thought(Struct, frozen=True):
         """What is said of it, and why no more."""
         if self.verdict.action == "allow":
             return self.reply.text
-        return f"{self.reply.text} [Stopped here: {self.verdict.why}.]".strip()
+        return stopped_here(self.reply.text, self.verdict.why)
 
 
 def thinking(

@@ -25,6 +25,7 @@ class Delivered(Struct, frozen=True):
     """A verb's receipt, and how the run stands after it.
 
     ``delivery`` is accepted, applied or superseded; ``driven`` says whether anybody drives the run.
+    ``said`` is what the verb was answered with: of a resume, what was changed meanwhile.
     """
 
     run: str
@@ -36,6 +37,7 @@ class Delivered(Struct, frozen=True):
     status: str
     driven: bool
     receipt: Receipt | None = None
+    said: str = ""
 
 
 async def deliver(
@@ -63,6 +65,7 @@ async def deliver(
         status=status(state, await desk.control.store.now()),
         driven=not state.wants_driver or await desk.driven(run),
         receipt=receipt(state) if ended else None,
+        said=accepted.status,
     )
     if desk.as_json:
         print_json(found)
@@ -74,16 +77,18 @@ async def deliver(
 def _tell(found: Delivered) -> None:
     said = found.status if found.driven else f"{found.verb} {NOBODY}"
     print(f"{found.run[:SHOWN]}  {said}")
+    if found.said:
+        print(f"  {found.said}")
     if found.delivery == "superseded":
         print("  superseded by what was asked after it")
     if found.receipt is not None:
         tell_receipt(found.receipt)
 
 
-def tell_receipt(kept: Receipt) -> None:
-    """Every effect with its one word, and what was saved."""
+def tell_receipt(kept: Receipt, *, numbered: bool = False) -> None:
+    """Every effect with its one word, if wanted by its number, and what was saved."""
     for line in kept.lines:
-        print(f"  {line.text}")
+        print(f"{line.position:>4}  {line.text}" if numbered else f"  {line.text}")
     for saved in kept.saved:
         print(f"  saved: {saved}")
     for taken in kept.inherited:

@@ -59,6 +59,15 @@ class Where(Struct, frozen=True):
     server: str = ""
     token_file: str = ""
 
+    def command(self, *words: str) -> str:
+        """A command as a person has to type it to work at the same place."""
+        given = [f"--server {self.server}"] if self.server else []
+        if not self.server and self.store != STORE:
+            given = [f"--store {self.store}"]
+        if os.environ.get("MIDFLIGHT_SERVER" if self.server else "MIDFLIGHT_STORE"):
+            given = []
+        return " ".join(["midflight", *words, *given])
+
 
 class Desk:
     """A control of some kind, and who sits in front of it."""
@@ -81,12 +90,7 @@ class Desk:
 
     def command(self, *words: str) -> str:
         """A command as a person has to type it to work at the same desk."""
-        given = [f"--server {self.where.server}"] if self.remote else []
-        if not self.remote and self.where.store != STORE:
-            given = [f"--store {self.where.store}"]
-        if os.environ.get("MIDFLIGHT_SERVER" if self.remote else "MIDFLIGHT_STORE"):
-            given = []
-        return " ".join(["midflight", *words, *given])
+        return self.where.command(*words)
 
     async def run(self, named: str) -> str:
         """The run that is meant: an id, the only one that begins so, or the last."""

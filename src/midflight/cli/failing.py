@@ -104,4 +104,6 @@ def _words(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, errors.MidflightError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}. Nothing was changed."
+    if isinstance(error, errors.ScopeStopped):
+        return f"{error} An operator lets it move again with: midflight release {error.scope}"
     return str(error)

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import anyio
 import msgspec
 
+from midflight.cli.lifting import Command, way_out
 from midflight.cli.look import step_line
 from midflight.cli.printing import STYLES, console
-from midflight.kernel.events import StepSettled
+from midflight.cli.talking import Talking
+from midflight.kernel.diff import one_line
+from midflight.kernel.events import ResumeRequested, StepSettled
 from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Recorded
-from midflight.sheets import RunBook, StepSheet
+from midflight.sheets import RunBook, RunSheet, StepSheet, ThreadBook
+from midflight.sheets.shapes import Mark
 from midflight.stores.base import Delta
 from midflight.terminal import looks
 
@@ -29,7 +33,6 @@ TOLD: Final = frozenset(
     {
         "pause",
         "resume",
-        "redirected",
         "cancel",
         "cap",
         "limits",
@@ -57,7 +60,7 @@ class Follower(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def begin(self, book: RunBook, now: float) -> None:
+    def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
         """What there is already."""
 
     def take(self, item: Recorded | Delta) -> None:
@@ -73,19 +76,23 @@ class Follower(Protocol):
         """It has ended."""
 
 
-def follower(*, as_json: bool, plain: bool, driving: bool = False) -> Follower:
+def follower(command: Command, *, as_json: bool, plain: bool, driving: bool = False) -> Follower:
     """The one that fits: a picture needs a terminal. ``driving``: the run is ours to hold."""
     if as_json:
-        return JsonLines()
-    return Lines() if plain or not sys.stdout.isatty() else Picture(driving)
+        return JsonLines(command)
+    lines = plain or not sys.stdout.isatty()
+    return Lines(command) if lines else Picture(command, driving)
 
 
 class Lines:
     """A line for everything that has come to an end, or that somebody has done."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Command) -> None:
         self.book: RunBook
+        self.talk: Talking
+        self._command = command
         self._told: dict[str, str] = {}
+        self._changes = 0
         self._marks = 0
         self._questions: set[int] = set()
         self._out = console()
@@ -101,17 +108,25 @@ class Lines:
     ) -> None:
         pass
 
-    def begin(self, book: RunBook, now: float) -> None:
+    def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
         """What there is already."""
         self.book = book
+        self.talk = Talking(talk, self.print, book.state.journal)
         self.print(f"{book.state.journal}  {looks.one_line(book.state.brief, 100)}")
         self._news(now)
+        self.talk.so_far(since=book.state.created_at)
 
     def take(self, item: Recorded | Delta) -> None:
         """One thing more."""
-        if isinstance(item, Recorded):
-            self.book.take(item)
-            self._news(item.at)
+        if isinstance(item, Delta):
+            return
+        if item.journal != self.book.state.journal:
+            self.talk.take(item)
+            return
+        self.book.take(item)
+        if isinstance(item.event, ResumeRequested) and item.event.diff:
+            self.print(f"  Changed meanwhile  {item.event.diff}")
+        self._news(item.at)
 
     def _news(self, now: float) -> None:
         sheet = self.book.sheet()
@@ -120,13 +135,18 @@ class Lines:
                 self._told[step.id] = step.status
                 self.step(step, now)
         for mark in sheet.marks[self._marks :]:
-            if mark.kind in TOLD:
-                self.print(f"  {mark.text}" + (f"  ({mark.by})" if mark.by else ""))
+            if mark.kind in TOLD and not _is_told_otherwise(mark, sheet):
+                words = f"Handed back: {mark.text}" if mark.kind == "hand back" else mark.text
+                self.print(f"  {words}" + (f"  ({mark.by})" if mark.by else ""))
         self._marks = len(sheet.marks)
+        redirects = [change for change in sheet.changes if change.applied]
+        for change in redirects[self._changes :]:
+            self.print(f"  Redirected  {one_line(change.was, change.now)}  ({change.by})")
+        self._changes = len(redirects)
         for asked in sheet.questions:
             if asked.question not in self._questions:
                 self._questions.add(asked.question)
-                self.print(f"  ? {asked.message}   (midflight answer {sheet.run[:14]} …)")
+                self.print(f"  ? {asked.message}   ({way_out(self._command, sheet, asked)})")
 
     def step(self, step: StepSheet, now: float) -> None:
         """A step has come to its end."""
@@ -158,18 +178,20 @@ class Lines:
 class JsonLines(Lines):
     """Every record as it is in the journal, and what steps say in between."""
 
-    def begin(self, book: RunBook, now: float) -> None:
+    def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
         """What there is already, as one sheet."""
         self.book = book
+        self.talk = Talking(talk, self.print, book.state.journal)
         self.line("sheet", sheet=book.sheet())
 
     def take(self, item: Recorded | Delta) -> None:
         """One thing more."""
-        if isinstance(item, Recorded):
-            self.book.take(item)
-            self.line("record", record=item)
-        else:
+        if isinstance(item, Delta):
             self.line("delta", delta=item)
+            return
+        ours = item.journal == self.book.state.journal
+        (self.book if ours else self.talk.book).take(item)
+        self.line("record", record=item)
 
     def connected(self, there: bool) -> None:
         """The server has gone, or is back."""
@@ -190,8 +212,8 @@ class JsonLines(Lines):
 class Picture(Lines):
     """Finished steps scroll away above; below them stands what is being done, and what it costs."""
 
-    def __init__(self, driving: bool) -> None:
-        super().__init__()
+    def __init__(self, command: Command, driving: bool) -> None:
+        super().__init__(command)
         self._after = "the run is held where it is" if driving else "the run goes on"
         self._texts: dict[str, str] = {}
         self._offset = 0.0  # of the store's clock from ours
@@ -213,10 +235,10 @@ class Picture(Lines):
         if self._live is not None:
             self._live.stop()
 
-    def begin(self, book: RunBook, now: float) -> None:
+    def begin(self, book: RunBook, talk: ThreadBook, now: float) -> None:
         """What there is already."""
         self._offset = now - anyio.current_time()
-        super().begin(book, now)
+        super().begin(book, talk, now)
         from rich.live import Live
 
         self._live = Live(
@@ -267,7 +289,7 @@ class Picture(Lines):
         sign, _, tone = looks.PHASES[sheet.phase]
         word, rest = looks.headline(sheet) if self._there else RECONNECTING
         meter = looks.meter(sheet, self.book.state, now)
-        near = "yellow" if looks.is_near_cap(sheet) else "dim"
+        near = "yellow" if looks.is_near_cap(sheet, now) else "dim"
         room = max(10, self._out.width - len(word) - len(meter) - 10)
         rows.append(
             Text.assemble(
@@ -280,6 +302,12 @@ class Picture(Lines):
         if sheet.phase not in ENDS:
             rows.append(Text(f"  Ctrl-C leaves; {self._after}", style="dim"))
         return Group(*rows)
+
+
+def _is_told_otherwise(mark: Mark, sheet: RunSheet) -> bool:
+    """A cap that holds stands there as a question; that it was raised is a mark of its own."""
+    asked = any(one.kind == looks.CAP for one in sheet.questions)
+    return (mark.kind == "cap" and asked) or (mark.kind == "closed" and mark.text == "raised")
 
 
 RECONNECTING: Final = ("Reconnecting", "The agent keeps running")

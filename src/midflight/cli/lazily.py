@@ -31,11 +31,12 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import what is called."""
         if args and args[0] in COMMANDS:
-            self.commands[args[0]] = _imported(args[0])
+            self.commands[args[0]] = imported(args[0])
         return super().resolve_command(ctx, args)
 
 
-def _imported(name: str) -> Any:
+def imported(name: str) -> Any:
+    """The command itself, with what it needs."""
     module = import_module(f"midflight.cli.{COMMANDS[name].module}")
     return get_group(module.app).commands[name]
 

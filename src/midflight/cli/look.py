@@ -9,18 +9,34 @@ import typer
 
 from midflight.cli.delivered import NOBODY, tell_receipt
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
+from midflight.cli.lifting import way_out, ways_on
 from midflight.cli.printing import STYLES, console, print_json
-from midflight.kernel.phases import ENDS, Phase
+from midflight.cli.talking import talk_of
+from midflight.kernel.diff import one_line
+from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.sheets import RunBook, RunSheet
 from midflight.stores.base import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.forms import wanted
+from midflight.terminal.talk import SAID, told
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 app = typer.Typer()
 TITLE_WIDTH = 44
+SAID_SHOWN = 3
+OFFERED = {
+    "pause": "pause",
+    "stop effect": "stop-effect",
+    "resume": "resume",
+    "raise limits": "raise",
+    "hand back": "hand-back",
+    "redirect": "redirect",
+    "cancel": "cancel",
+}
+"""Verb -> its command; what cannot be pressed now is left out."""
+SAID_WIDTH = 400
 
 
 @at_a_desk(app)
@@ -84,9 +100,13 @@ async def show(desk: Desk, run: RunArgument) -> int:
     _head(out, book, sheet, now)
     for step in sheet.steps:
         out.print(step_line(step, now))
+    await _said(desk, sheet)
     _questions(desk, sheet)
     if sheet.phase in ENDS:
-        tell_receipt(sheet.receipt)
+        can_undo = sheet.preview["undo"].enabled
+        tell_receipt(sheet.receipt, numbered=can_undo)
+        if can_undo:
+            print(f"Undo one with: {desk.command('undo', sheet.run[:SHOWN], '--effect', 'NUMBER')}")
     else:
         _offers(out, sheet)
         if not await desk.driven(sheet.run) and book.state.wants_driver:
@@ -115,8 +135,8 @@ def _head(out: Console, book: RunBook, sheet: RunSheet, now: float) -> None:
     out.print(Text.assemble((f"{sign} {word}", STYLES[tone]), f"  {looks.one_line(rest, 200)}"))
     out.print(Text(looks.meter(sheet, book.state, now), style="dim"))
     for change in sheet.changes:
-        told = "Changed" if change.applied else "Will change"
-        out.print(Text(f"{told}  {change.was} → {change.now}  ({change.by})"))
+        when = "Redirected" if change.applied else "Will change"
+        out.print(Text(f"{when}  {one_line(change.was, change.now)}  ({change.by})"))
     out.print()
 
 
@@ -139,15 +159,26 @@ def step_line(step: Any, now: float) -> Any:
 def _questions(desk: Desk, sheet: RunSheet) -> None:
     for one in sheet.questions:
         print(f"\n? {one.message}")
-        for line in wanted(msgspec.json.decode(one.schema)):
+        for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
             print(f"    {line}")
-        which = ["--question", str(one.question)] if len(sheet.questions) > 1 else []
-        print(f"  {desk.command('answer', sheet.run[:SHOWN], 'ANSWER', *which)}")
+        print(f"  {way_out(desk.command, sheet, one)}")
+    for command in ways_on(desk.command, sheet):
+        print(f"\n  {command}")
+
+
+async def _said(desk: Desk, sheet: RunSheet) -> None:
+    """The last of what it has said; the thread has all of it."""
+    lines = (await talk_of(desk.control, sheet.thread)).sheet().lines
+    said = [line.text for line in lines if line.run == sheet.run and line.kind in SAID]
+    for text in said[-SAID_SHOWN:]:
+        print(f"  agent: {looks.one_line(text, SAID_WIDTH)}")
+    if any(map(told, lines)):
+        print(f"  {desk.command('thread', sheet.run[:SHOWN])}")
 
 
 def _offers(out: Console, sheet: RunSheet) -> None:
     out.print()
-    for verb in ("pause", "resume", "redirect", "cancel"):
+    for verb, name in OFFERED.items():
         offer = sheet.preview[verb]
-        if offer.enabled:
-            out.print(f"  {verb:<9}[dim]{offer.consequence}[/]")
+        if offer.enabled and (verb != "raise limits" or Cause.CAP in sheet.holds):
+            out.print(f"  {name:<12}[dim]{offer.consequence}[/]")

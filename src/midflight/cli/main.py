@@ -36,14 +36,22 @@ COMMANDS: Final = {
     "runs": Place("look", "List runs, newest first.", "Look"),
     "show": Place("look", "How a run stands: steps, questions, receipt.", "Look"),
     "watch": Place("watch", "Follow a run until it ends.", "Look"),
+    "thread": Place("thread", "What was said in a thread, and by whom.", "Look"),
     "todos": Place("talk", "What is still to be done in a thread.", "Look"),
     "pause": Place("steer", "Hold a run; resume keeps its context.", "Steer"),
     "resume": Place("steer", "Go on where it was.", "Steer"),
     "redirect": Place("steer", "Change course: the next step is rewritten.", "Steer"),
     "cancel": Place("steer", "Stop: abort, undo, save partial work.", "Steer"),
     "answer": Place("talk", "Answer a question of a run.", "Steer"),
+    "raise": Place("hold", "Raise a cap; held there, it goes on.", "Steer"),
+    "take-over": Place("hold", "Do it yourself: the run holds.", "Steer"),
+    "hand-back": Place("hold", "Give back a run that a person has.", "Steer"),
+    "stop-effect": Place("hold", "Abort the effect that a pause waits for.", "Steer"),
     "send": Place("talk", "Write to a run while it works.", "Steer"),
     "aside": Place("talk", "Ask about a run without touching it.", "Steer"),
+    "overrule": Place("thread", "Want another choice about a message.", "Steer"),
+    "edit": Place("thread", "Change a message that nobody has read.", "Steer"),
+    "withdraw": Place("thread", "Take back one that nobody has read.", "Steer"),
     "fork": Place("steer", "Try again from a step of a run that has ended.", "Steer"),
     "undo": Place("steer", "Undo effects of a run that has ended.", "Steer"),
     "kill": Place("operate", "Stop everything in a scope at once.", "Operate"),
@@ -131,6 +139,6 @@ def _without_typer(given: list[str]) -> int:
         print(f"\n{panel}")
         for name, place in COMMANDS.items():
             if place.panel == panel:
-                print(f"  {name:<10}{place.about}")
+                print(f"  {name:<12}{place.about}")
     print(f"\nTo use them: {needs}")
     return os.EX_OK

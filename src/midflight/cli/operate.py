@@ -6,9 +6,10 @@ import re
 import sys
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
-from midflight.cli.desk import SHOWN, Desk, at_a_desk
+from midflight.cli.desk import BEHIND, SHOWN, Desk, at_a_desk
 from midflight.cli.printing import print_json
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import ENDS, Phase
@@ -32,15 +33,34 @@ async def kill(
     if not yes:
         await _ask(desk, scope)
     killing = await desk.control.kill(scope, reason=reason, **desk.named)
+    seen = await _was_seen(desk, scope)
     if desk.as_json:
-        print_json(killing)
+        print_json({**msgspec.structs.asdict(killing), "seen": seen})
         return 0
     number = len(killing.killed)
     print(f"Stopped {number} run{'s' * (number != 1)}. New ones are refused until the release.")
     for run, flying in killing.killed.items():
         print(f"  {run[:SHOWN]}" + (f"  in flight: {len(flying)}" if flying else ""))
+    if not seen:
+        print(f"No {scope.partition(':')[0]} of that name was ever seen here; the stop holds.")
     print(f"Release with: {desk.command('release', scope)}")
     return 0
+
+
+async def _was_seen(desk: Desk, scope: str) -> bool:
+    """Whether anything of that name was ever here; a switch for what may come holds all the same.
+
+    Asked after the switch is set: nothing is to come before that.
+    """
+    kind, _, name = scope.partition(":")
+    if kind == "agent":
+        return bool(await desk.control.runs(Query(agent=name, limit=1)))
+    if kind == "thread":
+        rows = await desk.control.runs(Query(kind="thread", before=name + BEHIND, limit=1))
+        return any(row.journal == name for row in rows) or bool(
+            await desk.control.runs(Query(thread=name, limit=1))
+        )
+    return True
 
 
 async def _ask(desk: Desk, scope: str) -> None:
@@ -59,14 +79,32 @@ async def _ask(desk: Desk, scope: str) -> None:
 
 
 @at_a_desk(app)
-async def release(desk: Desk, scope: SCOPE) -> int:
-    """Let a scope move again."""
+async def release(
+    desk: Desk,
+    scope: SCOPE = "",
+) -> int:
+    """Let a scope move again. Without one: list what is stopped."""
+    if not scope:
+        return await _switches(desk)
     released = await desk.control.release(scope, **desk.named)
     if desk.as_json:
         print_json({"scope": scope, "released": released})
     else:
         print(f"{scope} may move again." if released else f"{scope} was not stopped.")
     return 0 if released else 1
+
+
+async def _switches(desk: Desk) -> int:
+    found = await desk.control.switches()
+    if desk.as_json:
+        print_json({"switches": found})
+        return 0
+    for switch in found:
+        why = f": {switch.reason}" if switch.reason else ""
+        print(f"{switch.scope}  stopped by {switch.by}{why}")
+    if not found:
+        print("Nothing is stopped.")
+    return 0
 
 
 @at_a_desk(app)

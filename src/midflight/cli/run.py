@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from midflight.cli.agents import found_at
+from midflight.cli.caps import Repeats, Seconds, Steps, Tokens, ToolCalls, Usd
 from midflight.cli.desk import (
     SHOWN,
     Desk,
@@ -39,8 +40,6 @@ from midflight.run import Agent
 from midflight.stores.opening import open_store
 
 app = typer.Typer()
-Cap = Annotated[float | None, typer.Option(min=0, help="Hold it at this cap.")]
-CountCap = Annotated[int | None, typer.Option(min=0, help="Hold it at this cap.")]
 
 
 class Wanted(NamedTuple):
@@ -64,10 +63,12 @@ def run(
     input_json: Annotated[str, typer.Option("--input", metavar="JSON", help="Plain data.")] = "",
     title: Annotated[str, typer.Option(help="How it is called in lists.")] = "",
     thread: Annotated[str, typer.Option(help="The thread it belongs to.")] = "",
-    usd: Cap = None,
-    seconds: Cap = None,
-    steps: CountCap = None,
-    tokens: CountCap = None,
+    usd: Usd = None,
+    seconds: Seconds = None,
+    steps: Steps = None,
+    tokens: Tokens = None,
+    tool_calls: ToolCalls = None,
+    repeats: Repeats = None,
     going_on: Annotated[
         str, typer.Option("--continue", metavar="RUN", help="Drive this run instead of a new one.")
     ] = "",
@@ -84,12 +85,12 @@ def run(
     as_json: JsonOption = False,
 ) -> int:
     """Run an agent and watch it; Ctrl-C leaves it where the next start takes it up."""
-    caps = Limits(usd=usd, seconds=seconds, steps=steps, tokens=tokens)
+    caps = Limits(steps, seconds, tokens, usd, tool_calls, repeats)
     limits = caps if caps != Limits() else None
     wanted = Wanted(agent, brief, title, thread, _plain(input_json), limits, going_on)
     where = where_of(store, server, token_file)
     if where.server:
-        return anyio.run(_on_server, where, wanted, detach, follower, as_json, plain)
+        return anyio.run(_on_server, where, wanted, detach, as_json, plain)
     agents = found_at(agent)
     if len(agents) != 1:
         names = ", ".join(f"{agent}:{one.name}" for one in agents)
@@ -120,15 +121,13 @@ async def _start(desk: Desk, wanted: Wanted, agent: Agent | str) -> str:
     return started
 
 
-async def _on_server(
-    where: Where, wanted: Wanted, detach: bool, shown_by: Any, as_json: bool, plain: bool
-) -> int:
+async def _on_server(where: Where, wanted: Wanted, detach: bool, as_json: bool, plain: bool) -> int:
     connection = Connection()
     async with opened(where, as_json=as_json, connected=connection.tell) as desk:
         started = await _start(desk, wanted, wanted.agent)
         if detach:
             return await begun(desk, started)
-        connection.shown = shown = shown_by(as_json=as_json, plain=plain)
+        connection.shown = shown = follower(where.command, as_json=as_json, plain=plain)
         async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
             with until_told:
                 return await follow(desk, started, shown)
@@ -149,7 +148,7 @@ async def _here(
     """Drive it in this process. Leaving holds it, as the end of a server does."""
     who = Who(by=person(), role=Role.OPERATOR, channel="cli")
     status, started = DETACHED, ""
-    shown: Follower = follower(as_json=as_json, plain=plain, driving=True)
+    shown: Follower = follower(where.command, as_json=as_json, plain=plain, driving=True)
     async with (
         leaving_on((SIGINT, SIGTERM), DRAIN_S + LEAVE_S) as until_told,
         open_store(where.store) as store,

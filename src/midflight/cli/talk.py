@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import anyio
 import msgspec
 import typer
+from msgspec import Raw
 
+from midflight.cli.delivered import NOBODY, WAIT_S
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
+from midflight.cli.lifting import way_out
+from midflight.cli.look import book_of
 from midflight.cli.printing import console, print_json
+from midflight.cli.talking import talk_of
 from midflight.errors import InvalidRequest
-from midflight.sheets.view import asked as as_asked
+from midflight.sheets import RunSheet
+from midflight.terminal import looks
 from midflight.terminal.forms import plain, wanted
 from midflight.verbs.covering import Accepted
 
@@ -18,10 +25,12 @@ app = typer.Typer()
 To = Annotated[
     str, typer.Argument(metavar="RUN", help="A run or a thread: id, beginning, or last.")
 ]
+ASIDE_WAIT_S = 60.0
 TodoOption = Annotated[int | None, typer.Option(metavar="TODO", help="By its number.")]
 
 
-def _say(desk: Desk, accepted: Accepted) -> int:
+def say(desk: Desk, accepted: Accepted) -> int:
+    """That it is on record, what that has brought about, and how the run stands."""
     if desk.as_json:
         print_json(accepted)
     else:
@@ -36,16 +45,47 @@ async def send(
 ) -> int:
     """Write to a run while it works. It is stored before this answers, and read soon."""
     to = await desk.thread(run) if run.startswith("t-") else await desk.run(run)
-    return _say(desk, await desk.control.send(to, text))
+    return say(desk, await desk.control.send(to, text))
 
 
 @at_a_desk(app)
 async def aside(
-    desk: Desk, run: To, text: Annotated[str, typer.Argument(help="What you want to know.")]
+    desk: Desk,
+    run: To,
+    text: Annotated[str, typer.Argument(help="What you want to know.")],
+    wait: Annotated[
+        float, typer.Option(min=0, max=3600, metavar="SECONDS", help="How long for the answer.")
+    ] = ASIDE_WAIT_S,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Only ask.")] = False,
 ) -> int:
-    """Ask about a run without touching it; also while it is paused."""
+    """Ask about a run without touching it, also while it is paused; prints the answer."""
     to = await desk.thread(run) if run.startswith("t-") else await desk.run(run)
-    return _say(desk, await desk.control.ask_aside(to, text))
+    asked = await desk.control.ask_aside(to, text)
+    if no_wait:
+        return say(desk, asked)
+    answer = await _answer(desk, asked, wait)
+    if desk.as_json:
+        print_json({**msgspec.structs.asdict(asked), "answer": answer})
+    elif answer:
+        print(answer)
+    else:
+        driven = await desk.driven(asked.target)
+        told = "asked; no answer yet" if driven else f"asked; {NOBODY}"
+        print(f"{told}. See: {desk.command('thread', asked.run[:SHOWN])}")
+    return 0
+
+
+async def _answer(desk: Desk, asked: Accepted, wait_s: float) -> str:
+    """What was said to it: at once where no agent is asked, else by the run that answers."""
+    if not asked.target:
+        return asked.status
+    with anyio.move_on_after(min(wait_s, WAIT_S)):
+        await desk.control.until(asked.target, lambda s: bool(s.driver) or not s.alive)
+    if await desk.driven(asked.target):
+        with anyio.move_on_after(wait_s):
+            await desk.control.ended(asked.target)
+    lines = (await talk_of(desk.control, asked.run)).sheet().lines
+    return "\n".join(one.text for one in lines if one.run == asked.target and one.text)
 
 
 @at_a_desk(app)
@@ -53,7 +93,7 @@ async def answer(
     desk: Desk,
     run: RunArgument,
     payload: Annotated[
-        str, typer.Argument(metavar="[ANSWER]", help="A word, or JSON; none shows what is asked.")
+        str, typer.Argument(metavar="ANSWER", help="A word, or JSON; none shows what is asked.")
     ] = "",
     question: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="Which one, if there are several.")
@@ -61,38 +101,42 @@ async def answer(
     decline: Annotated[bool, typer.Option("--decline", help="Nobody will answer it.")] = False,
 ) -> int:
     """Answer a question of a run; the first answer wins."""
-    meant = await desk.run(run)
-    state = await desk.control.state(meant)
-    open_ones = list(state.questions)
-    if not open_ones:
-        raise InvalidRequest(f"run {meant} asks nothing now; it is {state.phase}.")
-    if question is None and len(open_ones) > 1 and (payload or decline):
-        some = ", ".join(str(one) for one in open_ones)
-        raise InvalidRequest(f"it asks several things: say which with --question ({some}).")
-    chosen = question if question is not None else open_ones[0]
+    sheet = (await book_of(desk.control, await desk.run(run))).sheet()
+    if not sheet.questions:
+        raise InvalidRequest(f"run {sheet.run} asks nothing now; it is {sheet.phase}.")
+    if not (payload or decline):
+        return _questions(desk, sheet, question)
+    chosen = question or _only(desk, sheet)
     if decline:
-        return _say(desk, await desk.control.decline(meant, chosen))
-    if not payload:
-        return await _questions(desk, meant, [chosen] if question is not None else open_ones)
-    (record,) = await desk.control.store.read(meant, after=chosen - 1, limit=1)
-    schema = msgspec.json.decode(getattr(record.event, "schema", b"null"))
-    return _say(desk, await desk.control.answer(meant, chosen, plain(payload, schema)))
+        return say(desk, await desk.control.decline(sheet.run, chosen))
+    schema = next((one.schema for one in sheet.questions if one.question == chosen), Raw(b"null"))
+    given = plain(payload, msgspec.json.decode(schema))
+    return say(desk, await desk.control.answer(sheet.run, chosen, given))
 
 
-async def _questions(desk: Desk, run: str, positions: list[int]) -> int:
-    """What is asked, and what would fit."""
-    found = []
-    for position in positions:
-        (record,) = await desk.control.store.read(run, after=position - 1, limit=1)
-        found.append(as_asked(position, record.event))
+def _only(desk: Desk, sheet: RunSheet) -> int:
+    """The question that can be meant; what an answer does not settle names what does."""
+    able = [one.question for one in sheet.questions if looks.is_answered(one)]
+    if len(able) > 1:
+        some = ", ".join(str(one) for one in able)
+        raise InvalidRequest(f"it asks several things: say which with --question ({some}).")
+    if not able:
+        other = way_out(desk.command, sheet, sheet.questions[0])
+        raise InvalidRequest(f"an answer does not lift this; use: {other}. Nothing was changed.")
+    return able[0]
+
+
+def _questions(desk: Desk, sheet: RunSheet, question: int | None) -> int:
+    """What is asked, what would fit, and the command that settles it."""
+    found = [one for one in sheet.questions if question in {None, one.question}]
     if desk.as_json:
-        print_json({"run": run, "questions": found})
+        print_json({"run": sheet.run, "questions": found})
         return 0
     for one in found:
         print(f"{one.question}  {one.message}")
-        for line in wanted(msgspec.json.decode(one.schema)):
+        for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
             print(f"   {line}")
-    print(f"Answer with: {desk.command('answer', run[:SHOWN], 'ANSWER')}")
+        print(f"   {way_out(desk.command, sheet, one)}")
     return 0
 
 
@@ -108,14 +152,14 @@ async def todos(
     thread = await desk.thread(run)
     control: Any = desk.control
     if now is not None:
-        return _say(desk, await control.do_now(thread, now))
+        return say(desk, await control.do_now(thread, now))
     if remove is not None:
-        return _say(desk, await control.remove_todo(thread, remove))
+        return say(desk, await control.remove_todo(thread, remove))
     if order:
         numbers = [part.strip() for part in order.split(",")]
         if not all(number.isdigit() for number in numbers):
             raise InvalidRequest("--order takes numbers of todos, such as 12,7. Nothing was done.")
-        return _say(desk, await control.reorder(thread, [int(number) for number in numbers]))
+        return say(desk, await control.reorder(thread, [int(number) for number in numbers]))
     found = await control.preview_todos(thread)
     if desk.as_json:
         print_json({"thread": thread, "todos": found})

@@ -25,9 +25,10 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, ENDS
 from midflight.cli.following import Follower, follower
 from midflight.cli.look import book_of
+from midflight.cli.talking import news_of, talk_of
 from midflight.engines.leaving import leaving_on
 from midflight.kernel.phases import Phase
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 app = typer.Typer()
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines only, for a log.")]
@@ -50,7 +51,7 @@ def watch(
         connection = Connection()
         async with opened(where, as_json=as_json, connected=connection.tell) as desk:
             meant = await desk.run(run)
-            shown = follower(as_json=as_json, plain=plain)
+            shown = follower(where.command, as_json=as_json, plain=plain)
             connection.shown = shown
             async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
                 with until_told:
@@ -77,17 +78,21 @@ class Connection:
 async def follow(desk: Desk, run: str, shown: Follower) -> int:
     """Show a run until it has ended; the exit status says how."""
     book = await book_of(desk.control, run)
+    talk = await talk_of(desk.control, book.state.thread)
     with shown:
-        shown.begin(book, await desk.control.store.now())
+        shown.begin(book, talk, await desk.control.store.now())
         if book.state.phase not in ENDS:
+            cursors = {run: book.state.head, talk.state.journal: talk.state.head}
             async with (
-                desk.control.watch_live({run: book.state.head}) as news,
+                desk.control.watch_live(cursors) as news,
                 owned_tasks(partial(shown.tick, desk.control.store)),
             ):
                 async for item in news:
                     shown.take(item)
                     if book.state.phase in ENDS:
                         break
+            async for record in news_of(desk.control, talk):  # said before its end, told after it
+                shown.take(record)
         result = await desk.control.result(run) if book.state.phase is Phase.DONE else None
         shown.end(result)
     return ENDS[book.state.phase]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Final
@@ -95,12 +96,20 @@ def worker(
     )
     log_to_stderr()
     if engine == "local":
-        anyio.run(_sweeping, options, found)
+        anyio.run(_sweeping, options, found, backend_options=quick_loop())
     else:
         with listening(host, port) as probe:  # or say now that it cannot be done
             bound = probe.getsockname()[1]
-        anyio.run(_answering, options, found, partial(listening, host, bound), f"{host}:{bound}")
+        answering = partial(
+            _answering, listen=partial(listening, host, bound), at=f"{host}:{bound}"
+        )
+        anyio.run(answering, options, found, backend_options=quick_loop())
     return 0
+
+
+def quick_loop() -> dict[str, bool]:
+    """Have uvloop, if it is installed: what a worker does most is to turn its event loop."""
+    return {"use_uvloop": find_spec("uvloop") is not None}
 
 
 async def _sweeping(chosen: WorkerOptions, agents: list[Agent]) -> None:

@@ -31,7 +31,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import Draft, Lease, Row, Store, Submit, View
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 from midflight.tools.supervised import outlived
 
 DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does

@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 GRACE_S: Final = 2.0  # for what is left of the process, after its runs had their time
 log: Final = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from midflight.engines.sweep import SWEEP_S, Sweep
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.run import Agent
 from midflight.stores.base import Store
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 
 class LocalEngine:

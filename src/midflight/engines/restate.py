@@ -23,7 +23,7 @@ from midflight.inputs import Ids, new_id
 from midflight.kernel.phases import ENDS
 from midflight.run import Agent
 from midflight.stores.base import Store
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 try:
     import httpx

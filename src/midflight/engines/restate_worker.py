@@ -29,7 +29,7 @@ from midflight.errors import JournalNotFound, StoreError
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.run import Agent
 from midflight.stores.base import Store
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 try:
     import restate as sdk
@@ -105,9 +105,11 @@ class Worker:
     async def _is_gone(self, driver: str) -> bool:
         """One look for all who wait for the same one."""
         at, gone = self._looked.get(driver, (float("-inf"), False))
-        if anyio.current_time() - at < LOOK_S:  # also one that was gone may be back by now
+        now = anyio.current_time()
+        if now - at < LOOK_S:  # also one that was gone may be back by now
             return gone
-        self._looked[driver] = (anyio.current_time(), False)  # those who come meanwhile wait
+        self._looked = {who: seen for who, seen in self._looked.items() if now - seen[0] < LOOK_S}
+        self._looked[driver] = (now, False)  # those who come meanwhile wait
         with suppress(StoreError):
             gone = await self._store.lease_gone(driver)
         self._looked[driver] = (anyio.current_time(), gone)

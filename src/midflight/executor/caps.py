@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from midflight.kernel import events as e
-from midflight.kernel.limits import NO_CAPS, Meter, at_cap, stuck, warnings
+from midflight.kernel.limits import NO_CAPS, Meter, at_cap, is_metered, stuck, warnings
 from midflight.kernel.phases import Cause, Effect, Phase
 from midflight.kernel.record import Event, Limits
 from midflight.kernel.state import RunState
@@ -35,6 +35,8 @@ async def within_caps(driver: Driver, step: Step | None = None) -> bool:
     circle = stuck(driver.replay.history, repeats) if repeats else None
     if repeats and circle is not None and not await _in_circles(driver, circle, repeats):
         return False
+    if not is_metered(state.limits):
+        return True
     if _passed(driver, state, step) is not None:
         await driver.log.decide(lambda s: _at_cap(driver, s, step))
         return False

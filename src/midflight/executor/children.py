@@ -29,7 +29,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
 from midflight.run import Agent
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver

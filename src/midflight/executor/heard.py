@@ -19,6 +19,7 @@ from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
+from midflight.kernel.state import WORKER_LOST
 
 REDIRECTED: Final = "redirected"
 HISTORY: Final = 256  # calls in which circles are looked for
@@ -111,7 +112,8 @@ class Heard:
     redirected_at: int = 0  # the last time it was entered again with another brief
     seed: str = ""  # of the chances that the function begins with
     new_seeds: dict[str, str] = field(default_factory=dict)  # after another run's last step: next
-    _calls: list[tuple[str, Settled, bool]] = field(default_factory=list)
+    _calls: list[Call] = field(default_factory=list)  # those that were looked at,
+    _unseen: list[tuple[str, Settled, bool]] = field(default_factory=list)  # and since then
     _unlike: int = 0  # from here on what is not reusable is another step than before
     _base: int = 0
     _began: tuple[str, float] = ("", 0.0)  # brief and time where the function starts
@@ -250,6 +252,7 @@ class Heard:
         if isinstance(event, e.LimitsRaised):
             self.nudged_at = None
             self._calls.clear()
+            self._unseen.clear()
 
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
@@ -293,22 +296,20 @@ class Heard:
 
     def _note_call(self, event: Settled, step: str, failed: bool) -> None:
         """Remember what came of a call, to see a run that goes in circles."""
-        self._calls.append((step, event, failed))
+        self._unseen.append((step, event, failed))
         self.calls_made += 1
         if self.calls_made % HISTORY == 0:
+            del self._unseen[:-HISTORY]
             del self._calls[:-HISTORY]
 
     @property
     def history(self) -> list[Call]:
-        """The last calls, and what came of them."""
-        return [
-            Call(
-                turn(step)[0],
-                event.blob.hash if event.blob else values.digest(bytes(event.result)),
-                failed,
-            )
-            for step, event, failed in self._calls[-HISTORY:]
-        ]
+        """The last calls, and what came of them; each is put in short once."""
+        for step, event, failed in self._unseen:
+            came = event.blob.hash if event.blob else values.digest(bytes(event.result))
+            self._calls.append(Call(turn(step)[0], came, failed))
+        self._unseen.clear()
+        return self._calls
 
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
         begun = self._begun.get(event.attempt)
@@ -324,7 +325,9 @@ class Heard:
             return
         self._doubts.pop(step, None)
         thought = done and begun.event.effect is Effect.MODEL  # no two are the same
-        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not thought:
+        late = isinstance(event, e.LateOutcome) and not done
+        lost = late or event.error == WORKER_LOST  # that is nothing the function has done
+        if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not (thought or lost):
             self._note_call(event, step, not done)
         if done:
             self.records[step] = record
@@ -356,7 +359,14 @@ class Heard:
         }
         for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
             forgotten.clear()
-        for heard in (self._by_step, self.texts, self._calls, self._redirects, self.outcomes):
+        for heard in (
+            self._by_step,
+            self.texts,
+            self._calls,
+            self._unseen,
+            self._redirects,
+            self.outcomes,
+        ):
             heard.clear()
         self.notices.clear()
         self.timers.clear()

@@ -18,7 +18,7 @@ from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
-from midflight.kernel.phases import ENDS, Cause, Outcome, Phase
+from midflight.kernel.phases import ENDS, Cause, Mode, Outcome, Phase
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import WORKER_LOST, RunState
 from midflight.run import Evicted, Redirected, Signal, Stopped
@@ -45,7 +45,9 @@ async def enter(driver: Driver) -> None:
     """Call the function, with everything on record at hand."""
     log = driver.log
     if log.state.phase is Phase.QUEUED or not log.state.entered:
-        entered = e.RunEntered(epoch=driver.epoch)
+        mode = Mode(driver.agent.mode)
+        told = mode if mode is not log.state.mode else None
+        entered = e.RunEntered(epoch=driver.epoch, mode=told)
         await log.decide(lambda s: [entered] if s.phase is Phase.QUEUED and not driver.lost else [])
     elif Cause.DRAIN in log.state.holds:
         lifted = e.HoldLifted(cause=Cause.DRAIN)

@@ -42,7 +42,7 @@ from midflight.kernel.status import status
 from midflight.kernel.thread import Message as Unread
 from midflight.kernel.thread import ThreadState
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View, Watch
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 from midflight.tools.base import Tool
 
 if TYPE_CHECKING:

@@ -64,6 +64,13 @@ ASKED: Final = "ask"
 
 OPERATOR_ONLY: Final = (e.Killed, e.Recovered)
 
+REACHING: Final = (e.PauseRequested, e.ResumeRequested, e.CancelRequested)
+REACHES: Final = ("tree", "this")
+"""How far a verb goes down: over the run and all below it, or over the run alone."""
+
+CHOICES: Final = ("incorporate", "switch", "defer", "back", "undo")
+"""What a person can want done about a message."""
+
 ASIDE: Final = ".aside"
 """Ends the name of whoever answers questions aside for an agent."""
 
@@ -89,6 +96,8 @@ def decide(
     message that is ``read_at_once`` is taken however many are unread.
     """
     _may(request)
+    if isinstance(request, REACHING):
+        check_reach(request.scope)
     if (known := _known(state, request)) is not None:
         return known
     if isinstance(request, MOVES) or getattr(request, "resume", False):
@@ -124,6 +133,14 @@ def require_operator(who: Who, what: str) -> None:
     """The kill switch is an operator's, whichever door they come through."""
     if who.role is not Role.OPERATOR:
         raise NotAllowed(who.by, who.role, what, f"the role {Role.OPERATOR}")
+
+
+def check_reach(scope: str) -> None:
+    """Refuse a reach that is none: what was meant for all would otherwise be done to one."""
+    if scope not in REACHES:
+        raise InvalidRequest(
+            f"scope {scope!r} is none; use one of {', '.join(REACHES)}. Nothing was changed."
+        )
 
 
 def _rank(role: Role) -> int:
@@ -197,9 +214,16 @@ def meanwhile(state: RunState, thread: t.ThreadState | None = None) -> str:
 
 
 def _raised(state: RunState, request: e.LimitsRaised) -> Verdict:
-    """Caps that are not named stay; where none is named, none stays."""
+    """Caps that are not named stay, unless all of them are to go."""
     validate(request.limits)
-    kept = state.limits if request.limits != NO_CAPS else NO_CAPS
+    named = request.limits != NO_CAPS
+    if named == request.no_caps:
+        why = "names caps and takes all away" if named else "names no cap"
+        raise InvalidRequest(
+            f"raising the caps of run {state.journal} {why}; name those that change, or say "
+            "no_caps to take all of them away. The run was not changed."
+        )
+    kept = NO_CAPS if request.no_caps else state.limits
     asked = (q.position for q in state.questions.values() if q.kind == "cap")
     closed = (e.QuestionClosed(question=question, why="raised") for question in asked)
     return (msgspec.structs.replace(request, kept=kept), *closed)
@@ -282,7 +306,22 @@ def _decide_thread(state: t.ThreadState, request: Request, *, read_at_once: bool
         _room(state, request.who)
     if isinstance(request, t.MessageEdited | t.MessageWithdrawn):
         _own(state, request)
+    if isinstance(request, t.ChoiceOverruled):
+        _overrulable(state, request)
     return (request,)
+
+
+def _overrulable(state: t.ThreadState, request: t.ChoiceOverruled) -> None:
+    if request.choice not in CHOICES:
+        raise InvalidRequest(
+            f"{request.choice!r} is no choice; use one of {', '.join(CHOICES)}. Nothing was "
+            "changed."
+        )
+    if request.message not in state.unread and request.message not in state.read:
+        raise InvalidRequest(
+            f"there is no message {request.message} in {state.journal} that can be overruled: "
+            "only the last ones can. Nothing was changed."
+        )
 
 
 def _room(state: t.ThreadState, who: Who) -> None:

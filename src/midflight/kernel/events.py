@@ -60,9 +60,13 @@ class DriverRevoked(Event, frozen=True, kw_only=True, tag="driver.revoked"):
 
 
 class RunEntered(Decision, frozen=True, kw_only=True, tag="run.entered"):
-    """The agent function is called (again)."""
+    """The agent function is called (again).
+
+    ``mode`` is named where who created the run did not know it.
+    """
 
     why: str = "start"
+    mode: Mode | None = None
 
 
 class RunFinished(Decision, frozen=True, kw_only=True, tag="run.finished"):
@@ -324,10 +328,14 @@ class UndoRequested(Request, frozen=True, kw_only=True, tag="undo.requested"):
 
 
 class LimitsRaised(Request, frozen=True, kw_only=True, tag="limits.raised"):
-    """New caps, over those ``kept`` from before; lifts the hold for the cap."""
+    """New caps, over those ``kept`` from before; lifts the hold for the cap.
+
+    ``no_caps`` takes all of them away. Where it is missing and no cap is named, that was meant too.
+    """
 
     limits: Limits
     kept: Limits = Limits()
+    no_caps: bool = False
 
 
 class TakenOver(Request, frozen=True, kw_only=True, tag="run.taken_over"):

@@ -103,8 +103,9 @@ def _driver_revoked(s: RunState, _event: e.DriverRevoked, _at: int) -> None:
     s.epoch += 1  # what the old driver still sends is late from here on
 
 
-def _run_entered(s: RunState, _event: e.RunEntered, _at: int) -> None:
+def _run_entered(s: RunState, event: e.RunEntered, _at: int) -> None:
     s.entered = True
+    s.mode = event.mode or s.mode
     s.entered_course = s.course
     s.windows.clear()  # a hold window starts again in full
 
@@ -127,6 +128,10 @@ def _recovered(s: RunState, event: e.Recovered, at: int) -> None:
     s.cancel_at, s.cancel_now, s.cancel_tree = 0, False, True
     s.held_since, s.held_at, s.answers = (s.brief, s.limits), s.at, []
     s.deliveries[at] = Delivery("recover", "applied", at)
+
+
+def _messages_taken(s: RunState, _event: e.MessagesTaken, _at: int) -> None:
+    s.has_read = True
 
 
 # ── questions ────────────────────────────────────────────────────────────────────────────────
@@ -291,6 +296,7 @@ _APPLY: Final[dict[type[Event], Apply]] = {
     e.RunFinished: _run_finished,
     e.Killed: _killed,
     e.Recovered: _recovered,
+    e.MessagesTaken: _messages_taken,
     e.QuestionOpened: _question_opened,
     e.QuestionAnswered: _question_answered,
     e.QuestionClosed: _question_closed,

@@ -21,6 +21,7 @@ Find = Callable[[str], RunState | None]
 """A run by its id, as of this moment under lock; None when it was purged."""
 
 TITLE_MAX: Final = 80
+TOLD_MAX: Final = 3  # messages that are named in one line
 
 
 class Moves:
@@ -171,15 +172,26 @@ def begin_todo(moves: Moves, talk: t.ThreadState, find: Find, todo: t.Todo, *, n
 # ── what comes next ──────────────────────────────────────────────────────────────────────────
 
 
-def go_on(moves: Moves, talk: t.ThreadState, find: Find, *, new: str, ended: str = "") -> None:
-    """If the front is free: unread messages begin the next run, or else the next todo is taken."""
+def go_on(
+    moves: Moves, talk: t.ThreadState, find: Find, *, new: str, ended: str = ""
+) -> list[t.Message]:
+    """If the front is free: unread messages begin the next run, or else the next todo is taken.
+
+    Gives the messages that have begun one.
+    """
     if not is_free(talk, find, ended):
-        return
+        return []
     waiting = left_messages(talk, find, ended)
     if talk.host is not None and waiting:
+        _own_up(moves, talk, find, waiting, "It is done now in a run of its own.")
         begin(moves, talk, find, new=new, messages=waiting)
         take(moves, talk, new, waiting)
-        return
+        return waiting
+    _next_todo(moves, talk, find, new=new, ended=ended)
+    return []
+
+
+def _next_todo(moves: Moves, talk: t.ThreadState, find: Find, *, new: str, ended: str) -> None:
     for todo in talk.next_todos:
         if todo.run == ended and ended:
             continue
@@ -209,8 +221,37 @@ def after_end(
     left = [m for m in talk.unread.values() if m.run == ended]
     for message in left:
         moves.add(talk.journal, t.MessageTriaged(message=message.position, choice=""))
-    if not stopped:
-        go_on(moves, talk, find, new=new, ended=ended)
+    begun = go_on(moves, talk, find, new=new, ended=ended) if not stopped else []
+    _own_up(moves, talk, find, [m for m in left if m not in begun], "It is kept, and still open.")
+    if talk.host is None:
+        _tell_unread(moves, talk, find(ended))
+
+
+def _own_up(
+    moves: Moves, talk: t.ThreadState, find: Find, messages: Iterable[t.Message], now: str
+) -> None:
+    """People were told that a run takes these into account, and it has ended without."""
+    for message in messages:
+        run = find(message.run) if message.choice == "incorporate" and message.run else None
+        if run is not None:
+            text = f"{_called(run)} ended before it read {short(message.text)!r}. {now}"
+            moves.add(talk.journal, t.Said(run=run.journal, text=text, kind="triage"))
+
+
+def _tell_unread(moves: Moves, talk: t.ThreadState, run: RunState | None) -> None:
+    """Where nobody converses, messages are read only by an agent that looks for them."""
+    if run is None or talk.front not in {"", run.journal} or run.aside_of:
+        return
+    unread = [m for m in talk.unread.values() if m.position > run.thread_at and not m.run]
+    if unread:
+        words = ", ".join(repr(short(message.text)) for message in unread[:TOLD_MAX])
+        more = f" and {len(unread) - TOLD_MAX} more" if len(unread) > TOLD_MAX else ""
+        text = f"{_called(run)} ended without reading {words}{more}. Nothing was done about it."
+        moves.add(talk.journal, t.Said(run=run.journal, text=text, kind="triage"))
+
+
+def _called(run: RunState) -> str:
+    return repr(short(run.title or run.brief))
 
 
 def left_messages(talk: t.ThreadState, find: Find, ended: str = "") -> list[t.Message]:

@@ -14,7 +14,7 @@ from midflight.kernel.state import RunState, Spent
 
 NO_CAPS: Final = Limits()
 WARN_AT: Final = 0.8
-ERRORS_IN_A_ROW: Final = 4  # three can be one bad minute of a provider
+ERRORS_IN_A_ROW: Final = 4  # at least; three can be one bad minute of a provider
 
 
 class Meter(Struct, frozen=True):
@@ -39,10 +39,15 @@ def validate(limits: Limits) -> None:
             )
 
 
+def is_metered(limits: Limits) -> bool:
+    """Whether there is a cap on something that is spent; going in circles spends nothing."""
+    return msgspec.structs.replace(limits, repeats=None) != NO_CAPS
+
+
 def meters(state: RunState, now: float, caps: Limits | None = None) -> list[Meter]:
     """Every cap that is set, or of ``caps``, with spent + reserved against it."""
     limits = state.limits if caps is None else caps
-    if limits == NO_CAPS:
+    if not is_metered(limits):
         return []
     spent, flying = state.spent, state.open.values()
     spawns = len(state.children)  # a run that only spawns comes to its cap as well
@@ -106,8 +111,7 @@ def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
         name: _share(want, left.get(name), whole=name not in {"usd", "seconds"})
         for name, want in msgspec.structs.asdict(wanted).items()
     }
-    if wanted.repeats is None:
-        grant["repeats"] = state.limits.repeats
+    grant["repeats"] = _tighter(wanted.repeats, state.limits.repeats)
     return msgspec.convert(grant, Limits, strict=False)
 
 
@@ -122,6 +126,13 @@ def committed(state: RunState) -> Spent:
         unpriced=spent.unpriced,
         seconds=spent.seconds,
     )
+
+
+def _tighter(wanted: int | None, above: int | None) -> int | None:
+    """A child goes in circles no longer than its parent may; 0 says that it may for ever."""
+    if wanted is None:
+        return above
+    return min(wanted, above) if above else wanted
 
 
 def _share(want: float | None, left: float | None, *, whole: bool) -> float | None:
@@ -149,6 +160,7 @@ def stuck(history: Sequence[Call], repeats: int) -> str | None:
         tail = list(history[-span:])
         if len(tail) == span and all(tail[i] == tail[i % period] for i in range(span)):
             return f"{words}, {repeats + 1} times"
-    if len(history) >= ERRORS_IN_A_ROW and all(c.failed for c in history[-ERRORS_IN_A_ROW:]):
-        return f"{ERRORS_IN_A_ROW} errors in a row"
+    errors = max(ERRORS_IN_A_ROW, repeats)
+    if len(history) >= errors and all(call.failed for call in history[-errors:]):
+        return f"{errors} errors in a row"
     return None

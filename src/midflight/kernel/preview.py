@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
 
 from midflight.kernel.machine import TRANSITIONS, VERBS
-from midflight.kernel.phases import Cause, Outcome, Phase
+from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.reach import BACKGROUND, Below, Reach, count, listed, waits_for_step
 from midflight.kernel.state import Attempt, RunState
+
+NOT_AT_HAND: Final[Below] = {}
 
 
 class Offer(Struct, frozen=True):
@@ -38,20 +40,25 @@ LABELS: Final = {
 }
 
 
-def preview(state: RunState) -> dict[str, Offer]:
-    """Every verb with its true consequence for this run at this moment."""
-    return {verb: _offer(state, verb) for verb in VERBS}
+def preview(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Offer]:
+    """Every verb with its true consequence for this run at this moment.
+
+    ``below`` are the runs that it has begun, and theirs: what a cancel does to them is named where
+    they are at hand.
+    """
+    return {verb: _offer(state, verb, below) for verb in VERBS}
 
 
-def _offer(state: RunState, verb: str) -> Offer:
+def _offer(state: RunState, verb: str, below: Below) -> Offer:
     why_not = _why_not(state, verb)
     if why_not:
         return Offer(verb, LABELS[verb], enabled=False, consequence=why_not)
     if verb == "cancel":
-        return _cancel(state)
+        return _cancel(state, Reach(state, below))
     if verb == "resume" and state.phase is Phase.PAUSING and state.holds == {Cause.USER}:
         return Offer(verb, "Keep running", enabled=True, consequence="Takes the pause back")
-    return Offer(verb, LABELS[verb], enabled=True, consequence=_CONSEQUENCES[verb](state))
+    words = _CONSEQUENCES[verb](state, below if verb in _REACHING else NOT_AT_HAND)
+    return Offer(verb, LABELS[verb], enabled=True, consequence=words)
 
 
 def _why_not(state: RunState, verb: str) -> str:
@@ -92,88 +99,81 @@ def _then(state: RunState, cause: Cause, words: str) -> str:
     return f"Still held afterwards: {others}" if others else words
 
 
-def _pause(state: RunState) -> str:
-    finishing = [a for a in state.open.values() if a.effect.touches_world]
-    if finishing:
-        return f"Finishes {_listed(finishing)} first, keeps context"
-    return "Resume keeps context"
+def _pause(state: RunState, below: Below) -> str:
+    reach = Reach(state, below)
+    finishing = listed(a for a in reach.flying if a.effect.touches_world)
+    if waits := waits_for_step(reach.runs):
+        return f"{waits}{f' ({finishing})' if finishing else ''}, then holds"
+    return f"Finishes {finishing} first, keeps context" if finishing else "Resume keeps context"
 
 
-def _redirect(state: RunState) -> str:
+def _redirect(state: RunState, _below: Below) -> str:
     if state.waiting and state.questions:
         return "Skips this, rewrites the step"
+    if waits := waits_for_step([state]):
+        return f"{waits}, then rewrites the next"
     if state.phase is not Phase.PAUSED:
         return "Rewrites the next step"
     return "Used when you resume" if state.holds == {Cause.USER} else "Used when it goes on"
 
 
-def _cancel(state: RunState) -> Offer:
+def _cancel(state: RunState, reach: Reach) -> Offer:
+    undoes, stays = listed(reach.undoes), listed(reach.stays)
     if state.phase is Phase.CANCELLING:
-        left = _listed(_to_undo(state))
+        left = " and ".join(filter(None, [undoes, _unseen(reach)]))
         text = f"Skips undo, {left} may remain" if left else "Skips what is left"
         return Offer("cancel", "Stop now", enabled=True, consequence=text)
-    undoes, stays = _listed(_to_undo(state)), _listed(_staying(state))
-    parts = [f"undoes {undoes}" if undoes else "", f"{stays} stays" if stays else ""]
+    parts = [reach.cancels, undoes and f"undoes {undoes}", stays and f"{stays} stays"]
     parts.append("saves partial work to thread" if any(parts) else "saves what is done so far")
-    flying = [a for a in state.open.values() if a.irreversible]
-    confirm = f"{_listed(flying)} is under way and cannot be stopped. Cancel anyway?"
     text = ", ".join(part for part in parts if part)
-    return Offer("cancel", "Cancel", True, text[0].upper() + text[1:], confirm if flying else "")
+    waits = waits_for_step(reach.runs)
+    text = f"{waits}, then {text}" if waits else text[0].upper() + text[1:]
+    flying = listed(a for a in reach.flying if a.irreversible)
+    confirm = f"{flying} is under way and cannot be stopped. Cancel anyway?" if flying else ""
+    return Offer("cancel", "Cancel", True, text, confirm)
 
 
-def _to_undo(state: RunState) -> list[Attempt]:
-    """What a cancel would undo: done or in doubt, with an undo, not undone yet."""
-    in_doubt = {None, Outcome.DONE, Outcome.UNKNOWN}
-    return [
-        a
-        for a in state.effects.values()
-        if a.undoable and a.undone is None and a.outcome in in_doubt and not state.repeated(a)
-    ]
+def _undo(state: RunState, below: Below) -> str:
+    reach = Reach(state, below)
+    undoes = " and ".join(filter(None, [listed(reach.can_undo), _unseen(reach)]))
+    stays = listed(a for run in reach.runs[1:] for a in Reach(run, NOT_AT_HAND).stays)
+    parts = [undoes and f"undoes {undoes}", stays and f"{stays} stays"]
+    text = ", ".join(part for part in parts if part) or "nothing is left to undo below"
+    return text[0].upper() + text[1:]
 
 
-def _undoable(state: RunState) -> list[Attempt]:
-    """What can be asked for once it has ended, also a second time where undoing failed."""
-    return [a for a in state.effects.values() if a.can_be_undone and not state.repeated(a)]
+def _unseen(reach: Reach) -> str:
+    spawned = len(reach.unseen)
+    return f"what {count(spawned, BACKGROUND)} did" if spawned else ""
+
+
+def _undoable(state: RunState) -> bool:
+    """Whether there is something to ask for once it has ended, also in a run below."""
+    return any(a.can_be_undone and not state.repeated(a) for a in state.effects.values())
 
 
 def _stoppable(state: RunState) -> list[Attempt]:
     return [a for a in state.open.values() if a.can_be_stopped]
 
 
-def _staying(state: RunState) -> list[Attempt]:
-    gone = {Outcome.NOT_DONE, Outcome.NOT_STARTED}
-    staying = [a for a in state.effects.values() if not a.undoable and a.outcome not in gone]
-    return [a for a in staying if not state.repeated(a)]
+_REACHING: Final = {"pause", "undo"}
+"""Verbs besides cancel that go down to the runs below."""
 
-
-def _listed(attempts: Iterable[Attempt]) -> str:
-    own_first = sorted(attempts, key=lambda a: bool(a.child))
-    counted = Counter("background run" if a.child else a.noun for a in own_first)
-    words = [noun if n == 1 else _count(n, noun) for noun, n in counted.items()]
-    if len(words) > 3:
-        words = [*words[:2], f"{len(words) - 2} more"]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-_CONSEQUENCES: Final[dict[str, Callable[[RunState], str]]] = {
+_CONSEQUENCES: Final[dict[str, Callable[[RunState, Below], str]]] = {
     "pause": _pause,
-    "resume": lambda state: _then(state, Cause.USER, "Continues with context kept"),
+    "resume": lambda state, _: _then(state, Cause.USER, "Continues with context kept"),
     "redirect": _redirect,
-    "answer": lambda state: _count(len(state.questions), "decision"),
-    "stop effect": lambda state: (
-        f"Aborts {_listed(_stoppable(state))}, which may have partly happened"
+    "answer": lambda state, _: f"{len(state.questions)} decision{'s' * (len(state.questions) > 1)}",
+    "stop effect": lambda state, _: (
+        f"Aborts {listed(_stoppable(state))}, which may have partly happened"
     ),
-    "raise limits": lambda state: (
+    "raise limits": lambda state, _: (
         _then(state, Cause.CAP, "Then continues")
         if Cause.CAP in state.holds
         else "Allows more before it asks"
     ),
-    "take over": lambda state: f"{_pause(state)}; yours until you hand it back",
-    "hand back": lambda state: _then(state, Cause.HUMAN, "Goes on with what you tell it"),
-    "undo": lambda state: f"Undoes {_listed(_undoable(state))}",
-    "recover": lambda state: "Comes back paused",
+    "take over": lambda state, below: f"{_pause(state, below)}; yours until you hand it back",
+    "hand back": lambda state, _: _then(state, Cause.HUMAN, "Goes on with what you tell it"),
+    "undo": _undo,
+    "recover": lambda state, _: "Comes back paused",
 }

@@ -111,6 +111,7 @@ class RunState:
     asides: bool = False  # its agent answers side questions itself
     aside_of: str = ""
     thread_at: int = 0
+    has_read: bool = False  # its function has taken messages
     parked_for: str = ""  # why it is parked, in words
     mode: Mode = Mode.IMMEDIATE
     limits: Limits = field(default_factory=Limits)

@@ -18,6 +18,9 @@ HELD: Final = {
 }
 """The person's own hold first: it is what they remember."""
 
+MAY_BE_DEAF: Final = ", but this agent may not read messages while it works: redirect it"
+"""Of an agent that does not converse and has read nothing yet: whether it will, nobody knows."""
+
 
 def status(state: RunState, now: float) -> str:
     """The line, for example ``working: Score churn, step 3 of 5, 2:10``."""
@@ -57,9 +60,10 @@ def answer(state: RunState, now: float, *, hosted: bool, heard: bool = False) ->
     line = status(state, now)
     if not (state.alive or hosted):
         return f"{line}; nobody reads this until a run is started here"
+    reads = hosted or heard or state.has_read
     if Cause.USER in state.holds and not heard:
-        return f"{line}; your message is kept until you resume"
-    return line
+        return f"{line}; your message is kept until you resume{'' if reads else MAY_BE_DEAF}"
+    return line if reads else f"{line}; stored{MAY_BE_DEAF}"
 
 
 def place(state: RunState) -> str:

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 from midflight.control import Accepted, Turn
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
+from midflight.kernel.limits import NO_CAPS
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.kernel.state import Delivery
@@ -192,9 +193,12 @@ class RemoteControl(RemoteTalks, Looking):
         """Leave a question of the run unanswered for good: the function goes on without."""
         return await self._press(run, "decline", {"question": question}, **by)
 
-    async def raise_limits(self, run: str, limits: Limits, **by: Any) -> Accepted:
-        """Set new caps; a run that is held at a cap goes on."""
-        return await self._press(run, "raise_limits", {"limits": asdict(limits)}, **by)
+    async def raise_limits(
+        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Any
+    ) -> Accepted:
+        """Set new caps, others stay; a run that is held at a cap goes on."""
+        body = {"limits": asdict(limits), "no_caps": no_caps}
+        return await self._press(run, "raise_limits", body, **by)
 
     async def take_over(self, run: str, **by: Any) -> Accepted:
         """Do it yourself: the run holds, as at a pause, until it is handed back."""

@@ -17,6 +17,7 @@ from midflight.server.bodies import Asked, IdempotencyKey
 from midflight.server.problems import Problem, as_json
 
 JSON: Final = "application/json"
+WAIT_MAX_S: Final = 30.0  # for which a request for a receipt may wait
 
 
 def control_of(request: Request) -> Control:

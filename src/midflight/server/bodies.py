@@ -104,7 +104,7 @@ class Decline(Verb):
 
 
 class Caps(Body):
-    """Caps of a run; what is left out has none."""
+    """Caps of a run. What is left out has none at a start, and stays as it is afterwards."""
 
     steps: Count | None = None
     seconds: Amount | None = None
@@ -119,13 +119,15 @@ class Caps(Body):
 
 
 class RaiseLimits(Verb):
-    """The new caps, all of them."""
+    """The caps that change, others stay; or ``no_caps``, which takes all of them away."""
 
-    limits: Caps
+    limits: Caps = Caps()
+    no_caps: bool = False
 
     def asked(self) -> dict[str, Any]:  # type: ignore[explicit-override]  # typing.override is newer
         """With the caps as the kernel has them."""
-        return {"limits": self.limits.limits(), "expect": self.expect}
+        limits = self.limits.limits()
+        return {"limits": limits, "no_caps": self.no_caps, "expect": self.expect}
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"steps": 200}}]})
 

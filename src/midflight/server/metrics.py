@@ -17,6 +17,7 @@ HELP: Final = {
     "midflight_request_seconds_total": "Time spent on HTTP requests, by route and method.",
     "midflight_streams_dropped_total": "Event streams ended because their reader was too slow.",
     "midflight_stream_events_total": "Events sent on event streams, by kind.",
+    "midflight_voice_seconds_total": "Speech on voice lines: heard from people, spoken to them.",
 }
 
 

@@ -15,6 +15,7 @@ from midflight.server import bodies as b
 from midflight.server import views
 from midflight.server.asking import (
     PROBLEMS,
+    WAIT_MAX_S,
     By,
     Caller,
     Controlled,
@@ -25,8 +26,6 @@ from midflight.server.asking import (
 )
 from midflight.server.problems import as_json
 from midflight.stores.base import Query as Wanted
-
-WAIT_MAX_S: Final = 30.0
 
 router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)
 

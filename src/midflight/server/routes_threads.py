@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request
+import anyio
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from midflight.errors import JournalNotFound
@@ -13,6 +14,7 @@ from midflight.server import bodies as b
 from midflight.server import views
 from midflight.server.asking import (
     PROBLEMS,
+    WAIT_MAX_S,
     By,
     Caller,
     Controlled,
@@ -23,6 +25,7 @@ from midflight.server.asking import (
 )
 from midflight.server.problems import Problem, as_json
 from midflight.stores.base import Query as Wanted
+from midflight.verbs import deliveries
 
 RUNS_SHOWN: Final = 100
 
@@ -71,6 +74,22 @@ async def todos(thread: b.ThreadId, control: Controlled, who: Caller) -> Respons
 async def transcript(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
     """All that was said and chosen, in order; each message with what became of it."""
     return as_json(views.Transcript(await control.transcript(thread)))
+
+
+@router.get("/threads/{thread}/deliveries/{position}", responses=answers("DeliveryView"))
+async def delivery(
+    thread: b.ThreadId,
+    position: b.Numbered,
+    control: Controlled,
+    who: Caller,
+    wait_s: Annotated[float, Query(ge=0, le=WAIT_MAX_S)] = 0.0,
+) -> Response:
+    """What became of a message or another verb; waits up to ``wait_s`` seconds for that."""
+    found = await deliveries.delivery(control.store, thread, position)
+    if found.status == deliveries.ACCEPTED:
+        with anyio.move_on_after(wait_s):
+            found = await deliveries.settled(control.store, thread, position)
+    return as_json(views.delivery_of(thread, position, found))
 
 
 @router.post("/threads/{thread}/converse", responses=answers("Turn"))

@@ -17,6 +17,7 @@ from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
 from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.base import Delta, Killing, Row
+from midflight.verbs.covering import runs_below
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
 
@@ -185,7 +186,8 @@ async def view_of(control: Control, run: str) -> RunView:
     """The run as it is now."""
     state = await control.state(run)
     questions = [await _asked(control, run, position) for position in state.questions]
-    return RunView(**viewed(state, await control.store.now(), questions), **accounted(state))
+    below, now = await runs_below(control.store, state), await control.store.now()
+    return RunView(**viewed(state, now, questions), **accounted(state, below))
 
 
 async def _asked(control: Control, run: str, position: int) -> Asked:

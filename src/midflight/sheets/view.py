@@ -7,6 +7,8 @@ from typing import Any
 from midflight.control import offers
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.limits import meters
+from midflight.kernel.preview import NOT_AT_HAND
+from midflight.kernel.reach import Below
 from midflight.kernel.receipt import receipt
 from midflight.kernel.record import NULL
 from midflight.kernel.state import Attempt, RunState, Spent
@@ -15,9 +17,9 @@ from midflight.kernel.thread import ThreadState
 from midflight.sheets.shapes import Asked, InFlight, UnreadMessage
 
 
-def accounted(state: RunState) -> dict[str, Any]:
+def accounted(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Any]:
     """The two fields of ``RunView`` for which every effect of the run is looked at."""
-    return {"preview": offers(state), "receipt": receipt(state)}
+    return {"preview": offers(state, below), "receipt": receipt(state)}
 
 
 def viewed(state: RunState, now: float, questions: list[Asked]) -> dict[str, Any]:

@@ -45,7 +45,6 @@ from midflight.stores.base import (
     Widen,
     empty_state,
 )
-from midflight.stores.hub import owned_tasks
 from midflight.stores.plan import draft, plan
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_lease import TTL_S, RowLease, hold
@@ -62,6 +61,7 @@ from midflight.stores.postgres_requests import (
 from midflight.stores.postgres_server import SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
 from midflight.stores.postgres_writer import Job, Writer
+from midflight.tasks import owned_tasks
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug
 RECENT_MAX: Final = 4096  # requests whose repeat is recognised before it is decided again

@@ -17,9 +17,9 @@ import anyio
 
 from midflight.errors import InvalidRequest, StoreError
 from midflight.kernel.facts import check_driver_name
-from midflight.stores.hub import owned_tasks
 from midflight.stores.postgres_links import Pool
 from midflight.stores.postgres_server import SQL
+from midflight.tasks import owned_tasks
 
 TTL_S: Final = 10.0
 MARGIN: Final = 0.1  # of the ttl: what is started in the last moment must be seen before the end

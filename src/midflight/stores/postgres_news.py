@@ -1,8 +1,8 @@
 """Who moved: how one process hears of another's appends, through LISTEN and NOTIFY.
 
 A NOTIFY inside an append's transaction would make all commits of the server queue up behind each
-other, so it goes out beside them: at once for a request, which somebody waits for, and every ten
-milliseconds for what drivers write, and that only if another process is there to hear it. It only
+other, so it goes out beside them: at once for a request, which somebody waits for, and forty
+times a second for what drivers write, and that only if another process is there to hear it. It only
 ever says that there is something to read. If one is lost, because a process died or a connection
 broke, the poll finds it a second later.
 """
@@ -21,7 +21,7 @@ from midflight.stores.postgres_echo import Echo
 from midflight.stores.postgres_server import ERRORS, SQL, Connection, Server
 
 POLL_S: Final = 1.0
-SPACING_S: Final = 0.01
+SPACING_S: Final = 0.025  # each NOTIFY wakes every process that has the store open
 PAYLOAD_MAX: Final = 7500  # Postgres takes less than 8,000 bytes
 OUTBOX_MAX: Final = 10_000  # without a connection: past this, the others' poll has to do
 AGAIN_S: Final = 0.25

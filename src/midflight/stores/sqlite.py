@@ -41,7 +41,6 @@ from midflight.stores.base import (
     Submit,
 )
 from midflight.stores.codec import INLINE_MAX
-from midflight.stores.hub import owned_tasks
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
 from midflight.stores.sqlite_ledger import SQL, Ledger, read_events, row_of
@@ -49,6 +48,7 @@ from midflight.stores.sqlite_nudge import Nudges
 from midflight.stores.sqlite_writer import Job, Writer
 from midflight.stores.turnstile import Turnstile
 from midflight.stores.watched import Watched
+from midflight.tasks import owned_tasks
 
 LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
 POLL_S: Final = 0.1  # the fallback when a nudge is lost; with it a watcher is never later

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
 from midflight.stores.base import PAGE, empty_state
-from midflight.stores.hub import Hub, LiveSubscription, Read, Subscription
+from midflight.stores.hub import Hub
 from midflight.stores.movements import Movements
+from midflight.stores.subscription import LiveSubscription, Read, Subscription
 from midflight.stores.voices import Voices
 
 

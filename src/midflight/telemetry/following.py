@@ -21,8 +21,8 @@ from opentelemetry.trace import (
 from midflight.control import Control
 from midflight.errors import JournalNotFound, StoreError
 from midflight.stores.base import RUN_PREFIX
-from midflight.stores.hub import owned_tasks
 from midflight.stores.movements import Movements
+from midflight.tasks import owned_tasks
 from midflight.telemetry.spans import RunSpans, Told
 
 log: Final = logging.getLogger(__name__)

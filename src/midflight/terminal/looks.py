@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
+from midflight.kernel.decide import HANDED_OVER
+from midflight.kernel.limits import WARN_AT, Meter
 from midflight.kernel.phases import ENDS, Cause, Phase
+from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 from midflight.kernel.status import place
 from midflight.sheets import RunSheet, StepSheet
+from midflight.sheets.shapes import Asked
 
 SIGNS: Final = {
     "queued": "◌",
@@ -18,11 +24,11 @@ SIGNS: Final = {
     "done": "✓",
     "failed": "✗",
     "retrying": "↻",
-    "cancelled": "✗",
+    "cancelled": "⊘",
     "skipped": "-",
     "undoing": "↺",
     "undone": "↩",
-    "undo_failed": "✗",
+    "undo_failed": "!",
     "kept": "·",
 }
 """State of a step -> its sign; the word stands beside it."""
@@ -46,18 +52,19 @@ TONES: Final = {
 PHASES: Final = {
     Phase.QUEUED: ("◌", "Queued", "quiet"),
     Phase.RUNNING: ("◐", "Running", "accent"),
-    Phase.PAUSING: ("‖", "Pausing", "warn"),
+    Phase.PAUSING: ("⇥", "Pausing", "accent"),
     Phase.PAUSED: ("‖", "Paused", "warn"),
     Phase.WAITING: ("?", "Waiting for you", "warn"),
-    Phase.CANCELLING: ("↺", "Cancelling", "warn"),
+    Phase.CANCELLING: ("↺", "Cancelling", "bad"),
     Phase.DONE: ("✓", "Done", "ok"),
     Phase.FAILED: ("✗", "Failed", "bad"),
-    Phase.CANCELLED: ("✗", "Cancelled", "quiet"),
+    Phase.CANCELLED: ("⊘", "Cancelled", "quiet"),
     Phase.KILLED: ("■", "Stopped by an operator", "bad"),
 }
-"""Phase -> sign, word, tone."""
+"""Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
-NEAR_CAP: Final = 0.8
+CAP: Final = "cap"
+GROW: Final = 2  # a cap that is reached is offered twice as high
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
 
@@ -100,7 +107,9 @@ def elapsed(sheet: RunSheet, now: float) -> float:
 
 def meter(sheet: RunSheet, state: RunState, now: float) -> str:
     """``02:01  step 3 of 6  $0.42 of $2.00``."""
-    return "  ".join(filter(None, [clock(elapsed(sheet, now)), steps(sheet, state), spend(sheet)]))
+    return "  ".join(
+        filter(None, [clock(elapsed(sheet, now)), steps(sheet, state), spend(sheet, now)])
+    )
 
 
 def steps(sheet: RunSheet, state: RunState) -> str:
@@ -110,22 +119,70 @@ def steps(sheet: RunSheet, state: RunState) -> str:
     return f"{sheet.done} step{'s' * (sheet.done != 1)}"
 
 
-def spend(sheet: RunSheet) -> str:
-    """Money where it is known, and of how much; tokens where only those are."""
-    spent, cap = sheet.spent, sheet.limits
-    if spent.usd or cap.usd is not None:
-        return money(spent.usd) + (f" of {money(cap.usd)}" if cap.usd is not None else "")
-    if spent.tokens or cap.tokens is not None:
-        of = f" of {count(cap.tokens)}" if cap.tokens is not None else ""
-        return f"{count(spent.tokens)}{of} tokens"
-    return ""
+def spend(sheet: RunSheet, now: float) -> str:
+    """Money where it is known, else tokens; and the cap that is nearest, if that is another one."""
+    priced = bool(sheet.spent.usd or sheet.limits.usd is not None)
+    name = "usd" if priced else "tokens"
+    known = priced or sheet.spent.tokens or sheet.limits.tokens is not None
+    spent = figure(name, getattr(sheet.spent, name), getattr(sheet.limits, name)) if known else ""
+    nearest = fullest(sheet, now)
+    if nearest is None or (known and nearest.name == name):
+        return spent
+    return "  ".join(filter(None, [spent, figure(nearest.name, nearest.used, nearest.cap)]))
 
 
-def is_near_cap(sheet: RunSheet) -> bool:
-    """Whether the money, or what stands for it, is nearly spent."""
-    spent, cap = sheet.spent, sheet.limits
-    pairs = ((spent.usd, cap.usd), (spent.tokens, cap.tokens))
-    return any(most and used >= NEAR_CAP * most for used, most in pairs)
+def figure(name: str, used: float, cap: float | None = None) -> str:
+    """``$0.42 of $2.00``, ``2 of 2 steps``, ``time 01:30 of 02:00``."""
+    match name:
+        case "usd":
+            return money(used) + (f" of {money(cap)}" if cap is not None else "")
+        case "seconds":
+            return f"time {clock(used)}" + (f" of {clock(cap)}" if cap is not None else "")
+        case _:
+            of = f" of {count(int(cap))}" if cap is not None else ""
+            one = int(used if cap is None else cap) == 1
+            words = name.replace("_", " ")
+            return f"{count(int(used))}{of} {words.removesuffix('s') if one else words}"
+
+
+def fullest(sheet: RunSheet, now: float) -> Meter | None:
+    """The cap that is nearest; time goes on by itself."""
+    running = elapsed(sheet, now)
+    found = (
+        replace(meter, used=running) if meter.name == "seconds" else meter for meter in sheet.meters
+    )
+    return max(found, key=lambda meter: meter.share, default=None)
+
+
+def is_near_cap(sheet: RunSheet, now: float) -> bool:
+    """Whether any cap is nearly reached: from where on the run itself is warned."""
+    nearest = fullest(sheet, now)
+    return nearest is not None and nearest.share >= WARN_AT
+
+
+def is_answered(asked: Asked) -> bool:
+    """Whether an answer is what a question wants; a cap is raised, a run is handed back."""
+    return asked.kind not in {CAP, HANDED_OVER}
+
+
+def at_cap(sheet: RunSheet) -> str:
+    """Which cap holds it and how full that is; one that counts nothing has its own words."""
+    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
+    name, _, why = asked.partition(":")
+    meter = next((meter for meter in sheet.meters if meter.name == name), None)
+    if meter is not None:
+        return f"{figure(name, meter.used, meter.cap)} used"
+    return why.partition(". ")[0].strip().capitalize() or "All that it may"
+
+
+def raised(sheet: RunSheet) -> dict[str, float]:
+    """Caps that would let it go on for as long again: of what holds it, or is nearly reached."""
+    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
+    holding = asked.partition(":")[0]
+    near = [meter.name for meter in sheet.meters if meter.share >= WARN_AT]
+    names = [holding] if holding in Limits.__struct_fields__ else near
+    caps = {name: getattr(sheet.limits, name) for name in names}
+    return {name: max(1, cap * GROW) for name, cap in caps.items() if cap is not None}
 
 
 def headline(sheet: RunSheet) -> tuple[str, str]:
@@ -171,9 +228,9 @@ def _paused(sheet: RunSheet) -> tuple[str, str]:
     alive = sum(child.phase not in ENDS for child in sheet.background)
     holds = set(sheet.holds)
     if Cause.CAP in holds:
-        return "Paused at the cap", f"{spend(sheet) or 'as much as it may'} spent"
-    if Cause.HUMAN in holds and sheet.human:
-        return "Paused", f"{sheet.human} has it"
+        return "Paused at the cap", at_cap(sheet)
+    if Cause.HUMAN in holds:
+        return _with_a_person(sheet)
     if Cause.PARKED in holds and Cause.USER not in holds:
         return "Parked", sheet.status.removeprefix("parked").strip()
     if Cause.STALE in holds and sheet.questions:
@@ -181,6 +238,11 @@ def _paused(sheet: RunSheet) -> tuple[str, str]:
     if alive:
         return "Paused", f"{alive} background task{'s' * (alive > 1)} still run{'s' * (alive == 1)}"
     return "Paused", "Nothing is running or spending"
+
+
+def _with_a_person(sheet: RunSheet) -> tuple[str, str]:
+    word = f"{sheet.human} has it" if sheet.human else "Handed to a person"
+    return word, _asked(sheet) or "It goes on when it is handed back"
 
 
 def step_seconds(step: StepSheet, now: float) -> str:

@@ -36,7 +36,7 @@ LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
 HELP: Final = (
     "Esc pause or resume   ^R redirect   ^X cancel   Enter send   Alt+Enter send and switch now   "
-    "Tab next   F2 runs   F3 light or dark   ^C twice leave   /aside /now /remove /edit /withdraw"
+    "Tab next   F2 runs   F3 light or dark   ^C twice leave   / lists what else can be written"
 )
 
 
@@ -196,7 +196,7 @@ class MidflightApp(App[None]):
             told = pictures.talk(session.thread, max(20, width), tones)
             self._show("#talk", told)
         self.slots = self.bar.show(sheet, session.book.state, now, tones, there=self.there)
-        asked = sheet.questions[0] if sheet.questions else None
+        asked = next(filter(looks.is_answered, sheet.questions), None)
         await self.query_one(Card).show(asked, now, tones["quiet"])
         if session.trouble:
             self.say(session.trouble, tones["bad"])

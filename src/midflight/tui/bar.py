@@ -102,7 +102,7 @@ class Bar(Vertical):
         room = max(0, width - len(left) - len(meter) - 4)
         left.append(f"  {looks.one_line(rest, room)}" if room > 4 else "", tones["ink"])
         left.append(" " * max(2, width - len(left) - len(meter)))
-        left.append(meter, tones["warn"] if looks.is_near_cap(sheet) else tones["quiet"])
+        left.append(meter, tones["warn"] if looks.is_near_cap(sheet, now) else tones["quiet"])
         return left
 
     def notice(self, words: str, style: Any = "") -> None:

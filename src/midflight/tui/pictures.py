@@ -14,21 +14,13 @@ from midflight.kernel.phases import ENDS, Phase
 from midflight.sheets import RunSheet, StepSheet, ThreadSheet
 from midflight.stores.base import Row
 from midflight.terminal import looks
+from midflight.terminal import talk as talking
 from midflight.verbs.transcript import Line
 
 Tones = Mapping[str, str]
 STEPS_MAX: Final = 400  # of a long run its end is shown; midflight show has them all
 LINES_MAX: Final = 200
 SAID_LINES: Final = 3
-SAID_MAX: Final = 2_000  # characters; midflight show and the page have all of it
-KEPT_MAX: Final = 240  # of partial work that was saved
-OUTCOMES: Final = {
-    "incorporate": "Incorporated",
-    "switch": "Switched to this now",
-    "defer": "Deferred",
-    "pause": "Paused",
-    "redirect": "Redirected",
-}
 
 
 def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, tones: Tones) -> Text:
@@ -93,11 +85,16 @@ def _said(out: Text, text: str, width: int, tones: Tones) -> None:
 def _receipt(out: Text, sheet: RunSheet, width: int, tones: Tones) -> None:
     if not (sheet.receipt.lines or sheet.receipt.saved or sheet.receipt.inherited):
         return
+    can_undo = sheet.preview["undo"].enabled
     out.append("\nReceipt\n", f"bold {tones['soft']}")
     for line in sheet.receipt.lines:
         bad = line.word in {"unknown", "could not be undone"}
         style = tones["bad"] if bad else tones["ink"]
-        out.append(f"   {looks.one_line(line.text, width - 4)}\n", style)
+        number = f"{line.position:>3} " if can_undo else "   "
+        out.append(number, tones["quiet"])
+        out.append(f"{looks.one_line(line.text, width - 5)}\n", style)
+    if can_undo:
+        out.append("   /undo N  undoes one\n", tones["quiet"])
     for what in sheet.receipt.saved:
         out.append(f"   saved: {looks.one_line(what, width - 12)}\n", tones["quiet"])
     for what in sheet.receipt.inherited:
@@ -122,36 +119,23 @@ def talk(sheet: ThreadSheet, width: int, tones: Tones) -> Text:
 
 
 def _line(out: Text, line: Line, tones: Tones) -> None:
-    match line.kind:
-        case "message":
-            out.append(f"{line.by}  ", f"bold {tones['accent']}")
-            out.append(f"{line.text}\n")
-            out.append(f"   {_outcome(line)}\n", tones["quiet"])
-        case "question aside":
-            out.append(f"{line.by}, aside  ", tones["accent"])
-            out.append(f"{line.text}\n")
-        case "said: text" | "said: aside" | "said: cancel?" | "said: triage":
-            out.append("agent  ", f"bold {tones['ok']}")
-            out.append(f"{looks.one_line(line.text, SAID_MAX)}\n")
-        case kind if kind.startswith("said"):
-            out.append(f"{kind.removeprefix('said: ')}  ", tones["soft"])
-            out.append(f"{looks.one_line(line.text, KEPT_MAX)}\n", tones["quiet"])
-        case _:
-            pass  # choices stand under their messages, todos have a list of their own
+    told = talking.told(line)
+    if told is None:
+        return  # choices stand under their messages, todos have a list of their own
+    out.append(f"{told.who}  ", f"bold {tones[told.tone]}")
+    quiet = tones["quiet"] if told.tone == "soft" else ""
+    out.append(f"{looks.one_line(told.text, talking.SAID_MAX)}\n", quiet)
+    if line.kind == "message":
+        out.append(f"   {_outcome(line)}\n", tones["quiet"])
 
 
 def _outcome(line: Line) -> str:
-    if line.status == "withdrawn":
-        return "Withdrawn"
-    if line.choice in OUTCOMES:
-        more = {
-            "switch": f"/overrule {line.position} back",
-            "defer": f"/overrule {line.position} switch",
-        }
-        back = more.get(line.choice, "")
-        return f"{OUTCOMES[line.choice]}" + (f"  ({back})" if back else "")
-    words = {"stored": f"Sent  (/edit or /withdraw {line.position})", "put off": "Deferred"}
-    return words.get(line.status, "Read" if line.status == "read" else line.status)
+    """With what a person can write to have it otherwise."""
+    words = talking.outcome(line)
+    if line.choice in talking.BACK:
+        return f"{words}  (/overrule {line.position} {talking.BACK[line.choice]})"
+    unread = line.status == "stored" and not line.choice
+    return f"{words}  (/edit or /withdraw {line.position})" if unread else words
 
 
 def runs_of(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:

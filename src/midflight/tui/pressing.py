@@ -11,19 +11,20 @@ from textual.widgets import Input
 from midflight.errors import IllegalSignal, MidflightError, Outdated
 from midflight.inputs import new_id
 from midflight.kernel.phases import ENDS, Phase
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Who
 from midflight.sheets import RunSheet
+from midflight.terminal import looks
 from midflight.terminal.slots import Slot
 from midflight.tui.card import Card
 from midflight.tui.layer import Done
 from midflight.tui.session import Session
+from midflight.tui.slash import SLASH, Order, Slash, limits_of, listed
 
 if TYPE_CHECKING:
     from midflight.tui.app import MidflightApp
 
 Call = Callable[[], Awaitable[Any]]
 AWAY_S: Final = 3600.0
-GROW: Final = 2  # a cap that is reached is offered twice as high
 
 
 class Pressing:
@@ -158,16 +159,10 @@ class Pressing:
         self._ask("redirect", "Rewrite the brief", hint, done, sheet.brief)
 
     def _raise(self) -> None:
-        sheet = self._sheet
-        reached = [
-            f"{name}={cap * GROW:g}"
-            for name in ("usd", "tokens", "steps", "seconds", "tool_calls")
-            if (cap := getattr(sheet.limits, name)) is not None
-            and getattr(sheet.spent, name) >= cap * 0.8
-        ]
+        reached = [f"{name}={cap:g}" for name, cap in looks.raised(self._sheet).items()]
 
         async def done(text: str) -> None:
-            limits = _limits(text)
+            limits = limits_of(text)
             if limits is None:
                 self._say("Write caps as usd=4 steps=200; nothing was changed.")
                 return
@@ -231,37 +226,25 @@ class Pressing:
 
     async def _command(self, text: str) -> Any:
         word, _, rest = text[1:].partition(" ")
-        number, _, more = rest.strip().partition(" ")
-        control, thread, run = self._app.control, self._sheet.thread, self._session.run
-        calls: dict[str, Call] = {"aside": lambda: control.ask_aside(run, rest)}
-        if number.isdigit():
-            place = int(number)
-            calls |= {
-                "now": lambda: control.do_now(thread, place),
-                "remove": lambda: control.remove_todo(thread, place),
-                "edit": lambda: control.edit_message(thread, place, more),
-                "withdraw": lambda: control.withdraw_message(thread, place),
-                "overrule": lambda: control.overrule(thread, place, more.strip()),
-            }
-        if word not in calls:
-            self._say(
-                "/aside TEXT, /now N, /remove N, /edit N TEXT, /withdraw N, /overrule N CHOICE"
-            )
+        slash = SLASH.get(word)
+        if slash is None:
+            self._say(listed())
             return None
-        return await self._try(f"/{word}", calls[word])
+        order = Order(self._app.control, self._sheet, self._named, word, rest.strip())
+        if slash.asks:
+            self._ask_first(slash, order, text)
+            return None  # it stays in its line until it is done
+        return await self._try(f"/{word}", lambda: slash.do(order))
+
+    def _ask_first(self, slash: Slash, order: Order, text: str) -> None:
+        async def confirmed(_: str) -> None:
+            done = await self._try(f"/{order.word}", lambda: slash.do(order))
+            line = self._app.query_one("#composer", Input)
+            if done is not None and line.value.strip() == text:
+                line.value = ""
+
+        question = slash.asks.format(order.rest or "nothing")
+        self._app.layer.open(order.word, question, "Enter does it, Esc does not", confirmed)
 
     def _say(self, words: str) -> None:
         self._app.say(words)
-
-
-def _limits(text: str) -> Limits | None:
-    """``usd=4 steps=200`` as caps; None if it is not that."""
-    found: dict[str, Any] = {}
-    for part in text.split():
-        name, _, value = part.partition("=")
-        try:
-            found[name] = float(value) if name in {"usd", "seconds"} else int(float(value))
-        except ValueError:
-            return None
-    known = set(Limits.__struct_fields__)
-    return Limits(**found) if found and set(found) <= known else None

@@ -14,7 +14,7 @@ from midflight.kernel.events import StepSettled
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, ThreadBook, ThreadSheet
 from midflight.stores.base import PAGE, Delta, Query, Row
-from midflight.stores.hub import owned_tasks
+from midflight.tasks import owned_tasks
 from midflight.verbs.todos import TodoOffer
 
 AGAIN_S: Final = 2.0  # after trouble

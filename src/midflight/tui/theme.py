@@ -84,10 +84,10 @@ Screen { background: $background; color: $foreground; layers: base; }
 #say { height: 2; border-top: solid $line; padding: 0 1; background: $surface; }
 #say Static { width: 2; color: $quiet; }
 #composer { width: 1fr; }
-#bar { height: 5; padding: 0 1; background: $surface; }
+#bar { height: auto; min-height: 5; padding: 0 1; background: $surface; }
 #status { height: 1; }
 #slots { height: 3; }
 Slotted { width: 1fr; height: 3; margin-right: 2; }
 Slotted:focus { background: $panel; }
-#notice { height: 1; color: $quiet; }
+#notice { height: auto; min-height: 1; max-height: 4; color: $quiet; }
 """

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
+from midflight.kernel.machine import State
 from midflight.kernel.phases import Cause, Phase
-from midflight.kernel.preview import Offer, preview
-from midflight.kernel.record import Request
+from midflight.kernel.preview import NOT_AT_HAND, Offer, preview
+from midflight.kernel.reach import Below, waits_for_step
+from midflight.kernel.record import Event, Request
 from midflight.kernel.state import Attempt, RunState
 from midflight.kernel.thread import ThreadState
 from midflight.stores.base import Draft, View, Widen
+from midflight.stores.waiting import Journals, run_state
+
+BELOW_MAX: Final = 100  # runs that are read for the words on one button
 
 
 class Accepted(Struct, frozen=True):
     """A verb is on record: at which position, and what was in flight at that moment.
 
-    A message is answered with ``status``: how the run it goes to stands, in one line. ``did`` says
-    what it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
+    A message is answered with ``status``: how the run it goes to stands, in one line. A resume is,
+    with what was changed meanwhile, and a stop that waits for the end of a step. ``did`` says what
+    it has brought about at once, and ``target`` in which run: ``started``, ``paused`` or
     ``redirected``.
     """
 
@@ -34,9 +43,9 @@ class Accepted(Struct, frozen=True):
     target: str = ""
 
 
-def offers(state: RunState) -> dict[str, Offer]:
-    """For each verb: whether it can be pressed now, and what it would do."""
-    found = preview(state)
+def offers(state: RunState, below: Below = NOT_AT_HAND) -> dict[str, Offer]:
+    """For each verb: whether it can be pressed now, and what it would do, also to runs below."""
+    found = preview(state, below)
     if state.holds == {Cause.PARKED}:
         back = "Comes to the front, what is there now is parked in its turn"
         found["resume"] = replace(found["resume"], enabled=True, consequence=back)
@@ -76,7 +85,28 @@ def cover(
             continue
         events[journal] = verdict
     nouns = tuple(attempt.noun for attempt in flying)
-    return Draft(events, Accepted(run, verb, view.states[run].head + 1, nouns))
+    said = says([view.states[journal] for journal in events], events[run][0])
+    return Draft(events, Accepted(run, verb, view.states[run].head + 1, nouns, said))
+
+
+def says(states: Iterable[State], taken: Event) -> str:
+    """What the acknowledgement of a verb says besides what is in flight, of these runs."""
+    then = _AFTER_STEP.get(type(taken), "")
+    if isinstance(taken, e.ResumeRequested):
+        return taken.diff
+    if not then or (isinstance(taken, e.CancelRequested) and taken.now):
+        return ""
+    waits = waits_for_step(state for state in states if isinstance(state, RunState))
+    return f"{waits}, then {then}" if waits else ""
+
+
+_AFTER_STEP: Final[dict[type[Event], str]] = {
+    e.PauseRequested: "holds",
+    e.TakenOver: "holds for you",
+    e.RedirectRequested: "changes course",
+    e.CancelRequested: "stops",
+}
+"""What follows where a verb is heard between steps only."""
 
 
 def _concerns(child: RunState, request: Request) -> bool:
@@ -106,4 +136,22 @@ def tree(run: str, view: View) -> list[str]:
         there = [child for child in children if view.states[child].head]  # the rest are purged
         found += there
         unseen += there
+    return found
+
+
+def below(run: str, view: View) -> Below:
+    """Everybody below a run, under lock."""
+    found = {journal: view.states[journal] for journal in tree(run, view)[1:]}
+    return {journal: state for journal, state in found.items() if isinstance(state, RunState)}
+
+
+async def runs_below(journals: Journals, state: RunState) -> Below:
+    """The runs that a run has begun, and theirs; not all of them, if there are very many."""
+    found: dict[str, RunState] = {}
+    unseen = list(state.children)
+    while unseen and len(found) < BELOW_MAX:
+        with suppress(JournalNotFound):  # it has ended long ago, and was purged
+            below = await run_state(journals, unseen.pop())
+            found[below.journal] = below
+            unseen += below.children
     return found

@@ -12,7 +12,7 @@ from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, run_state, until
-from midflight.verbs.covering import offers
+from midflight.verbs.covering import offers, runs_below
 
 
 class Looking:
@@ -25,8 +25,9 @@ class Looking:
         return await run_state(self.store, run)
 
     async def preview(self, run: str) -> dict[str, Offer]:
-        """For each verb: whether it can be pressed, and what it would do now."""
-        return offers(await self.state(run))
+        """For each verb: whether it can be pressed, and what it would do now, also below it."""
+        state = await self.state(run)
+        return offers(state, await runs_below(self.store, state))
 
     async def receipt(self, run: str) -> Receipt:
         """What became of every effect of the run."""

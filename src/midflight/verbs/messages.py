@@ -24,7 +24,7 @@ from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.kernel.status import answer
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
-from midflight.verbs.covering import Accepted, cover
+from midflight.verbs.covering import Accepted, below, cover
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import Telling, take_over
 from midflight.verbs.transcript import Line, lines_of
@@ -211,7 +211,7 @@ def _stopped(
     )
     if not working:
         return {"status": "nothing is at work here"}
-    offers = [preview(state)["cancel"].consequence for state in working]
+    offers = [preview(s, below(s.journal, view))["cancel"].consequence for s in working]
     asks = f"Cancel? {'; '.join(offers)}." if word == "cancel?" else ""
     if asks:
         moves.add(talk.journal, t.Said(run=target, text=f"Paused. {asks}", kind="cancel?"))

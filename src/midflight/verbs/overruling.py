@@ -6,8 +6,6 @@ is decided under lock, in the transaction that records who asked for it.
 
 from __future__ import annotations
 
-from typing import Final
-
 from midflight.errors import InvalidRequest
 from midflight.executor.front import finder
 from midflight.kernel import events as e
@@ -19,8 +17,6 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import ChoiceOverruled, Message, ThreadState, Todo, TodoTaken
 from midflight.stores.base import View
 from midflight.verbs.covering import cover
-
-CHOICES: Final = ("incorporate", "switch", "defer", "back", "undo")
 
 
 class Overruling:
@@ -92,12 +88,8 @@ class Overruling:
                 return self._defer(message)
             case "back":
                 return self._back(message)
-            case "undo":
+            case _:
                 return self._undo(message)
-            case other:
-                raise InvalidRequest(
-                    f"{other!r} is no choice; use one of {', '.join(CHOICES)}. Nothing was changed."
-                )
 
     def _incorporate(self, message: Message) -> str:
         talk, at = self._talk, message.position

@@ -74,7 +74,7 @@ class Starting(Messages, Todos, Asides, Looking):
             title=title,
             input=Raw(plain_data("the input", input)),
             mode=Mode(known.mode) if known else Mode.IMMEDIATE,
-            limits=limits or declared,
+            limits=limits.over(Limits(repeats=declared.repeats)) if limits else declared,
             converses=known is not None and known.converses,
             asides=known is not None and known.aside is not None,
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from midflight.engines.base import Engine
 from midflight.errors import JournalNotFound
@@ -20,6 +20,19 @@ Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
 """What follows from a request, in the same transaction; gives what its receipt says of that."""
 
 
+TAKEN: Final = ("who", "key")
+"""What every verb takes; those over runs take ``expect`` too."""
+
+
+def refuse_unknown(unknown: Iterable[str], taken: Iterable[str]) -> None:
+    """Refuse a slip of the pen in words that name nothing private."""
+    for name in unknown:
+        raise TypeError(
+            f"there is no argument {name}=; besides its own this verb takes "
+            f"{', '.join(f'{one}=' for one in taken)}. Nothing was changed."
+        )
+
+
 class Telling:
     """The part of ``Control`` that records what is asked of threads."""
 
@@ -28,7 +41,8 @@ class Telling:
     _who: Who
     _ids: Ids
 
-    def _by(self, kind: Callable[..., Any], *, who: Who | None = None, **asked: Any) -> Any:
+    def _by(self, kind: type[Request], *, who: Who | None = None, **asked: Any) -> Any:
+        refuse_unknown([name for name in asked if name not in kind.__struct_fields__], TAKEN)
         return kind(who=who or self._who, **asked)
 
     async def _thread(self, thread: str) -> t.ThreadState:

@@ -14,7 +14,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.preview import preview
 from midflight.kernel.state import RunState
 from midflight.stores.base import RUN_PREFIX, View
-from midflight.verbs.covering import Accepted, cover
+from midflight.verbs.covering import Accepted, cover, runs_below
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import Telling, take_over
 
@@ -56,7 +56,7 @@ class Todos(Telling):
     async def _cost_of_removing(self, todo: t.Todo) -> str:
         state = await self.store.load(todo.run)
         assert isinstance(state, RunState)
-        offer = preview(state)["cancel"]
+        offer = preview(state, await runs_below(self.store, state))["cancel"]
         return f"Cancels that run: {offer.consequence}" if offer.enabled else "Its run has ended"
 
     async def do_now(self, thread: str, todo: int, **by: Any) -> Accepted:

@@ -48,6 +48,7 @@ UNHEARD_MAX: Final = 128  # frames that wait to be heard: four seconds
 SILENT_S: Final = 5.0  # not a breath: the microphone is off
 LAST_WORD_S: Final = 1.0  # to a page that is shut out
 KNOWN_S: Final = 15.0  # between looks whether the person is still let in
+SECONDS: Final = "midflight_voice_seconds_total"
 FULL, POLICY, INTERNAL = 1013, 1008, 1011
 LINE_FAILED: Final = "The line has failed. What was done stays done; you can call again, or write."
 BEHIND: Final = "I cannot keep up at the moment; some of that was not heard."
@@ -161,6 +162,10 @@ class _Call:
         self._misfit = False
         self._push = self._pressed = False
         self._mute_told = self._behind_told = False
+        self._counted = {
+            "heard": 0.0,
+            "spoken": 0.0,
+        }  # seconds of speech that the server's figures have
 
     async def run(self) -> None:
         """Talk until one of both hangs up."""
@@ -181,8 +186,11 @@ class _Call:
                 self._show(FloorShown(line.taking.floor))  # the page waits for it before it speaks
                 tasks.start_soon(self._write, self._to_write)
                 tasks.start_soon(self._hear, line, self._to_hear)
-                tasks.start_soon(self._look)
-                await self._read()
+                tasks.start_soon(self._look, line)
+                try:
+                    await self._read()
+                finally:
+                    self._count(line)
                 self._scope.cancel()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
@@ -260,9 +268,18 @@ class _Call:
                 Trouble("Your microphone gives no sound at all. Is it muted, or another one?")
             )
 
-    async def _look(self) -> None:
+    def _count(self, line: Line) -> None:
+        """Tell the server's figures how much was said since they were last told."""
+        metrics = getattr(self._socket.app.state, "metrics", None)
+        for side, seconds in line.spoken_s.items():
+            if metrics is not None:
+                metrics.count(SECONDS, seconds - self._counted[side], side=side)
+            self._counted[side] = seconds
+
+    async def _look(self, line: Line) -> None:
         """Whose key is revoked is not talked to any longer."""
-        while self._socket.state.still_known():  # noqa: ASYNC110 - nobody tells us of it
+        while self._socket.state.still_known():
+            self._count(line)
             await anyio.sleep(KNOWN_S)
         with anyio.move_on_after(LAST_WORD_S), suppress(WebSocketDisconnect, RuntimeError):
             await self._socket.send_text(as_text(Trouble("You are not let in here any more.")))

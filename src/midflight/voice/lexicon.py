@@ -51,7 +51,9 @@ AGREEING: Final = frozenset({
 BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
 """Words of assents that are none by themselves."""
 
-SURE: Final = 0.7  # of words that are acted on
+SURE: Final = 0.65  # of words that are the run's to understand
+SURE_ORDER: Final = 0.7  # of those that act at once
+SURE_HOLD: Final = 0.35  # to hold costs little, to go on may not
 SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
 NEAR: Final = 4.0  # of a lean, to go by it
@@ -61,6 +63,7 @@ AGAINST: Final = -4.0
 RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
 SHORT_MS: Final = 1_100
 SHORT_WORDS: Final = 3
+BRIEF_MS: Final = 600  # what is said to show that one listens takes no longer, mostly
 BREATH_MS: Final = 160  # a sound as short as this in which nothing is heard holds no word
 
 
@@ -207,7 +210,7 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
     act = meaning(heard.text).act
     if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
-        needed = SURE / 2 if act in HOLDING else SURE  # to hold costs little, to go on may not
+        needed = SURE_HOLD if act in HOLDING else SURE_ORDER
         return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
     if is_assent(heard.text) and not held:  # an answer: it may approve, or cancel
         return Verdict.WORDS if heard.confidence >= SURE_SHORT else Verdict.UNCLEAR
@@ -220,9 +223,12 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
     few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
     ordered = " ".join(words) in _ORDERED  # whatever it leans to
-    near = heard.lean >= NEAR and heard.confidence >= GARBLED and not ordered
+    needed = NEAR * max(1.0, spoke_ms / BRIEF_MS)  # the longer it is, the plainer it has to be
+    near = heard.lean >= needed and heard.confidence >= GARBLED and not ordered
     if whole and held and short and few and near:
         return Verdict.BACKCHANNEL
+    if whole and ordered and heard.lean <= AGAINST and heard.confidence >= GARBLED:
+        return Verdict.WORDS  # heard as an order to the letter, and nothing else is near
     if words in ([], ["you"]):  # what recognisers write for a breath
         return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
     if not whole:  # nothing is lost by waiting for the end

@@ -27,7 +27,7 @@ from midflight.voice.ear import Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.lexicon import is_firm, judge, meaning
 from midflight.voice.mouth import Mouth
-from midflight.voice.seams import Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
+from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.taking import Floor, Order, Taking, Verdict, advance
 from midflight.voice.telling import Telling
@@ -89,6 +89,11 @@ class Line:
     def level(self) -> float:
         """How loud the last frame was, from 0 to 1."""
         return self._ear.level
+
+    @property
+    def spoken_s(self) -> dict[str, float]:
+        """Seconds of speech so far: heard from the person, and played to them."""
+        return {"heard": self._account.speech_ms / 1000, "spoken": self.mouth.played / RATE}
 
     async def run(self) -> None:
         """Speak and listen to the run, for as long as it is not cancelled."""

@@ -62,7 +62,8 @@ class Moonshine:
             hidden = self._model.encode(sound)
             tokens, sure = self._model.decode(hidden, int(len(sound) / RATE * TOKENS_A_SECOND) + 4)
             text = self._model.text(tokens)
-            confidence = float(np.mean(sure)) if text else 0.0  # sure of nothing is not sure
+            heard = any(map(str.isalnum, text))  # sure of nothing, or of a tune, is not sure
+            confidence = float(np.mean(sure)) if heard else 0.0
             words = self._words(tokens, sure)
             plain = confidence >= PLAIN and all(word.confidence >= EACH for word in words)
             weighed = len(sound) <= SHORT and not plain

@@ -191,6 +191,20 @@ class Mouth:
         await self._sink.go_on()
         self.stir()
 
+    async def break_off(self, said: Utterance, then: str) -> str:
+        """No more of it is played, not to the end of a word; ``then`` is said in its place.
+
+        Gives what was heard of it.
+        """
+        if said in self._queue:
+            await self._forget_in_sink()
+        heard = said.heard
+        spoken = f"{heard} " * bool(heard)
+        said.clauses = [Clause(spoken, made=True)] if heard else []
+        said.text, said.taken, said.ended = spoken + then, len(spoken), True
+        self.stir()
+        return heard
+
     def drop(self, which: Callable[[Utterance], bool] = lambda _: True) -> list[Utterance]:
         """What was put aside will not be said, or some of it: all that was not heard to its end."""
         dropped = [said for said in self._aside if which(said)]

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from midflight.control import Control
+from midflight.conversation import stopped_here, why_stopped
 from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
@@ -15,7 +16,7 @@ from midflight.kernel.phases import Cause, Effect
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch
 from midflight.voice.mouth import Mouth, Utterance
-from midflight.voice.shown import Handed, Shown
+from midflight.voice.shown import Handed, Saying, Shown
 
 CANCEL: Final = "cancel?"
 SPOKEN: Final = frozenset({"text", "aside", CANCEL})
@@ -65,7 +66,7 @@ class Telling:
                 if isinstance(item, Delta):
                     self._hear(item)
                 elif item.journal == self._thread:
-                    self._take_line(item)
+                    await self._take_line(item)
                 else:
                     self._take_step(item)
 
@@ -94,7 +95,7 @@ class Telling:
         self._mouth.add(said, delta.text[len(said.text) - delta.offset :])
         self._begin()
 
-    def _take_line(self, record: Recorded) -> None:
+    async def _take_line(self, record: Recorded) -> None:
         event = record.event
         match event:
             case t.FrontChanged():
@@ -103,22 +104,32 @@ class Telling:
                     self._runs.add(event.run)
                     self._news.add(event.run, 0)
             case t.Said() if event.kind in SPOKEN and not event.to:
-                self._said(record.position, event)
+                await self._said(record.position, event)
             case t.MessageSent() if self._human and event.who.by != self._who.by:
                 self._say(f"{event.who.by} says: {event.text}")
             case _:
                 pass
 
-    def _said(self, position: int, event: t.Said) -> None:
+    async def _said(self, position: int, event: t.Said) -> None:
         """On record now; what of it was spoken already is not spoken twice."""
-        said = self._last.pop(event.run, None)
+        said, why = self._last.pop(event.run, None), why_stopped(event.text)
         if said is None or not event.text.startswith(said.text.rstrip()):
             asks = event.kind == CANCEL
             self._mouth.say(event.text, run=event.run, of=position, asks=asks)
+        elif why and not said.is_heard:
+            said.of = position
+            await self._break_off(said, why)
         else:
             said.of = position
             self._mouth.add(said, event.text[len(said.text) :], ended=True)
         self._begin()
+
+    async def _break_off(self, said: Utterance, why: str) -> None:
+        """A policy has ended it. Speech is behind the model, and may be in the midst of it."""
+        heard = await self._mouth.break_off(said, f"Stopped here: {why}.")
+        self._show(Saying(heard, cut=True))
+        words = stopped_here(heard, why)
+        await self._control.heard(self._thread, words, run=said.run, of=said.of, who=self._who)
 
     def _say(self, text: str, *, asks: bool = False) -> None:
         self._mouth.say(text, asks=asks)

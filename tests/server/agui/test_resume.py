@@ -145,4 +145,4 @@ async def test_a_pause_is_lifted_by_its_own_id_only() -> None:
     assert statuses(await desk.told(resolved(paused[0], go))) == [
         ("refused", "it is not open any more")
     ]
-    assert statuses(await desk.told(resolved(paused[1], go))) == [("accepted", "")]
+    assert statuses(await desk.told(resolved(paused[1], go))) == [("accepted", "nothing changed")]

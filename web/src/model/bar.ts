@@ -4,7 +4,7 @@ import { figure } from "./meters";
 import { PHASES, type Sign } from "./phases";
 import { willWait } from "./presses";
 import { ENDED, type Asked, type Offer, type Phase, type RunSheet, type ThreadSheet } from "./types";
-import { count, hour, isCurrent, money, oneLine, timeLeft } from "./words";
+import { capital, count, hour, isCurrent, money, oneLine, timeLeft } from "./words";
 
 export type Glyph = Sign | "play" | "redirect" | "plus" | "undo" | "open" | "raise" | "hand" | "lost";
 
@@ -110,7 +110,7 @@ export function atCap(run: RunSheet): string {
   if (reached === "usd") return `${money(run.spent.usd)} spent`;
   const meter = run.meters.find(({ name }) => name === reached.replace(" ", "_"));
   if (meter) return `${figure(meter.name, meter.used, meter.cap)} used`;
-  return run.questions.find((question) => question.kind === "cap")?.message ?? "";
+  return capital(run.questions.find((question) => question.kind === "cap")?.message.replace(/^\w+: /, "") ?? "");
 }
 
 function parkedFor(run: RunSheet): string {

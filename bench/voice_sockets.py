@@ -1,0 +1,181 @@
+"""Twenty pages that are no browsers talk to a real server in a process of its own, at once.
+
+Each plays by the clock what it gets and says how much it has played, as a page does. What counts is
+the client's time: how late a tick of its loudspeaker has the sound that it should play.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx
+import msgspec
+import numpy as np
+from anyio.from_thread import run as in_loop
+from figures import percentile
+from voice_stage import ClockedSink, Microphone, SoundCard
+from websockets.asyncio.client import ClientConnection, connect
+
+from midflight.voice.seams import FRAME, RATE, WIDTH
+from midflight.voice.sounds import silence
+from voice.speakers import said
+
+SESSIONS, SESSIONS_S = 20, 20.0
+READY_S = 60.0
+WARM_S = 4
+MIDFLIGHT = str(Path(sys.executable).with_name("midflight"))
+HERE = Path(__file__).resolve().parent
+SPOKEN = "yeah", "flite:slt"
+
+
+class Page:
+    """One of them. ``sink`` is its loudspeaker."""
+
+    def __init__(self, socket: ClientConnection, sink: ClockedSink) -> None:
+        self._socket, self.sink = socket, sink
+        self.outcomes: Counter[str] = Counter()
+        self.troubles: list[str] = []
+        self.opened = anyio.Event()  # its engines may have to be made first
+
+    async def listen(self) -> None:
+        """Do what the server says, until it is hung up."""
+        async for message in self._socket:
+            if isinstance(message, bytes):
+                await self.sink.play(message)
+            else:
+                self.opened.set()
+                await self._obey(msgspec.json.decode(message))
+
+    async def _obey(self, told: dict[str, Any]) -> None:
+        match told["t"]:
+            case "hold":
+                await self.sink.hold()
+            case "go on":
+                await self.sink.go_on()
+            case "cut":
+                played = await self.sink.cut()
+                await self._socket.send(json.dumps({"t": "silenced", "played": played}))
+            case "outcome":
+                self.outcomes[told["outcome"]] += 1
+            case "trouble":
+                self.troubles.append(told["text"])
+            case _:
+                pass
+
+    async def hang_up(self) -> None:
+        await self._socket.close()
+
+    async def hear(self, frame: bytes) -> None:
+        """A frame of the microphone, and how much was played."""
+        await self._socket.send(self.sink.played.to_bytes(4, "little") + frame)
+
+
+@contextmanager
+def server() -> Iterator[tuple[int, str]]:
+    """``midflight serve --voice``, as people run it: its port, and a token."""
+    with tempfile.TemporaryDirectory() as folder:
+        keys = ["--keys", f"{folder}/keys.json"]
+        issue = [MIDFLIGHT, "token", "pages", "--role", "controller", *keys]
+        token = subprocess.run(
+            issue, check=True, timeout=READY_S, stdout=subprocess.PIPE, text=True
+        )
+        command = [MIDFLIGHT, "serve", "voice_scene:teller", "--voice", "--json", "--port", "0"]
+        command += ["--store", f"{folder}/runs.db", "--workdir", folder, "--drain", "0", *keys]
+        path = os.pathsep.join([str(HERE), str(HERE.parent / "tests")])
+        env = {**os.environ, "PYTHONPATH": path}
+        with subprocess.Popen(
+            command, cwd=HERE, env=env, stdout=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                assert process.stdout is not None
+                told = json.loads(process.stdout.readline())
+                yield httpx.URL(told["url"]).port or 0, token.stdout.strip()
+            finally:
+                process.terminate()
+
+
+async def _begin(port: int, headers: dict[str, str], thread: str, page: Page) -> None:
+    """Have it told the tale, and wait for its first sound."""
+    with anyio.fail_after(READY_S):
+        await page.opened.wait()
+    async with httpx.AsyncClient(headers=headers, timeout=READY_S) as http:
+        body = {"agent": "teller", "brief": "Tell me", "thread": thread}
+        begun = await http.post(f"http://127.0.0.1:{port}/v1/runs", json=body)
+        begun.raise_for_status()
+    with anyio.fail_after(READY_S):
+        while not page.sink.played:
+            await page.hear(breath(FRAME / RATE))
+            await anyio.sleep(FRAME / RATE)
+
+
+def breath(seconds: float) -> bytes:
+    """Nobody speaks; a microphone that gives no sound at all would be told of."""
+    faint = np.random.default_rng(1).integers(-2, 3, int(seconds * RATE))
+    return bytes(faint.astype("<i2").tobytes())
+
+
+async def _connected(port: int, headers: dict[str, str], number: int, sink: ClockedSink) -> Page:
+    thread = f"t-page-{number}"
+    url = f"ws://127.0.0.1:{port}/v1/threads/{thread}/voice"
+    socket = await connect(url, additional_headers=headers, open_timeout=READY_S)
+    await socket.send(json.dumps({"t": "hello", "rate": RATE}))
+    return Page(socket, sink)
+
+
+async def over_sockets() -> dict[str, Any]:
+    """How late the sound of a tick is there, how often none is, and what came of what was said."""
+    sinks = [ClockedSink() for _ in range(SESSIONS)]
+    user = breath(2) + said(*SPOKEN) + breath(2.5)
+    frames = [user[at : at + FRAME * WIDTH] for at in range(0, len(user), FRAME * WIDTH)]
+    pages: list[Page] = []
+    places = count()
+    card = SoundCard(*sinks)
+
+    async def hear(_: bytes) -> None:
+        place = next(places)
+        if place == WARM_S * RATE // FRAME:  # whoever was connected first has waited for the last
+            card.late_ms.clear()
+            for sink in sinks:
+                sink.forget_gaps()
+        for number, page in enumerate(pages):
+            turn = place + number * len(frames) // SESSIONS
+            await page.hear(frames[turn % len(frames)])
+
+    with server() as (port, token), card:
+        headers = {"authorization": f"Bearer {token}", "x-midflight": "1"}
+        async with anyio.create_task_group() as tasks:
+            for number, sink in enumerate(sinks):
+                pages.append(await _connected(port, headers, number, sink))
+                tasks.start_soon(pages[-1].listen)
+                await _begin(port, headers, f"t-page-{number}", pages[-1])
+            whole = silence(WARM_S + SESSIONS_S)
+            microphone = Microphone(whole, lambda frame: in_loop(hear, frame))
+            await anyio.to_thread.run_sync(microphone.run)
+            for page in pages:
+                await page.hang_up()
+    return _counted(pages, card)
+
+
+def _counted(pages: list[Page], card: SoundCard) -> dict[str, Any]:
+    troubles = {text for page in pages for text in page.troubles}
+    if troubles:
+        raise SystemExit(f"{SESSIONS} pages at once had trouble: {troubles}. Nothing is kept.")
+    starved = [ms for page in pages for ms in page.sink.starved_ms]
+    return {
+        "socket_late_p99_ms": percentile([*card.late_ms * len(pages), *starved], 99),
+        "socket_late_max_ms": max([*card.late_ms, *starved]),
+        "socket_gaps": sum(page.sink.gaps for page in pages),
+        "sockets_came_of": sum((page.outcomes for page in pages), Counter[str]()),
+    }

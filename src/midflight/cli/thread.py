@@ -1,0 +1,108 @@
+"""Hearing: a thread as people read it; and what one may want done otherwise about a message."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from signal import SIGINT, SIGTERM
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from midflight.cli.desk import SHOWN, Desk, at_a_desk
+from midflight.cli.failing import DETACHED
+from midflight.cli.printing import console, print_json
+from midflight.cli.talk import To, say
+from midflight.cli.talking import Talking, talk_of
+from midflight.engines.leaving import leaving_on
+from midflight.kernel.record import Recorded
+from midflight.sheets import ThreadSheet
+from midflight.stores.base import Query
+
+app = typer.Typer()
+LEAVE_S = 5.0
+RUNS_SHOWN = 100
+MessageArgument = Annotated[int, typer.Argument(metavar="MESSAGE", help="Its number.")]
+Choice = Literal["incorporate", "switch", "defer", "back", "undo"]
+
+
+@at_a_desk(app)
+async def thread(
+    desk: Desk,
+    run: To,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="And what is said next.")] = False,
+) -> int:
+    """What was said in a thread, by whom, what became of it, and what is left to be done."""
+    journal = await desk.thread(run)
+    book = await talk_of(desk.control, journal)
+    rows = await desk.control.runs(Query(thread=journal, limit=RUNS_SHOWN))
+    sheet = book.sheet(rows, await desk.control.preview_todos(journal))
+    out = console()
+    shown = Talking(book, partial(out.print, markup=False))
+    if desk.as_json and not follow:
+        print_json(sheet)
+    elif desk.as_json:
+        print_json({"type": "sheet", "sheet": sheet})
+    else:
+        _print(desk, sheet, shown)
+    return await _follow(desk, shown) if follow else 0
+
+
+def _print(desk: Desk, sheet: ThreadSheet, shown: Talking) -> None:
+    out = console()
+    out.print(f"{sheet.thread}  {sheet.title}".rstrip(), style="dim", markup=False)
+    shown.so_far()
+    if not sheet.lines:
+        print("Nothing was said yet.")
+    if sheet.todos:
+        print("To do")
+    for todo in sheet.todos:
+        out.print(f"{todo.todo:>4}  {todo.text}  ({todo.kind})", markup=False)
+    if any(line.kind == "message" for line in sheet.lines):
+        overrule = desk.command("overrule", sheet.thread[:SHOWN], "MESSAGE", "CHOICE")
+        out.print(f"To have it otherwise: {overrule}", style="dim", markup=False)
+
+
+async def _follow(desk: Desk, shown: Talking) -> int:
+    """News until somebody leaves; that ends nothing."""
+    state = shown.book.state
+    async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
+        with until_told:
+            async with desk.control.watch_live({state.journal: state.head}) as news:
+                async for item in news:
+                    if isinstance(item, Recorded):
+                        _tell(desk, shown, item)
+    return DETACHED
+
+
+def _tell(desk: Desk, shown: Talking, record: Recorded) -> None:
+    if desk.as_json:
+        line = msgspec.json.encode({"type": "record", "record": record})
+        sys.stdout.buffer.write(line + b"\n")
+    else:
+        shown.take(record)
+    sys.stdout.flush()
+
+
+@at_a_desk(app)
+async def overrule(desk: Desk, run: To, message: MessageArgument, choice: Choice) -> int:
+    """Want something else done about a message: into the work, now, later, go back, undo."""
+    return say(desk, await desk.control.overrule(await desk.thread(run), message, choice))
+
+
+@at_a_desk(app)
+async def edit(
+    desk: Desk,
+    run: To,
+    message: MessageArgument,
+    text: Annotated[str, typer.Argument(help="What it is to say instead.")],
+) -> int:
+    """Give a message of yours that nobody has read yet another text."""
+    return say(desk, await desk.control.edit_message(await desk.thread(run), message, text))
+
+
+@at_a_desk(app)
+async def withdraw(desk: Desk, run: To, message: MessageArgument) -> int:
+    """Take a message of yours back that nobody has read yet."""
+    return say(desk, await desk.control.withdraw_message(await desk.thread(run), message))

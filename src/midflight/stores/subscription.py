@@ -1,0 +1,243 @@
+"""One watcher of journals. A slow one costs memory for a page, never an event.
+
+One that cannot keep up, or hears only that another process has moved a journal on, reads the gap
+from the store. A live watcher also hears what steps say, between the records and in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import anyio
+
+from midflight.errors import JournalNotFound
+from midflight.kernel import events as e
+from midflight.kernel.record import Recorded
+from midflight.stores.base import PAGE, Delta
+from midflight.stores.voices import Voice
+
+if TYPE_CHECKING:
+    from midflight.stores.hub import Hub
+
+BACKLOG_MAX: Final = 2 * PAGE  # records kept for one watcher; the rest it reads from the store
+
+Read = Callable[[str, int], Awaitable[list[Recorded]]]
+
+
+class Subscription:
+    """One watcher: yields every event of its journals once, in order, while it is entered.
+
+    Every run in memory has one, so it makes only what it needs.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_behind",
+        "_fell",
+        "_hear",
+        "_hub",
+        "_moved",
+        "_news",
+        "_next",
+        "_read",
+    )
+
+    def __init__(self, hub: Hub, read: Read, cursors: Mapping[str, int]) -> None:
+        self._hub = hub
+        self._read = read
+        self._next = {journal: after + 1 for journal, after in cursors.items()}
+        self._backlog: list[Any] = []  # records; for a live watcher also whose turn it is
+        self._behind = dict.fromkeys(cursors)  # in the order in which they are read
+        self._moved: dict[str, None] = {}
+        self._news: anyio.Event | None = None  # made by who waits for it
+        self._hear: Callable[[Recorded], None] | None = None
+        self._fell: Callable[[], None] | None = None
+
+    async def __aenter__(self) -> Self:
+        for journal in self._next:
+            self._hub.join(journal, self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for journal in self._next:
+            self._hub.leave(journal, self)
+        self._hear = self._fell = None
+
+    def add(self, journal: str, after: int) -> None:
+        """Also watch this journal, from a position on."""
+        if journal not in self._next:
+            self._next[journal] = after + 1
+            self._hub.join(journal, self)
+            self._fall_behind(journal)
+
+    def ready(self) -> list[Recorded]:
+        """Give what lies here already. A driver looks once more before a tool's first line."""
+        found, self._backlog = self._backlog, []
+        return found
+
+    def tap(
+        self, hear: Callable[[Recorded], None], behind: Callable[[], None] | None = None
+    ) -> None:
+        """Give what is published here to ``hear`` at once, unless something older still waits."""
+        self._hear, self._fell = hear, behind
+        if behind is not None and self._behind:
+            behind()
+
+    async def catch_up(self) -> None:
+        """Read what is missing and give it to who taps."""
+        assert self._hear is not None
+        while self._behind or self._backlog:
+            for record in self.ready():
+                self._hear(record)
+            if self._behind:
+                await self._read_on(next(iter(self._behind)))
+
+    def offer(self, record: Recorded) -> None:
+        """Take a record that was just committed, if it is the next one.
+
+        Also while a page is being read, which then holds it too: a driver that has just begun must
+        hear of a stop before whoever asked for it is answered.
+        """
+        journal, due = record.journal, self._next[record.journal]
+        if record.position < due:
+            return
+        if record.position > due or len(self._backlog) >= BACKLOG_MAX:
+            self._fall_behind(journal)
+            return
+        self._next[journal] = record.position + 1
+        if self._hear is not None and not self._backlog:
+            self._hear(record)
+            return
+        self._backlog.append(record)
+        self._wake()
+
+    def moved(self, journal: str, head: int | None = None) -> None:
+        """Another process has appended here, up to ``head`` if that is known."""
+        if head is None or head >= self._next[journal]:
+            self._fall_behind(journal)
+
+    def _fall_behind(self, journal: str) -> None:
+        self._behind[journal] = None
+        self._moved[journal] = None
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None:
+            self._news.set()
+        if self._fell is not None:
+            self._fell()
+
+    async def __aiter__(self) -> AsyncIterator[Recorded]:
+        while True:
+            while self._backlog:
+                yield self._backlog.pop(0)
+            await self._more()
+
+    async def _more(self) -> None:
+        """Read what is missing, or wait for news."""
+        if self._behind:
+            await self._read_on(next(iter(self._behind)))
+        elif not self._backlog:
+            self._news = anyio.Event()  # nothing can come between the look and this
+            await self._news.wait()
+
+    async def _read_on(self, journal: str) -> None:
+        """Read one page of the gap into the backlog, where it waits also for one who breaks off.
+
+        The journal stays *behind* during the read. What was offered meanwhile and was the next is
+        not taken from the page again; anything further only makes us read once more.
+        """
+        self._moved.pop(journal, None)
+        try:
+            page = await self._read(journal, self._next[journal] - 1)
+        except JournalNotFound:
+            page = []  # not written yet: it may still come
+        news = [record for record in page if record.position >= self._next[journal]]
+        if news:
+            self._next[journal] = news[-1].position + 1
+        self._backlog.extend(news)
+        del self._behind[journal]
+        if len(page) == PAGE or journal in self._moved:
+            self._behind[journal] = None  # at the end, so that a busy journal starves no other
+        else:
+            self._caught_up(journal)
+
+    def _caught_up(self, journal: str) -> None:
+        """All that the store has of this journal is in the backlog."""
+
+
+class LiveSubscription(Subscription):
+    """Also hears what steps say. Yields ``Delta`` between the records, never ahead of its attempt.
+
+    One rule makes the text of a step of both: ``text = text[:offset] + piece``. A record of text
+    may end before what was already told, so the rest is told once more right behind it.
+    """
+
+    __slots__ = ("_missed", "_told", "_turns", "_voices")
+
+    def __init__(self, hub: Hub, read: Read, cursors: Mapping[str, int]) -> None:
+        super().__init__(hub, read, cursors)
+        self._voices = hub.voices
+        self._told: dict[tuple[str, str], tuple[Voice, int]] = {}  # by step: how far
+        self._turns: set[Voice] = set()  # those who have one in the backlog
+        self._missed: dict[Voice, None] = {}  # who spoke while a gap was read
+
+    def hear(self, voice: Voice) -> None:
+        """Somebody has spoken: their turn comes behind what has happened so far."""
+        if voice.journal in self._behind:
+            self._missed[voice] = None
+        elif voice not in self._turns:
+            self._turns.add(voice)
+            self._backlog.append(voice)
+            self._wake()
+
+    def _caught_up(self, journal: str) -> None:  # type: ignore[explicit-override]  # 3.12
+        missed = [voice for voice in self._missed if voice.journal == journal]
+        for voice in (*missed, *self._voices.of(journal)):
+            self._missed.pop(voice, None)
+            self.hear(voice)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:  # type: ignore[explicit-override]  # 3.12
+        while True:
+            while self._backlog:
+                item = self._backlog.pop(0)
+                if not isinstance(item, Voice):
+                    self._note(item)
+                    yield item
+                elif (delta := self._delta(item)) is not None:
+                    yield delta
+            await self._more()
+
+    def _delta(self, voice: Voice) -> Delta | None:
+        """What it has said that was not told yet."""
+        self._turns.discard(voice)
+        place = (voice.journal, voice.step)
+        earlier, upto = self._told.get(place, (voice, 0))
+        offset = upto if earlier is voice else 0
+        self._told[place] = (voice, voice.length)
+        text = voice.since(offset)
+        return Delta(voice.journal, voice.step, voice.attempt, offset, text) if text else None
+
+    def _note(self, record: Recorded) -> None:
+        """Keep what was told in step with what is on record."""
+        match record.event:
+            case e.TextStreamed(step=step, offset=offset, text=text):
+                voice, upto = self._told.get((record.journal, step), (None, 0))
+                if voice is not None and upto > (end := offset + len(text)):
+                    self._told[record.journal, step] = (voice, end)
+                    self._turns.add(voice)
+                    self._backlog.insert(0, voice)
+            case e.StepSettled(step=step):
+                self._told.pop((record.journal, step), None)
+            case e.AttemptSettled(attempt=attempt):
+                self._forget(record.journal, lambda voice: voice.attempt == attempt)
+            case e.RunFinished() | e.Killed():
+                self._forget(record.journal, lambda voice: True)
+            case _:
+                pass
+
+    def _forget(self, journal: str, over: Callable[[Voice], bool]) -> None:
+        told = self._told.items()
+        for place in [place for place, (voice, _) in told if place[0] == journal and over(voice)]:
+            del self._told[place]

@@ -1,0 +1,144 @@
+"""What is written behind a slash: verbs that are wanted too seldom for a place on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+
+from midflight.errors import InvalidRequest
+from midflight.kernel.record import Limits, Who
+from midflight.sheets import RunSheet
+
+
+class Order(Struct, frozen=True):
+    """A line as it was written: the word, what stands behind it, and what it is about."""
+
+    control: Any
+    sheet: RunSheet
+    named: dict[str, Who]
+    word: str
+    rest: str
+
+    @property
+    def run(self) -> str:
+        """The run in front."""
+        return self.sheet.run
+
+    @property
+    def thread(self) -> str:
+        """Its thread."""
+        return self.sheet.thread
+
+    @property
+    def number(self) -> int:
+        """The number that comes first."""
+        first = self.rest.partition(" ")[0]
+        if not first.isdigit():
+            raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
+        return int(first)
+
+    @property
+    def numbers(self) -> list[int]:
+        """All numbers, with commas or spaces between them; none is allowed."""
+        parts = self.rest.replace(",", " ").split()
+        if not all(part.isdigit() for part in parts):
+            raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
+        return [int(part) for part in parts]
+
+    @property
+    def more(self) -> str:
+        """What comes after the number."""
+        return self.rest.partition(" ")[2].strip()
+
+
+class Slash(NamedTuple):
+    """What a word wants behind it, and what it does; ``asks`` is asked first."""
+
+    wants: str
+    do: Callable[[Order], Awaitable[Any]]
+    asks: str = ""
+
+
+def usage(word: str) -> str:
+    """How a word is written."""
+    return f"/{word} {SLASH[word].wants}".rstrip()
+
+
+def listed() -> str:
+    """All words there are."""
+    return ", ".join(usage(word) for word in SLASH)
+
+
+def _only(numbers: list[int], able: list[int], what: str) -> int:
+    """The one that is named, or the only one there is."""
+    if numbers:
+        return numbers[0]
+    if len(able) != 1:
+        some = ", ".join(map(str, able))
+        how = f"say which: {some}" if able else "there is none"
+        raise InvalidRequest(f"{what}: {how}. Nothing was changed.")
+    return able[0]
+
+
+def _stop(order: Order) -> Any:
+    able = [flying.position for flying in order.sheet.in_flight if flying.can_be_stopped]
+    effect = _only(order.numbers, able, "an effect in flight that can be stopped")
+    return order.control.stop_effect(order.run, effect)
+
+
+def _decline(order: Order) -> Any:
+    asked = [one.question for one in order.sheet.questions]
+    question = _only(order.numbers, asked, "a question to decline")
+    return order.control.decline(order.run, question)
+
+
+def _raise(order: Order) -> Any:
+    limits = limits_of(order.rest)
+    if limits is None:
+        raise InvalidRequest("write caps as usd=4 steps=200. Nothing was changed.")
+    return order.control.raise_limits(order.run, limits)
+
+
+async def _release(order: Order) -> bool:
+    if not await order.control.release(order.rest, **order.named):
+        raise InvalidRequest(f"{order.rest} was not stopped. Nothing was changed.")
+    return True
+
+
+SLASH: Final[dict[str, Slash]] = {
+    "aside": Slash("TEXT", lambda o: o.control.ask_aside(o.run, o.rest)),
+    "now": Slash("N", lambda o: o.control.do_now(o.thread, o.number)),
+    "remove": Slash("N", lambda o: o.control.remove_todo(o.thread, o.number)),
+    "order": Slash("N,N", lambda o: o.control.reorder(o.thread, o.numbers)),
+    "edit": Slash("N TEXT", lambda o: o.control.edit_message(o.thread, o.number, o.more)),
+    "withdraw": Slash("N", lambda o: o.control.withdraw_message(o.thread, o.number)),
+    "overrule": Slash("N CHOICE", lambda o: o.control.overrule(o.thread, o.number, o.more)),
+    "decline": Slash("[N]", _decline),
+    "raise": Slash("usd=4", _raise),
+    "take-over": Slash("", lambda o: o.control.take_over(o.run)),
+    "hand-back": Slash("[TEXT]", lambda o: o.control.hand_back(o.run, o.rest)),
+    "stop-effect": Slash("[N]", _stop),
+    "undo": Slash("[N,N]", lambda o: o.control.undo(o.run, o.numbers)),
+    "kill": Slash(
+        "SCOPE",
+        lambda o: o.control.kill(o.rest, **o.named),
+        asks="Stop everything in {} now? No undo and no saving.",
+    ),
+    "release": Slash("SCOPE", _release),
+}
+"""Numbers are those that stand in the thread, among the todos and in the receipt."""
+
+
+def limits_of(text: str) -> Limits | None:
+    """``usd=4 steps=200`` as caps; None if it is not that."""
+    found: dict[str, Any] = {}
+    for part in text.split():
+        name, _, value = part.partition("=")
+        try:
+            found[name] = float(value) if name in {"usd", "seconds"} else int(float(value))
+        except ValueError:
+            return None
+    known = set(Limits.__struct_fields__)
+    return Limits(**found) if found and set(found) <= known else None

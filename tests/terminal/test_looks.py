@@ -1,0 +1,131 @@
+"""What a terminal says of a run: no two states look alike, and no cap is out of sight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import Raw
+from msgspec.structs import replace
+
+from kernel.journals import Run
+from midflight.kernel.limits import Meter
+from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.record import Limits
+from midflight.sheets import WORDS, RunBook, RunSheet
+from midflight.sheets.shapes import Asked
+from midflight.terminal import looks
+
+
+def a_sheet(limits: Limits | None = None, **fields: Any) -> RunSheet:
+    run = Run(limits=limits or Limits())
+    book = RunBook(run.state.journal)
+    for record in run.records:
+        book.take(record)
+    return replace(book.sheet(), **fields)
+
+
+def asked(message: str, kind: str = "cap") -> list[Asked]:
+    return [Asked(7, kind, message, Raw(b"null"))]
+
+
+def test_no_two_phases_share_a_sign_or_a_word() -> None:
+    assert looks.PHASES.keys() == set(Phase)
+    assert len({sign for sign, _, _ in looks.PHASES.values()}) == len(Phase)
+    assert len({word for _, word, _ in looks.PHASES.values()}) == len(Phase)
+
+
+def test_a_phase_that_passes_has_another_tone_than_the_one_it_leads_to() -> None:
+    tones = {phase: tone for phase, (_, _, tone) in looks.PHASES.items()}
+    assert tones[Phase.PAUSING] != tones[Phase.PAUSED]
+    assert tones[Phase.CANCELLING] != tones[Phase.CANCELLED]
+
+
+def test_no_two_states_of_a_step_share_a_sign() -> None:
+    assert looks.SIGNS.keys() == looks.TONES.keys() == WORDS.keys()
+    assert len(set(looks.SIGNS.values())) == len(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "used", "cap", "told"),
+    [
+        ("steps", 2, 2, "2 of 2 steps"),
+        ("steps", 0, 1, "0 of 1 step"),
+        ("tool_calls", 3, 40, "3 of 40 tool calls"),
+        ("tokens", 12_300, 20_000, "12.3k of 20.0k tokens"),
+        ("usd", 0.421, 2.0, "$0.42 of $2.00"),
+        ("seconds", 90.4, 120.0, "time 01:30 of 02:00"),
+    ],
+)
+def test_every_cap_is_shown_with_how_full_it_is(
+    name: str, used: float, cap: float, told: str
+) -> None:
+    limits = Limits(**{name: cap})  # type: ignore[arg-type]
+    sheet = a_sheet(limits, meters=[Meter(name, used, cap)])
+    spent = replace_spent(sheet, name, used)
+    assert looks.spend(spent, sheet.updated_at) == told
+    assert looks.is_near_cap(spent, sheet.updated_at) == (used >= 0.8 * cap)
+
+
+def replace_spent(sheet: RunSheet, name: str, used: float) -> RunSheet:
+    setattr(sheet.spent, name, used)
+    return sheet
+
+
+def test_money_is_shown_beside_a_cap_that_is_nearer() -> None:
+    meters = [Meter("usd", 0.1, 2.0), Meter("steps", 9, 10)]
+    sheet = a_sheet(Limits(usd=2.0, steps=10), meters=meters)
+    assert looks.spend(sheet, sheet.updated_at) == "$0.00 of $2.00  9 of 10 steps"
+
+
+def test_time_goes_on_while_the_run_moves() -> None:
+    sheet = a_sheet(Limits(seconds=100), meters=[Meter("seconds", 0, 100)], moving_since=1.0)
+    assert not looks.is_near_cap(sheet, sheet.updated_at + 79)
+    assert looks.is_near_cap(sheet, sheet.updated_at + 80)
+
+
+def test_what_calls_in_flight_have_reserved_counts_as_near() -> None:
+    sheet = a_sheet(Limits(usd=1.0), meters=[Meter("usd", 0.9, 1.0)])
+    assert looks.is_near_cap(sheet, sheet.updated_at)
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("steps: the cap of 2 is reached. Raise it to go on.", "2 of 2 steps used"),
+        (
+            "repeats: it goes in circles (errors in a row), also after it was told. Raise it.",
+            "It goes in circles (errors in a row), also after it was told",
+        ),
+        ("", "All that it may"),
+    ],
+)
+def test_at_a_cap_it_is_said_which(message: str, told: str) -> None:
+    held = {"phase": Phase.PAUSED, "holds": [Cause.CAP], "questions": asked(message)}
+    sheet = a_sheet(Limits(steps=2), meters=[Meter("steps", 2, 2)], **held)
+    assert looks.headline(sheet) == ("Paused at the cap", told)
+
+
+@pytest.mark.parametrize(
+    ("message", "offered"),
+    [
+        ("steps: the cap of 2 is reached.", {"steps": 4}),
+        ("usd: the cap of 0 is reached.", {"usd": 1}),
+        ("repeats: it goes in circles.", {"repeats": 6}),
+    ],
+)
+def test_the_cap_that_holds_is_offered_twice_as_high(
+    message: str, offered: dict[str, float]
+) -> None:
+    sheet = a_sheet(Limits(steps=2, usd=0.0, repeats=3), questions=asked(message))
+    assert looks.raised(sheet) == offered
+
+
+def test_a_run_that_a_person_has_is_not_said_to_be_at_rest() -> None:
+    held: dict[str, Any] = {"phase": Phase.PAUSED, "holds": [Cause.HUMAN]}
+    assert looks.headline(a_sheet(**held, human="ann")) == (
+        "ann has it",
+        "It goes on when it is handed back",
+    )
+    given = a_sheet(**held, questions=asked("Please sign", "human"))
+    assert looks.headline(given) == ("Handed to a person", "Please sign")

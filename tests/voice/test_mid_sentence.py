@@ -1,0 +1,143 @@
+"""What happens in the midst of a sentence: a policy ends it, or somebody speaks during an order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from midflight.assistant import Profile, Rules, assistant
+from midflight.models.base import Prompt
+from midflight.models.scripted import Line as Scripted
+from midflight.models.scripted import ScriptedModel, call_all, say
+from midflight.tools.base import tool
+from midflight.voice.room import RoomSink
+from midflight.voice.shown import Outcome, Saying
+from voice.studio import THREAD, WORD, Scene, talking
+
+pytestmark = pytest.mark.anyio
+CARD = "The card is one two three four five six seven eight. It ends with "
+STOPPED = "[Stopped here: that is not said here.]"
+
+
+class Clerk:
+    """Reads out a card whose last word nobody may say; waits before that word."""
+
+    def __init__(self) -> None:
+        self.goes_on = anyio.Event()
+        line = say(CARD + "swordfish.", piece=len(CARD), pieces=1, until=self.goes_on)
+        rules = Rules(words=["swordfish"])
+        self.model = ScriptedModel([line, say("Good bye.")])
+        profile = Profile(self.model, actions=(), policy=rules)
+        self.agent = assistant("clerk", profile, delegates=False)
+
+    async def comes_to_it(self, sink: RoomSink) -> None:
+        """The model says the word, and no sample is played before the policy is obeyed."""
+        before = len(sink.cuts)
+        self.goes_on.set()
+        with anyio.fail_after(10):
+            while len(sink.cuts) == before:  # noqa: ASYNC110 - a loudspeaker tells nobody
+                await anyio.sleep(0.005)
+
+
+async def lines_in(there: Scene) -> list[tuple[str, str]]:
+    told = await there.control.transcript(THREAD)
+    return [(line.text, line.status) for line in told if line.kind == "said: text"]
+
+
+async def test_a_policy_ends_speech_in_the_midst_of_a_sentence_and_what_was_heard_is_kept(
+    tmp_path: Path,
+) -> None:
+    clerk, sink = Clerk(), RoomSink()
+    async with talking(clerk.agent, folder=tmp_path, sink=sink) as there:
+        await there.say("Tell me the card")
+        await there.hears(5)
+        heard_to = sink.played
+        await clerk.comes_to_it(sink)
+
+        assert sink.cuts[-1] == heard_to < 11 * WORD
+        await there.rests()
+        assert there.spoken().endswith("Stopped here: that is not said here.")
+        assert sink.played == heard_to + 7 * WORD
+        assert await lines_in(there) == [(f"The card is one two {STOPPED}", "cut short")]
+        assert Saying("The card is one two", cut=True) in there.shown
+
+
+async def test_what_a_policy_has_ended_is_not_brought_back_by_go_on(tmp_path: Path) -> None:
+    clerk, sink = Clerk(), RoomSink()
+    async with talking(clerk.agent, folder=tmp_path, sink=sink) as there:
+        await there.say("Tell me the card")
+        await there.hears(5)
+        await there.goes_by(there.words.said("mumbled", 1.2, confidence=0.3))
+        clerk.goes_on.set()
+        with anyio.fail_after(10):
+            while not await lines_in(there):  # noqa: ASYNC110 - the record is all there is
+                await anyio.sleep(0.005)
+        await there.room.wait(6)
+        await there.rests()
+
+        outcomes = [one.outcome for one in there.shown if isinstance(one, Outcome)]
+        assert outcomes[-2:] == ["asked again", "resumed"]
+        assert "swordfish" not in there.spoken()
+        [(text, status)] = await lines_in(there)
+        assert text.startswith("The card is one two")
+        assert text.endswith(STOPPED)
+        assert "eight" not in text
+        assert status == "cut short"
+
+
+async def test_the_model_is_told_of_no_more_than_was_heard_before_the_policy(
+    tmp_path: Path,
+) -> None:
+    clerk, sink = Clerk(), RoomSink()
+    async with talking(clerk.agent, folder=tmp_path, sink=sink) as there:
+        await there.say("Tell me the card")
+        await there.hears(5)
+        await clerk.comes_to_it(sink)
+        await there.rests()
+        await there.say("Thank you, that will do for today")
+        await there.rests()
+
+        told = " ".join(turn.text for turn in clerk.model.prompts[1].turns)
+        assert f"The card is one two {STOPPED}" in told
+        assert "three" not in told
+
+
+async def test_plain_words_over_speech_leave_an_order_in_flight_and_its_result_is_known(
+    tmp_path: Path,
+) -> None:
+    """Neither a control nor a redirect by its words: somebody just says something meanwhile."""
+    placed: list[str] = []
+    begun, goes_on = anyio.Event(), anyio.Event()
+
+    @tool(effect="once", name="place_order")
+    async def place_order(item: str) -> str:
+        placed.append(item)
+        begun.set()
+        await goes_on.wait()
+        return f"order 7 placed: {item}"
+
+    def answer(prompt: Prompt) -> Scripted:
+        if any(turn.role == "tool" for turn in prompt.turns):
+            return say("Order seven is placed.")
+        text = "I order it now, and it takes a moment, so please stay on the line with me. "
+        return call_all(("place_order", {"item": "a chair"}), text=text)
+
+    model = ScriptedModel(answer)
+    clerk = assistant("clerk", Profile(model, [place_order], actions=()), delegates=False)
+    async with talking(clerk, folder=tmp_path) as there:
+        await there.say("Order a chair")
+        with anyio.fail_after(10):
+            await begun.wait()
+        await there.hears(4)
+        await there.say("The blue one would suit me best")
+        assert Outcome("interrupted") in there.shown
+        goes_on.set()
+        assert await there.room.until(lambda: len(model.asked) >= 2)
+        await there.rests()
+
+        assert placed == ["a chair"]
+        turns = model.prompts[1].turns
+        assert [turn.text for turn in turns if turn.role == "tool"] == ["order 7 placed: a chair"]
+        assert any("The blue one would suit me best" in turn.text for turn in turns)
