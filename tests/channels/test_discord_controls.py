@@ -407,3 +407,22 @@ async def test_every_slash_command_does_what_it_says(
         assert await control.switches() == []
         again = await operator.commands(chat, "release")
         await discord.until(lambda: "was not stopped. Nothing was changed." in again.text)
+
+
+async def test_where_steps_are_not_interrupted_the_answer_says_what_is_waited_for(
+    talking: Talking, discord: StandIn, ann: Person
+) -> None:
+    office = Office("patient")
+    office.gate("one")
+    script = [call("patient_look", what="one"), say("Seen.")]
+    works, _, _ = clerk("patient", script, office, mode="boundary")
+
+    async with talking(works):
+        chat = ann.dm()
+        await ann.says(chat, "look")
+        await office.until_begun("one")
+        status = await discord.until_shown(chat, "**Running** look")
+        pressed = await ann.presses(status, "Pause")
+        await discord.until(lambda: "Waits for the end of this step, then holds." in pressed.text)
+        office.gate("one").set()
+        await discord.until(lambda: "⏸ **Paused**" in status.content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,46 @@ def test_a_runtime_that_cannot_be_started_is_told_in_words_with_what_it_printed(
     assert said.startswith("midflight: nothing: start: gone: its process has ended.")
     assert "No module named midflight.kit.adapters.on_nothing" in said
     assert "Traceback" not in said
+
+
+MINE = """
+from midflight.kit.adapters import stage
+from midflight.kit.adapters.on_asyncio import OnAsyncio
+
+
+class OnMine(OnAsyncio):
+    offers = frozenset({"stop"})
+
+
+if __name__ == "__main__":
+    stage.serve(OnMine)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", ["", sys.executable])
+def test_a_runtime_that_the_kit_does_not_know_is_scored_by_its_own_adapter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], python: str
+) -> None:
+    adapter, path = tmp_path / "my_runtime.py", tmp_path / "kit.json"
+    adapter.write_text(MINE, encoding="utf-8")
+    chosen = ["--adapter", str(adapter), "--scenario", "tool", "--scenario", "crash", "--n", "2"]
+    where = ["--python", python] if python else []
+
+    assert main(["kit", "run", *chosen, *where, "--results", str(path)]) == 0
+    found = read(path)
+    assert {row.runtime for row in found.rows} == {"my_runtime"}
+    assert {row.trials for row in found.rows if row.metric == "unlisted"} == {2}
+    assert main(["kit", "report", "--results", str(path)]) == 0
+    assert "my_runtime" in capsys.readouterr().out
+
+
+def test_an_adapter_that_is_not_there_or_has_a_name_of_ours_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["kit", "run", "--adapter", str(tmp_path / "no.py")]) == 1
+    assert "no.py is not there. Nothing was run." in capsys.readouterr().err
+    taken = tmp_path / "bare-asyncio.py"
+    taken.write_text(MINE, encoding="utf-8")
+    assert main(["kit", "run", "--adapter", str(taken)]) == 1
+    assert "give the file of your adapter another name" in capsys.readouterr().err

@@ -142,7 +142,7 @@ class Desk:
         wanted = _wanted(action, offer)
         met = f"\nIt had changed since you saw that; it meant: {offer.consequence}."
         since = met if changed and wanted == offer.label else ""
-        return Post(f"**{wanted}** is on record. {_in_flight(accepted)}{since}")
+        return Post(f"**{wanted}** is on record. {_acknowledged(accepted)}{since}")
 
     async def _redirect(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
@@ -157,7 +157,7 @@ class Desk:
             run, text, resume=resume, who=who, key=key, expect=action.at or None
         )
         self._drafts.pop((who.by, run), None)
-        return Post(f"**Redirect** is on record. {_in_flight(accepted)}")
+        return Post(f"**Redirect** is on record. {_acknowledged(accepted)}")
 
     async def _answer(
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
@@ -253,6 +253,9 @@ def _capping(state: RunState, action: Action) -> Form:
     return Form("Raise cap", action, fields[:5])
 
 
-def _in_flight(accepted: Accepted) -> str:
+def _acknowledged(accepted: Accepted) -> str:
+    """What is in flight, and what else it says: that it waits for a step, or what has changed."""
     flying = ", ".join(accepted.in_flight)
-    return f"In flight: {flying}." if flying else "Nothing is in flight."
+    now = f"In flight: {flying}." if flying else "Nothing is in flight."
+    said = "Changed meanwhile: " * (accepted.verb == "resume") + accepted.status
+    return f"{now} {said}." if accepted.status else now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -46,6 +47,13 @@ def run(
     scenario: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="May be given again.")
     ] = None,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE.py", help="A runtime of your own: what drives it."),
+    ] = None,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="The interpreter that has it, if not this one.")
+    ] = "",
     n: Annotated[int, typer.Option("--n", min=0, help="Trials of each scenario.")] = 0,
     profile: Annotated[Size, typer.Option(help="All side by side, or one by one.")] = Size.QUICK,
     results: Kept = RESULTS,
@@ -59,7 +67,9 @@ def run(
     if n:
         size = replace(size, stops=n, others=n, promised=None)
     scenarios = playing.chosen_scenarios(scenario or [])
-    names = runtime or list(runtimes.ALL if profile is Size.FULL else runtimes.OWN)
+    own = [runtimes.adapter_of_ones_own(file, python) for file in adapter or []]
+    usual = runtimes.ALL if profile is Size.FULL else runtimes.OWN
+    names = runtime or ([] if own else list(usual))
     path = Path(results)
     player = playing.Player(
         size,
@@ -68,7 +78,7 @@ def run(
         say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True),
         keep=lambda found: kept.write(path, found),
     )
-    anyio.run(player.play, names, scenarios)
+    anyio.run(partial(player.play, names, scenarios, own=own))
     if as_json:
         print_json(kept.read(path))
         return 0

@@ -111,10 +111,12 @@ class Player:
         self._keep = keep
         self._clock = clock
 
-    async def play(self, runtimes: Sequence[str], scenarios: Sequence[Scenario]) -> Results:
-        """Every scenario on every runtime."""
+    async def play(
+        self, runtimes: Sequence[str], scenarios: Sequence[Scenario], *, own: Sequence[Kind] = ()
+    ) -> Results:
+        """Every scenario on every runtime: those of these names, and some that are one's own."""
         try:
-            return await self._play(kinds(list(runtimes)), scenarios)
+            return await self._play([*kinds(list(runtimes)), *own], scenarios)
         except BaseExceptionGroup as group:
             failed = group.subgroup(SubjectFailed)
             if failed is None:

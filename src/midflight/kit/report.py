@@ -27,9 +27,9 @@ SHAPES: Final = {
 
 
 def columns(results: Results) -> list[str]:
-    """The runtimes, in the order in which the kit knows them."""
-    there = {row.runtime for row in results.rows}
-    return [name for name in KINDS if name in there]
+    """The runtimes, in the order in which the kit knows them; then those that it does not."""
+    there = dict.fromkeys(row.runtime for row in results.rows)
+    return [*(name for name in KINDS if name in there), *(n for n in there if n not in KINDS)]
 
 
 def sittings(results: Results) -> str:

@@ -47,6 +47,20 @@ class NotInstalled(MidflightError):
     """The environment of a runtime could not be made; says what the installer said."""
 
 
+def adapter_of_ones_own(file: str, python: str = "") -> Kind:
+    """A runtime that the kit does not know, by the program that drives it; called as its file."""
+    path = Path(file).absolute()
+    wanted = [path, Path(python)] if os.sep in python else [path]
+    for missing in (each for each in wanted if not each.is_file()):
+        raise InvalidRequest(f"{missing} is not there. Nothing was run.")
+    if path.stem in KINDS:
+        raise InvalidRequest(
+            f"{path.stem} is a runtime that the kit knows: give the file of your adapter another "
+            "name. Nothing was run."
+        )
+    return Kind(path.stem, path.stem, program=str(path), python=python)
+
+
 def kinds(names: list[str]) -> list[Kind]:
     """The runtimes of these names."""
     unknown = [name for name in names if name not in KINDS]
@@ -73,7 +87,7 @@ def cache() -> Path:
 def python_of(kind: Kind) -> str:
     """The interpreter that has the runtime, installed now if it is not yet."""
     if not kind.requirements:
-        return sys.executable
+        return kind.python or sys.executable
     pins = REQUIREMENTS / f"{kind.requirements}.txt"
     digest = hashlib.blake2b(pins.read_bytes() + sys.version.encode(), digest_size=6).hexdigest()
     folder = cache() / f"{kind.requirements}-{digest}"
@@ -101,6 +115,9 @@ def version_of(kind: Kind) -> str:
         lines = (REQUIREMENTS / f"{kind.requirements}.txt").read_text(encoding="utf-8").split("\n")
         wanted = tuple(f"{name}==" for name in SHOWN[kind.requirements])
         return ", ".join(line.replace("==", " ") for line in lines if line.startswith(wanted))
+    if kind.program:
+        digest = hashlib.blake2b(Path(kind.program).read_bytes(), digest_size=4).hexdigest()
+        return f"adapter {Path(kind.program).name} ({digest})"
     if kind.adapter == "on_midflight":
         return f"midflight {metadata.version('midflight')}"
     return f"Python {sys.version.split()[0]}, openai {metadata.version('openai')}"

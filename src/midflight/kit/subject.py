@@ -44,6 +44,8 @@ class Kind(Struct, frozen=True):
     arguments: tuple[str, ...] = ()
     requirements: str = ""  # a file of pins; empty: this very environment
     needs_postgres: bool = False
+    program: str = ""  # the file of an adapter that is somebody's own
+    python: str = ""  # and the interpreter that has its runtime; empty: this one
 
 
 class Subject:
@@ -65,8 +67,9 @@ class Subject:
     async def start(self, tasks: TaskGroup) -> None:
         """Start its process; what it has kept in its folder is there."""
         self._tasks = tasks
-        adapter = f"midflight.kit.adapters.{self.kind.adapter}"
-        command = [self.python, "-m", adapter, str(self.folder), self.provider.url]
+        ours = ("-m", f"midflight.kit.adapters.{self.kind.adapter}")
+        program = (self.kind.program,) if self.kind.program else ours
+        command = [self.python, *program, str(self.folder), self.provider.url]
         with (self.folder / "printed.txt").open("ab") as printed:
             self._process = await anyio.open_process(
                 [*command, *self.kind.arguments],
@@ -89,7 +92,7 @@ class Subject:
             "LANGSMITH_TRACING": "false",
             "MIDFLIGHT_KIT_POSTGRES": self.postgres,
         }
-        if self.kind.requirements:
+        if self.kind.requirements or self.kind.python:
             alone = self.folder / "alone"
             target = alone / "midflight/kit/adapters"
             if not target.exists():
@@ -119,7 +122,7 @@ class Subject:
 
     async def end(self) -> None:
         """Let it go."""
-        if self._process is None or self._process.returncode is not None:
+        if self._process is None:
             return
         assert self._process.stdin is not None
         await self._process.stdin.aclose()
@@ -127,6 +130,7 @@ class Subject:
             await self._process.wait()
         if self._process.returncode is None:
             await self.kill()
+        await self._process.aclose()
 
     async def ask(self, verb: str, *arguments: Any, within_s: float = VERB_S) -> Any:
         """Have it carry out a verb, and wait until it says that this is done."""
@@ -183,8 +187,8 @@ async def subject(
     made = Subject(kind, folder, ledger, provider)
     made.python, made.postgres = python, postgres
     async with anyio.create_task_group() as tasks:
-        await made.start(tasks)
         try:
+            await made.start(tasks)
             yield made
         finally:
             with anyio.CancelScope(shield=True):

@@ -128,7 +128,8 @@ class Pressing:
         else:
             flying = getattr(done, "in_flight", ())
             what = f", in flight: {', '.join(flying)}" if flying else ""
-            self._say(f"{label}: on record{what}")
+            more = getattr(done, "status", "")
+            self._say(f"{label}: on record{what}" + (f". {more}" if more else ""))
             return done
         return None
 
