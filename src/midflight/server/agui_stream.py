@@ -102,7 +102,7 @@ class Story:
         for open_still in self._narrator.reopen():
             yield open_still
         async with self._control.watch_live(cursors) as news:
-            while not self._rests() or await self._goes_on(news):
+            while not self._rests() or await self._is_behind() or await self._goes_on(news):
                 for event in await self._next(news):
                     yield event
         for last in (*self.close(), self._state(), self._messages(), await self._ending()):
@@ -179,6 +179,20 @@ class Story:
         if anyio.current_time() - self._shown_at >= STATE_S:
             events += self._change()
         return list(events)
+
+    async def _is_behind(self) -> bool:
+        """Whether something was said in the thread that has still to be told.
+
+        A run may be heard to end before its last words: they stand in another journal.
+        """
+        thread, known = self._turn.thread, self._talk.head if self._talk is not None else 0
+        try:
+            head = (await self._control.store.row(thread)).head
+        except JournalNotFound:
+            return False
+        if head > known:
+            self._ahead[thread] = head
+        return head > known
 
     async def _goes_on(self, news: LiveWatch) -> bool:
         """Whether what was said to a run that has ended meanwhile begins another one."""

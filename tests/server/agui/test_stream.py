@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from midflight.control import Control
+from midflight.kernel.events import RunFinished
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who
 from midflight.run import Agent
@@ -86,4 +88,50 @@ async def test_who_looks_again_gets_the_conversation_and_no_second_telling(drivi
         "STATE_SNAPSHOT",
         "MESSAGES_SNAPSHOT",
         "RUN_FINISHED",
+    ]
+
+
+class ThreadLast:
+    """A watch that hears of the thread only when the run has ended, as on a busy machine."""
+
+    def __init__(self, watch: Any) -> None:
+        self._watch, self._held, self._ended = watch, list[Any](), False
+
+    async def __aenter__(self) -> ThreadLast:
+        await self._watch.__aenter__()
+        return self
+
+    async def __aexit__(self, *why: Any) -> None:
+        await self._watch.__aexit__(*why)
+
+    def add(self, journal: str, after: int) -> None:
+        self._watch.add(journal, after)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while self._ended and self._held:
+            yield self._held.pop(0)
+        async for item in self._watch:
+            if item.journal.startswith("t-") and not self._ended:
+                self._held.append(item)
+                continue
+            self._ended |= isinstance(getattr(item, "event", None), RunFinished)
+            yield item
+
+
+class BusyControl(Control):
+    def watch_live(self, cursors: Mapping[str, int]) -> Any:  # type: ignore[explicit-override]
+        return ThreadLast(super().watch_live(cursors))
+
+
+async def test_the_last_words_are_told_also_when_the_end_is_heard_before_them(
+    driving: Open,
+) -> None:
+    async with driving(plain) as control:
+        first = await turn(control, plain, **TEA)
+        events = await told(BusyControl(control.store), first)
+
+    *_, messages, ended = events
+    assert ended.outcome.type == "success"
+    assert [m.content for m in messages.messages if m.role == "assistant" and m.content] == [
+        "Done: tea."
     ]
