@@ -24,7 +24,8 @@ def test_a_cancel_undoes_tasks_and_memo_and_the_receipt_says_so(theatre: Theatre
     playing = theatre.play()
     playing.asked(WHO)
     tasks = len(at_risk(playing))
-    assert f"Undoes {tasks} tasks and memo, saves" in playing.state()["preview"]["cancel"]["consequence"]
+    consequence = playing.state()["preview"]["cancel"]["consequence"]
+    assert f"Undoes {tasks} tasks and memo, saves" in consequence
     playing.verb("cancel")
     playing.ended("cancelled")
 

@@ -89,8 +89,6 @@ def _what(sheet: RunSheet) -> str:
             return f"{short(sheet.brief, 80)}" + (f" — {doing}" if doing else "")
         case Phase.FAILED:
             return short(sheet.error or sheet.failed_step)
-        case Phase.DONE:
-            return short(sheet.brief, 80)
         case Phase.CANCELLED | Phase.KILLED:
             return f"{short(sheet.brief, 80)}" + (
                 f" (by {shown(sheet.ended_by)})" * bool(sheet.ended_by)
@@ -133,18 +131,16 @@ def _todo_list(todos: Sequence[TodoOffer]) -> str:
 
 
 ENDED: Final = frozenset({Phase.DONE, Phase.FAILED, Phase.CANCELLED, Phase.KILLED})
-SLOTS: Final[dict[Phase, tuple[str, ...]]] = {
-    Phase.PAUSING: ("resume", "redirect", "cancel"),
-    Phase.PAUSED: ("resume", "redirect", "cancel"),
-}
+
+
+def _slots(sheet: RunSheet) -> tuple[str, ...]:
+    first = "resume" if sheet.phase in {Phase.PAUSING, Phase.PAUSED} else "pause"
+    return () if sheet.phase in ENDED else (first, "redirect", "cancel")
 
 
 def controls(sheet: RunSheet) -> tuple[Button, ...]:
     """Pause or Resume, Redirect, Cancel: always in this order, each with what it would do now."""
-    if sheet.phase in ENDED:
-        return ()
-    verbs = SLOTS.get(sheet.phase, ("pause", "redirect", "cancel"))
-    return tuple(_control(sheet, sheet.preview[verb]) for verb in verbs)
+    return tuple(_control(sheet, sheet.preview[verb]) for verb in _slots(sheet))
 
 
 def _control(sheet: RunSheet, offer: Offer) -> Button:
@@ -156,10 +152,8 @@ def _control(sheet: RunSheet, offer: Offer) -> Button:
 
 def _consequences(sheet: RunSheet) -> list[str]:
     """What does not fit on a button stands above it, whole."""
-    if sheet.phase in ENDED:
-        return []
-    verbs = SLOTS.get(sheet.phase, ("pause", "redirect", "cancel"))
-    said = [f"{sheet.preview[verb].label} · {sheet.preview[verb].consequence}" for verb in verbs]
+    offers = [sheet.preview[verb] for verb in _slots(sheet)]
+    said = [f"{offer.label} · {offer.consequence}" for offer in offers]
     return [text for text in said if len(text) > LABEL_MAX]
 
 
