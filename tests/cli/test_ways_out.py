@@ -75,7 +75,9 @@ def test_all_caps_can_be_given_when_a_run_is_begun_and_raised_later(scene: Scene
     scene.said("raise", run, "--repeats", "5", "--seconds", "60")
     kept = scene.json("raise", run)["limits"]
     assert kept == {**caps, "repeats": 5, "seconds": 60.0}
-    scene.said("cancel", run)
+    scene.said("raise", run, "--no-caps")
+    assert scene.json("raise", run)["limits"] == {}
+    assert scene.lines("watch", run)[-1]["result"] == "counted"
 
 
 def test_a_run_that_was_handed_over_goes_on_when_it_is_handed_back(scene: Scene) -> None:

@@ -28,6 +28,7 @@ from midflight.tools.base import as_tool
 
 TAKEOVER_S = 60.0
 SETTLE_S = 0.5
+WAKES_S = 8.0  # after a takeover: by then others have given up waiting and gone on
 PONDERS_S = 2.0
 UNCHECKED = as_tool(fleet_world.order).name
 MOVING = (Phase.QUEUED, Phase.RUNNING)  # one that waits for a person needs no driver
@@ -149,7 +150,8 @@ async def losing_workers(
             hand, loss = await lose(control, fleet, chance, how)
             person.patient = how == "freeze"
             takeovers += await taken_over(control, loss)
-            if how == "freeze":
+            if how == "freeze":  # at once, or when others have looked up and gone on
+                await anyio.sleep(chance.choice((0, chance.random() * WAKES_S)))
                 hand.wake()
                 await anyio.sleep(2 * fleet_world.STEP_S + SETTLE_S)
                 person.patient = False
@@ -196,6 +198,24 @@ def repeated_unasked(journal: Sequence[Recorded]) -> list[str]:
                 if before is not None and known.get(before) not in proved:
                     found.append(f"{step} at {record.position}: {known.get(before)}")
                 last[step] = record.position
+            case _:
+                pass
+    return found
+
+
+def only_on_record(journal: Sequence[Recorded], world: Sequence[Noted]) -> list[str]:
+    """Effects that are said to be done, and that the world knows nothing of."""
+    done, keys = {line.key for line in world if line.what == "done"}, dict[int, str]()
+    found = []
+    for record in journal:
+        match record.event:
+            case e.AttemptStarted(effect=effect, idempotency_key=key) if effect.touches_world:
+                keys[record.position] = key
+            case (
+                e.AttemptSettled(attempt=attempt, outcome=Outcome.DONE)
+                | e.LateOutcome(attempt=attempt, outcome=Outcome.DONE)
+            ):
+                found += [keys[attempt]] if keys.get(attempt, "") not in {"", *done} else []
             case _:
                 pass
     return found
@@ -272,13 +292,14 @@ async def audit(control: Control, fleet: Fleet, told: Told) -> dict[str, list[st
     """Everything that is not as it must be, by what it is."""
     world = fleet_world.noted(fleet.folder)
     wrong: dict[str, list[str]] = {"twice": applied_twice(world), "unasked": [], "decided": []}
-    wrong |= {"off the record": [], "unaccounted": [], "not done": []}
+    wrong |= {"off the record": [], "unaccounted": [], "only on record": [], "not done": []}
     for run in told.runs:
         journal = await _read(control, run)
         wrong["unasked"] += repeated_unasked(journal)
         wrong["decided"] += decided_when_lost(journal)
         wrong["off the record"] += begun_off_the_record(journal, world, fleet.drivers)
         wrong["unaccounted"] += unaccounted(journal)
+        wrong["only on record"] += only_on_record(journal, world)
         if (await control.state(run)).phase is not Phase.DONE:
             wrong["not done"].append(run)
     return {what: found for what, found in wrong.items() if found}

@@ -1,15 +1,17 @@
 """What the workers of a fleet do, and a file in which the world notes what was done to it.
 
-A line for every *begin*, which is the first line of a tool, and for every *done*, where it touches
-the world: what, key, process and moment. The moments are CLOCK_MONOTONIC, one for all of a host.
+A line for every *begin*, which is the first line of a tool, and a file of its own for every *done*,
+where it touches the world, so that no kill can come between the deed and what a check finds: what,
+key, process and moment. The moments are CLOCK_MONOTONIC, one for all of a host.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from hashlib import sha256
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import anyio
 from msgspec import Struct
@@ -46,24 +48,41 @@ def note(what: str, key: str) -> None:
 
 
 def noted(where: Path | None = None) -> list[Noted]:
-    path = (where or folder()) / "world"
+    folder_ = where or folder()
+    path = folder_ / "world"
     lines = path.read_text().splitlines() if path.exists() else []
     cells = [line.split("\t") for line in lines]
-    return [Noted(what, key, int(pid), float(at)) for what, key, pid, at in cells]
+    begun = [Noted(what, key, int(pid), float(at)) for what, key, pid, at in cells]
+    return begun + [_deed(deed) for deed in folder_.glob("done/*/*")]
 
 
 def do(key: str) -> None:
-    """Touch the world. A marker beside the file spares whoever asks to read all of it."""
-    note("done", key)
-    _marker(folder(), key).touch()
+    """Touch the world: one file, which is there or is not, for each time that it is done."""
+    deeds = _deeds(folder(), key)
+    deeds.mkdir(parents=True, exist_ok=True)
+    (deeds / f"{os.getpid()}-{time.monotonic()}").touch(exist_ok=False)
+
+
+def do_under_key(key: str) -> None:
+    """What a provider that honours keys does: only the first one to come with a key does it."""
+    deeds = _deeds(folder(), key)
+    deeds.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        (deeds / "0-0").touch(exist_ok=False)
 
 
 def is_done(key: str, where: Path | None = None) -> bool:
-    return _marker(where or folder(), key).exists()
+    deeds = _deeds(where or folder(), key)
+    return deeds.exists() and any(deeds.iterdir())
 
 
-def _marker(where: Path, key: str) -> Path:
-    return where / f"done-{sha256(key.encode()).hexdigest()}"
+def _deeds(where: Path, key: str) -> Path:
+    return where / "done" / quote(key, safe="")
+
+
+def _deed(path: Path) -> Noted:
+    process, at = path.name.split("-")
+    return Noted("done", unquote(path.parent.name), int(process), float(at))
 
 
 async def look_up(performed: Performed) -> object:
@@ -86,8 +105,7 @@ async def upsert(number: int, idempotency_key: str) -> None:
     """Its provider honours keys."""
     note("begin", idempotency_key)
     await anyio.sleep(STEP_S)
-    if not is_done(idempotency_key):
-        do(idempotency_key)
+    do_under_key(idempotency_key)
 
 
 @tool(effect="once", check=look_up, timeout=2)

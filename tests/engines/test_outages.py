@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -24,6 +27,7 @@ from midflight.engines.crew import LEASE_S
 from midflight.errors import StoreUnavailable
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
+from midflight.kernel.record import Limits
 from midflight.run import Run, agent
 from midflight.stores.postgres import PostgresStore
 from scenarios.stage import Stage
@@ -62,8 +66,9 @@ async def test_while_restate_is_down_runs_go_on_and_what_is_asked_waits_for_it(
             assert await audit(control, workers, Told([at_work, begun_now], [], 0)) == {}
 
 
-async def test_a_store_that_crashes_and_comes_back_loses_nothing_acknowledged(
-    hired: Hired,
+@pytest.mark.parametrize("away", ["crashes", "is restarted"])
+async def test_a_store_that_goes_away_and_comes_back_loses_nothing_acknowledged(
+    hired: Hired, away: str
 ) -> None:
     with postgres_server() as address:
         async with hired(2, address=address) as (control, workers):
@@ -71,7 +76,7 @@ async def test_a_store_that_crashes_and_comes_back_loses_nothing_acknowledged(
             stopped = await control.start(fleet_world.lingerer, "stopped")
             await begun(workers.folder, "stopped")
             sent = await control.redirect(runs[0], "7")
-            crash(address)
+            (crash if away == "crashes" else restart)(address)
             await control.cancel(stopped)
 
             assert (await control.ended(stopped)).phase is Phase.CANCELLED
@@ -90,13 +95,32 @@ async def test_a_store_that_crashes_and_comes_back_loses_nothing_acknowledged(
 
 def crash(address: str) -> None:
     """Kill a process of the server: it throws out everybody, and recovers from its log."""
-    head = (Path(folder_of(address)) / "postmaster.pid").read_text().splitlines()[0]
     (writer,) = [
-        child
-        for child in psutil.Process(int(head)).children()
-        if "writer" in " ".join(child.cmdline())
+        child for child in _head(address).children() if "writer" in " ".join(child.cmdline())
     ][:1]
     os.kill(writer.pid, signal.SIGKILL)
+
+
+def restart(address: str) -> None:
+    """End the whole server as an upgrade does, and start it anew a second later."""
+    head = _head(address)
+    command, owner, place = head.cmdline(), head.uids().real, head.cwd()
+    head.send_signal(signal.SIGINT)  # which it calls a fast shutdown
+    head.wait(20)
+    time.sleep(1)
+    subprocess.run(
+        ["setsid", "--fork", *command],  # it is nobody's child, as before
+        cwd=place,
+        user=owner if os.getuid() == 0 else None,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _head(address: str) -> psutil.Process:
+    pid = (Path(folder_of(address)) / "postmaster.pid").read_text().splitlines()[0]
+    return psutil.Process(int(pid))
 
 
 async def test_a_worker_cut_off_in_a_step_begins_nothing_after_its_lease_and_is_followed(
@@ -157,20 +181,31 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
             link.reset()
             refusals: list[StoreUnavailable] = []
 
-            async def press() -> None:
+            async def press(verb: Callable[[], Awaitable[object]]) -> None:
                 with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
-                    await Control(far).cancel(run)
+                    await verb()
                 refusals.append(refused.value)
+
+            desk = Control(far)
+            verbs = [
+                partial(desk.cancel, run),
+                partial(desk.pause, run),
+                partial(desk.redirect, run, "elsewhere"),
+                partial(desk.raise_limits, run, Limits(steps=9)),
+                partial(desk.send, "a-thread", "hello"),
+            ]
 
             async with opened(Control(far)) as house, house.client() as client:
                 async with anyio.create_task_group() as beside:  # each is patient for ten seconds
-                    beside.start_soon(press)
+                    for verb in verbs:
+                        beside.start_soon(press, verb)
                     over_http = await client.post(f"/v1/runs/{run}/cancel", json={})
                 alive = await client.get("/healthz")
 
-        (refused,) = refusals
-        assert "Nothing was changed" in str(refused)
-        assert not refused.unsure
+        assert len(refusals) == len(verbs)
+        for refused in refusals:
+            assert "Nothing was changed" in str(refused)
+            assert not refused.unsure
         assert (over_http.status_code, alive.status_code) == (503, 503)
         answer = over_http.json()
         assert (answer["error"], answer["changed"]) == ("store_unavailable", False)

@@ -10,7 +10,8 @@ from kernel.situations import beginnings
 from midflight.errors import IllegalEvent
 from midflight.kernel import events as e
 from midflight.kernel.facts import claim
-from midflight.kernel.phases import Phase
+from midflight.kernel.phases import Effect, Phase
+from midflight.kernel.receipt import receipt
 
 
 def test_a_run_is_claimed_before_it_is_driven() -> None:
@@ -42,6 +43,29 @@ def test_a_dead_drivers_run_is_taken_over() -> None:
     assert claim(running().state, "d-2", lease_gone=True) == (
         e.DriverClaimed(epoch=2, driver="d-2"),
     )
+
+
+def test_what_a_dead_driver_had_in_flight_is_in_doubt_with_the_claim() -> None:
+    run = running()
+    sent, asked = run.start("send"), run.start("ask", effect=Effect.MODEL)
+    run.append(*claim(run.state, "d-2", lease_gone=True))
+
+    assert not run.state.open
+    lines = {line.position: line.text for line in receipt(run.state).lines}
+    assert lines[sent].endswith("unknown (worker lost)")
+    assert asked not in lines
+
+
+def test_an_undo_of_a_dead_driver_is_wanted_again_with_the_claim() -> None:
+    run = running()
+    book = run.did("book", undoable=True)
+    run.cancel()
+    run.start_undo(book)
+    run.append(*claim(run.state, "d-2", lease_gone=True))
+
+    assert not run.state.undos
+    assert run.state.effects[book].undo_why == "worker lost"
+    assert run.state.effects[book].undone is None
 
 
 def test_a_driver_that_comes_back_claims_its_own_run_anew() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kernel.journals import OLGA, Run, cancelling, paused, pausing, running
 from midflight.errors import IllegalEvent
 from midflight.kernel import events as e
-from midflight.kernel.facts import record
+from midflight.kernel.facts import claim, record
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Fact, Usage
 
@@ -85,11 +85,29 @@ def test_an_old_driver_may_know_what_its_successor_could_not() -> None:
     run = running()
     invoice = run.start("create_invoice")
     run.claim("d-2")
-    run.settle(invoice, Outcome.UNKNOWN, error="worker lost")
+    assert run.state.effects[invoice].outcome is Outcome.UNKNOWN
 
     run.report(settled(invoice, Outcome.DONE, epoch=1))
 
     assert run.state.effects[invoice].outcome is Outcome.DONE
+
+
+def test_what_a_check_had_not_found_was_done_after_all() -> None:
+    """The look came before the deed: who has done it knows better, and a person is told."""
+    run = running()
+    invoice = run.start("create_invoice", noun="invoice")
+    run.claim("d-2")
+    run.append(e.LateOutcome(epoch=2, attempt=invoice, outcome=Outcome.NOT_DONE, how="check"))
+    again = run.did("create_invoice")
+    steps = run.state.done
+
+    (late,) = run.report(settled(invoice, Outcome.DONE, epoch=1))
+
+    assert isinstance(late, e.LateOutcome)
+    assert {run.state.effects[at].outcome for at in (invoice, again)} == {Outcome.DONE}
+    assert "may have been done twice" in run.state.notices[-1][1]
+    assert run.state.done == steps
+    assert run.report(settled(invoice, Outcome.UNKNOWN, epoch=1)) == ()
 
 
 def test_what_comes_after_a_kill_changes_what_we_know_and_nothing_else() -> None:
@@ -121,12 +139,13 @@ def test_an_attempt_in_doubt_after_a_recovery_is_settled_while_the_run_is_still_
     invoice = run.start("create_invoice")
     run.kill()
     run.ask(e.Recovered(who=OLGA))
-    run.claim("d-2")
 
-    (event,) = run.report(settled(invoice, Outcome.UNKNOWN, epoch=run.state.epoch))
+    claimed, settled = claim(run.state, "d-2", lease_gone=True)
+    run.append(claimed, settled)
 
-    assert isinstance(event, e.LateOutcome)
+    assert isinstance(settled, e.LateOutcome)
     assert not run.state.open
+    assert run.state.effects[invoice].outcome is Outcome.UNKNOWN
 
 
 def test_nobody_settles_what_never_began() -> None:
@@ -224,7 +243,6 @@ def test_an_undo_settles_once_whoever_reports_it() -> None:
     run = running()
     booking = run.did("book", undoable=True)
     undo = run.start_undo(booking)
-    run.claim("d-2")
     fact = e.UndoSettled(epoch=1, undo=undo, undone=True)
 
     assert run.report(fact) == (fact,)

@@ -282,14 +282,15 @@ def test_where_the_runs_below_are_not_at_hand_cancel_promises_nothing_of_them() 
     over.append(e.ChildSettled(epoch=1, child="r-2", outcome="done", usage=Usage(), steps=1))
 
     assert says(one, "cancel")[1] == (
-        "Cancels background run (its effects are undone where they can be), "
-        "saves partial work to thread"
+        "Cancels background run, undoes what it can of background run, saves partial work to thread"
     )
     assert says(two, "cancel")[1].startswith(
-        "Cancels 2 background runs (their effects are undone where they can be), "
+        "Cancels 2 background runs, undoes what it can of 2 background runs, "
     )
-    assert says(over, "cancel")[1].startswith(
-        "Goes back over background run (its effects are undone where they can be), "
+    assert says(over, "cancel")[1].startswith("Undoes what it can of background run, ")
+    over.did("book", noun="table", undoable=True)
+    assert says(over, "cancel")[1] == (
+        "Undoes table, what it can of background run, saves partial work to thread"
     )
 
 

@@ -151,9 +151,9 @@ def test_a_message_that_was_read_can_be_neither() -> None:
     message = thread.send("hello")
     take(thread, message)
 
-    with pytest.raises(InvalidRequest, match="was read already"):
+    with pytest.raises(InvalidRequest, match="was read or withdrawn"):
         thread.ask(MessageEdited(who=ANN, message=message, text="good bye"))
-    with pytest.raises(InvalidRequest, match="was read already"):
+    with pytest.raises(InvalidRequest, match="was read or withdrawn"):
         thread.ask(MessageWithdrawn(who=ANN, message=message))
 
 

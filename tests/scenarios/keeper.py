@@ -1,4 +1,7 @@
-"""Drives one run whose tool is a process that never ends: ``python keeper.py FOLDER``."""
+"""Drives one run whose tool is a process that does not end: ``python keeper.py FOLDER [limit]``.
+
+With ``limit`` the tool has a second.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,11 @@ def keep_on(note: str) -> None:
     time.sleep(1000)
 
 
+@tool(effect="once", runs="process", timeout=1)
+def keep_on_shortly(note: str) -> None:
+    keep_on(note)
+
+
 def pids(folder: Path) -> tuple[int, int]:
     """The tool's process and its supervisor's, when they are there."""
     deadline = time.monotonic() + 20
@@ -34,13 +42,19 @@ async def clerk(run: Run) -> None:
     await run.step("Keep on", keep_on, run.brief)
 
 
-async def main(folder: Path) -> None:
-    async with local(folder / "journals.db", clerk, workdir=folder / "work") as control:
-        await control.ended(await control.start(clerk, str(folder / "pids")))
+@agent()
+async def hurried_clerk(run: Run) -> None:
+    await run.step("Keep on", keep_on_shortly, run.brief)
+
+
+async def main(folder: Path, limit: str = "") -> None:
+    hired = hurried_clerk if limit else clerk
+    async with local(folder / "journals.db", hired, workdir=folder / "work") as control:
+        await control.ended(await control.start(hired, str(folder / "pids")))
 
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # the tool is found by the name of its module
     from scenarios.keeper import main as as_module
 
-    asyncio.run(as_module(Path(sys.argv[1])))
+    asyncio.run(as_module(Path(sys.argv[1]), *sys.argv[2:]))

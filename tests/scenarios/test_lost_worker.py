@@ -6,25 +6,32 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from typing_extensions import override
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
+from midflight.executor.lost import SLACK_S
+from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.facts import record
-from midflight.kernel.phases import Outcome, Phase
+from midflight.kernel.phases import Outcome, Phase, Role
+from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Draft, Submit, View
 from midflight.stores.memory import MemoryLease, MemoryStore
 from midflight.stores.sqlite_lease import Leases
+from midflight.tools.base import REGISTRY, Done, NotDone, Performed, register, tool
+from midflight.tools.supervised import OVERTIME_S
 from scenarios import keeper
 from scenarios.conftest import failed_drivers
 from scenarios.cord import doomed
@@ -58,16 +65,30 @@ def one_thing(stage: Stage) -> Agent:
 
 @asynccontextmanager
 async def taken_over(
-    stage: Stage, store: MemoryStore, workdir: Path
+    stage: Stage,
+    store: MemoryStore,
+    workdir: Path,
+    *,
+    found_after: float = 0,
+    newer: float | None = None,
+    ahead: float = 0,
 ) -> AsyncIterator[tuple[Control, str]]:
-    """A run whose worker was lost in the middle of its effect, and which another one drives."""
+    """A run whose worker was lost in the middle of its effect, and which another one drives.
+
+    In ``newer`` code its tool has that timeout; the clock of the other one may be ``ahead``.
+    """
     clerk = one_thing(stage)
     gate = stage.gate("a")
     async with doomed(store, clerk, workdir=workdir) as control:
         run = await control.start(clerk, "work")
         await stage.until_begun("a")
     gate.set()
-    async with LocalEngine.open(store, [clerk], workdir=workdir, sweep_s=0.05) as engine:
+    await anyio.sleep(found_after)
+    if newer is not None:
+        register(msgspec.structs.replace(REGISTRY[f"{stage.name}.make"], timeout=newer))
+    async with LocalEngine.open(
+        store, [clerk], workdir=workdir, sweep_s=0.05, clock=lambda: wall_clock() + ahead
+    ) as engine:
         with anyio.fail_after(20):
             yield Control(store, engine), run
 
@@ -91,6 +112,158 @@ async def test_where_death_is_guessed_it_is_repeated_only_after_its_timeout(tmp_
 
     assert stage.begun == ["a", "a"]
     assert time.monotonic() - began >= TIMEOUT_S
+
+
+async def test_it_may_have_begun_just_before_it_was_found_to_be_lost(tmp_path: Path) -> None:
+    """Its start was on record before; when it heard of that and began nobody can know."""
+    stage = Stage("lost-long-ago")
+    found_after = TIMEOUT_S + OVERTIME_S + SLACK_S + 0.2
+    async with taken_over(stage, Guessing(), tmp_path, found_after=found_after) as (control, run):
+        await control.until(run, lambda state: bool(state.notices))
+        stage.done.append("a")
+        assert await control.result(run) == "made a"
+
+    assert stage.begun == ["a"]
+
+
+async def test_of_a_thread_that_was_lost_a_person_is_asked_whatever_its_check_says(
+    tmp_path: Path,
+) -> None:
+    """Nobody can end it, so that it may still do it at any time."""
+    begun, world, go = threading.Event(), list[str](), threading.Event()
+
+    def look_up(performed: Performed) -> object:
+        return Done("sent") if world else NotDone()
+
+    @tool(effect="once", name="lost-thread.send", noun="letter", check=look_up, timeout=TIMEOUT_S)
+    def send() -> str:
+        begun.set()
+        go.wait(20)
+        return "sent"
+
+    @agent("lost-thread-clerk")
+    async def clerk(run: Run) -> object:
+        return await run.step("Send", send)
+
+    store = Guessing()
+    try:
+        async with doomed(store, clerk, workdir=tmp_path) as control:
+            run = await control.start(clerk, "work")
+            await anyio.to_thread.run_sync(begun.wait, 10)
+            go.set()
+        async with LocalEngine.open(store, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
+            control = Control(store, engine)
+            with anyio.fail_after(20):
+                state = await control.until(run, lambda state: bool(state.questions))
+                ((position, question),) = state.questions.items()
+                assert "a thread has no end that is certain" in question.message
+                assert "may still be at it" in question.message
+                await control.answer(run, position, "happened")
+                await control.ended(run)
+    finally:
+        go.set()
+
+
+async def test_a_check_that_looked_too_early_proves_nothing_when_it_answers(tmp_path: Path) -> None:
+    """It is slow: the lost worker did it after the look and before the answer."""
+    world, begun, looks = list[str](), anyio.Event(), 0
+
+    async def look_up(performed: Performed) -> object:
+        nonlocal looks
+        looks, found = looks + 1, bool(world)
+        if looks == 1:
+            world.append("by the lost worker")
+            await anyio.sleep(TIMEOUT_S - 0.3)
+        return Done("found") if found else NotDone()
+
+    @tool(effect="once", name="lost-slow-check.send", check=look_up, timeout=TIMEOUT_S)
+    async def send() -> str:
+        if not begun.is_set():
+            begun.set()
+            await anyio.sleep_forever()
+        world.append("by its successor")
+        return "sent"
+
+    @agent("lost-slow-check-clerk")
+    async def clerk(run: Run) -> object:
+        if begun.is_set():  # the look begins in time, and its answer comes after it
+            await anyio.sleep(OVERTIME_S + SLACK_S + 0.6)
+        return await run.step("Send", send)
+
+    store = Guessing()
+    async with doomed(store, clerk, workdir=tmp_path) as control:
+        run = await control.start(clerk, "work")
+        await begun.wait()
+    async with LocalEngine.open(store, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
+        with anyio.fail_after(20):
+            assert await Control(store, engine).result(run) == "found"
+
+    assert (world, looks) == (["by the lost worker"], 2)
+
+
+async def test_the_lost_workers_timeout_counts_and_not_that_of_newer_code(tmp_path: Path) -> None:
+    stage = Stage("lost-older")
+    async with taken_over(stage, Guessing(), tmp_path, newer=0.01) as (control, run):
+        await control.until(run, lambda state: bool(state.notices))
+        await anyio.sleep(OVERTIME_S + SLACK_S + 0.3)
+        assert stage.begun == ["a"]
+        assert await control.result(run) == "made a"
+
+
+async def test_a_workers_clock_that_is_ahead_makes_no_lost_one_ended(tmp_path: Path) -> None:
+    stage = Stage("lost-ahead")
+    async with taken_over(stage, Guessing(), tmp_path, ahead=3600) as (control, run):
+        await control.until(run, lambda state: bool(state.notices))
+        stage.done.append("a")
+        assert await control.result(run) == "made a"
+
+    assert stage.begun == ["a"]
+
+
+async def test_after_a_kill_the_worker_lives_and_its_thread_may_still_do_it(tmp_path: Path) -> None:
+    """Although on this store a worker that is gone is proved to be dead."""
+    begun, go, world = threading.Event(), threading.Event(), list[str]()
+
+    def look_up(performed: Performed) -> object:
+        return Done("sent") if world else NotDone()
+
+    @tool(effect="once", name="killed-thread.send", noun="letter", check=look_up)
+    def send() -> str:
+        begun.set()
+        go.wait(20)
+        world.append("sent")
+        return "sent"
+
+    @agent("killed-thread-clerk")
+    async def clerk(run: Run) -> object:
+        return await run.step("Send", send)
+
+    store, olga = MemoryStore(), Who("olga", role=Role.OPERATOR)
+    async with (
+        LocalEngine.open(store, [clerk], workdir=tmp_path / "a", sweep_s=0.05) as here,
+        LocalEngine.open(store, [clerk], workdir=tmp_path / "b", sweep_s=0.05) as there,
+    ):
+        try:
+            with anyio.fail_after(20):
+                control = Control(store, here)
+                run = await control.start(clerk, "work")
+                await anyio.to_thread.run_sync(begun.wait, 10)
+                await control.kill("all", who=olga)
+                await control.release("all", who=olga)
+                await control.recover(run, who=olga)
+                control = Control(store, there)
+                await control.resume(run)
+                state = await control.until(run, lambda state: bool(state.questions))
+                (question,) = state.questions.values()
+                assert "a thread has no end that is certain" in question.message
+                (line,) = (await control.receipt(run)).lines
+                assert line.text == "letter: unknown (cut off)"
+                go.set()  # and it does: then nobody need be asked
+                assert await control.result(run) == "sent"
+        finally:
+            go.set()
+
+    assert world == ["sent"]
 
 
 async def test_what_the_lost_worker_did_after_all_is_not_repeated(tmp_path: Path) -> None:

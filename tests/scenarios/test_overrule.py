@@ -319,7 +319,7 @@ async def test_a_message_is_edited_and_withdrawn_by_its_sender_before_it_is_read
         stage.gate("one").set()
 
         assert await control.result(first) == ["one", "the blue one"]
-        with pytest.raises(InvalidRequest, match="was read already"):
+        with pytest.raises(InvalidRequest, match="was read or withdrawn"):
             await control.withdraw_message(red.run, red.position, who=ANN)
 
 

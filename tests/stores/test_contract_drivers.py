@@ -288,8 +288,8 @@ async def test_a_successor_sees_what_its_predecessor_had_in_flight(store: Store)
 
     new = await drive(store, driver="d-2")
 
-    assert new.state.open[attempt].noun == "invoice"
-    await new.settles(attempt, Outcome.UNKNOWN, error="worker lost")
+    lost = new.state.effects[attempt]
+    assert (lost.noun, lost.outcome, lost.why) == ("invoice", Outcome.UNKNOWN, "worker lost")
     await tell(store, outcome(attempt, epoch=1))
     assert (await run_state(store)).effects[attempt].outcome is Outcome.DONE
 

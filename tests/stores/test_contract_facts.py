@@ -84,7 +84,8 @@ async def test_what_an_old_driver_still_learns_is_kept_as_late(store: Store) -> 
 
     await tell(store, outcome(attempt, epoch=1, usage=Usage(tokens=7)))
 
-    (late,) = await read_all(store, after=5)
+    lost, late = await read_all(store, after=5)
+    assert isinstance(lost.event, e.AttemptSettled)
     assert late.event == e.LateOutcome(
         epoch=1, attempt=attempt, outcome=Outcome.DONE, usage=Usage(tokens=7)
     )

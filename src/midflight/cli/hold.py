@@ -31,14 +31,16 @@ async def raise_caps(
     tokens: Tokens = None,
     tool_calls: ToolCalls = None,
     repeats: Repeats = None,
+    no_caps: Annotated[bool, typer.Option("--no-caps", help="Take all caps away.")] = False,
     wait: Wait = WAIT_S,
 ) -> int:
     """Set new caps; a run that is held at one goes on. Without any: show how full they are."""
     meant = await desk.run(run)
     caps = Limits(steps, seconds, tokens, usd, tool_calls, repeats)
-    if caps == Limits():
+    if caps == Limits() and not no_caps:
         return await _caps(desk, meant)
-    return await deliver(desk, await desk.control.raise_limits(meant, caps), wait_s=wait)
+    accepted = await desk.control.raise_limits(meant, caps, no_caps=no_caps)
+    return await deliver(desk, accepted, wait_s=wait)
 
 
 async def _caps(desk: Desk, run: str) -> int:

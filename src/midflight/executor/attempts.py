@@ -19,6 +19,7 @@ from midflight.executor.calls import Aborted, Ending, Raised, Returned
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.permission import permitted
+from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Event
@@ -105,6 +106,7 @@ async def _begin(step: Step) -> int | None:
     if not written:
         return None
     position = written[-1].position
+    step.begins_at = steady()  # if we are frozen between these lines, its time is running
     if not driver.may_start(step.course):  # no await from here to the tool's first line
         await _settle(step, position, Outcome.NOT_STARTED, NULL, "")
         return None
@@ -130,6 +132,7 @@ def _start_events(step: Step, state: RunState) -> list[Event]:
             irreversible=tool.irreversible,
             release_always=tool.release_always,
             in_thread=tool.runs == "thread",
+            timeout=tool.timeout,
             reserved=step.reserved,
         ),
     ]

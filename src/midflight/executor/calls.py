@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import math
 import threading
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
@@ -18,10 +19,13 @@ from msgspec import Struct
 
 from midflight.errors import CallFailed, CallRefused, InvalidRequest, ProcessNotStarted
 from midflight.executor.alarms import Alarms
+from midflight.executor.in_time import in_time
+from midflight.inputs import steady
 from midflight.kernel.record import Usage
 from midflight.tools.base import NotDone, Tool
 from midflight.tools.process import call_in_process, ended_of
 from midflight.tools.progress import Ear, listening, stop_listening
+from midflight.tools.supervised import limit
 
 GRACE_S: Final = 2.0
 AGAIN_S: Final = 0.1
@@ -58,6 +62,10 @@ def _door(tool: Tool) -> threading.Lock | None:
     return threading.Lock() if tool.runs == "thread" else None
 
 
+class _TooLate(Exception):
+    """When there was a thread for it, it might not begin any more."""
+
+
 class Nobody:
     """Listens to what an undo or a check says."""
 
@@ -75,8 +83,8 @@ class Call:
     """A tool being called. Owned by the step that makes it."""
 
     __slots__ = (
-        "_alarms", "_args", "_door", "_ear", "_kwargs", "_late", "_stubborn_at", "_task", "_why",
-        "stubborn", "tool",
+        "_alarms", "_args", "_door", "_ear", "_kwargs", "_late", "_may_begin", "_since",
+        "_stubborn_at", "_task", "_until", "_why", "stubborn", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +94,9 @@ class Call:
         kwargs: dict[str, Any],
         alarms: Alarms,
         ear: Ear = NOBODY,
+        *,
+        since: float | None = None,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
         self.tool = tool
         self.stubborn = False
@@ -97,6 +108,9 @@ class Call:
         self._late = False
         self._task: asyncio.Task[Any] | None = None
         self._stubborn_at = 0.0
+        self._since = since
+        self._may_begin = may_begin  # asked once more where it has to wait for a thread
+        self._until: float | None = None  # for what others rely on: by the steady clock
         self._door = _door(tool)  # taken by the tool's thread or by an abort, whoever is first
 
     @property
@@ -110,6 +124,9 @@ class Call:
         assert self._task is not None
         cancels = self._task.cancelling()
         mark, listens = in_step.set(True), listening(self._ear)
+        if self._door is None and self.tool.effect.touches_world:
+            self._until = self.tool.timeout + (steady() if self._since is None else self._since)
+        within = limit.set(self._until)
         if self._door is None:
             self._alarms.set(self, self._alarms.loop.time() + self.tool.timeout)
         try:
@@ -121,18 +138,24 @@ class Call:
                 raise  # somebody outside is ending *us*: never swallow it
             return self._cancelled(error)
         except BaseException as error:  # noqa: BLE001 - the edge of a step: it is recorded
-            if self._why and not isinstance(error, NotDone):
-                return self._aborted(error)
-            if isinstance(error, TimeoutError) and self._late:
-                return Raised(self._timed_out())
-            return Raised(error, began=not self._was_refused(error))
+            return self._raised(error)
         finally:
             self._alarms.drop(self)
+            limit.reset(within)
             stop_listening(listens)
             in_step.reset(mark)
             while self._task.cancelling() > cancels and not being_ended():
                 self._task.uncancel()
             self._task = None
+
+    def _raised(self, error: BaseException) -> Ending:
+        if isinstance(error, _TooLate):
+            return Aborted("it waited too long for a thread", began=False)
+        if self._why and not isinstance(error, NotDone):
+            return self._aborted(error)
+        if isinstance(error, TimeoutError) and self._late:
+            return Raised(self._timed_out())
+        return Raised(error, began=not self._was_refused(error))
 
     def _was_refused(self, error: BaseException) -> bool:
         """Whether its process never ran; from within it the same error has another cause."""
@@ -185,12 +208,26 @@ class Call:
             case "process":
                 return await call_in_process(function, *args, **kwargs)
             case _:
-                return await function(*args, **kwargs)
+                if self._until is None:
+                    return await function(*args, **kwargs)
+                return await in_time(
+                    _awaited(function(*args, **kwargs)), self._until, self._is_late
+                )
+
+    def _is_late(self) -> bool:
+        """Its time was over while nothing in this process moved: it is told once, as by a ring."""
+        if self._late or self._why:
+            return False
+        self._alarms.drop(self)
+        self._late = True
+        return True
 
     def _in_thread(self) -> Any:
         assert self._door is not None
         if not self._door.acquire(blocking=False):
             raise NotDone  # aborted while it waited for its thread; nobody hears this
+        if not self._may_begin():
+            raise _TooLate
         return self.tool.function(*self._args, **self._kwargs)
 
     def abort(self, why: str) -> bool:
@@ -209,6 +246,11 @@ class Call:
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    """It may be something else than a coroutine."""
+    return await work
 
 
 def being_ended() -> bool:

@@ -5,6 +5,7 @@ Nothing is guessed: the tool's ``check`` is asked first, and then the person.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 STILL_AT_IT: Final = "The worker that began it was lost and may still be at it."
+IN_A_THREAD: Final = "Its check says that it did not, but a thread has no end that is certain."
 CHOICES: Final = {
     "happened": "It did happen",
     "again": "It did not: try again",
@@ -69,6 +71,9 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     answer, how = await _check(step, begun), "check"
     if isinstance(answer, Unclear):
         answer, how = await _ask_person(step, begun.position, answer.why), "person"
+    known = step.driver.log.state.effects[begun.position].outcome
+    if known is not Outcome.UNKNOWN:  # who has done it has told meanwhile, and knows better
+        return known is not Outcome.DONE
     if isinstance(answer, Done):
         result, error = values.storable(step.name, answer.result)
         await _learn(step, begun.position, Outcome.DONE, how, result=result, error=error)
@@ -90,15 +95,18 @@ async def _check(step: Step, begun: Begun) -> Any:
         if step.tool.check is None:
             return Unclear("the tool cannot be asked whether it happened")
         check = helper("check", step.tool.check, step.tool.timeout)
+        left = may_act_for(step.driver, step.driver.log.state.effects[begun.position])
         ending = await step.run_call(Call(check, (asked,), {}, step.driver.alarms))
         step.resting = True
         match ending:
             case Returned(value=Done() | Unclear() as answer):
                 return answer
             case Returned(value=NotDone()) | Raised(error=NotDone()):
-                if await _has_waited(step, begun.position):
-                    continue  # it may have happened meanwhile
-                return NotDone()
+                if left == math.inf:
+                    return Unclear(IN_A_THREAD)
+                if not left:  # when it was asked: it may have looked long before it answers
+                    return NotDone()
+                await _give_time(step, begun.position, left)  # then it is looked up again
             case Raised(error=error):
                 return Unclear(f"its check failed: {values.words(error)}")
             case Returned():
@@ -107,17 +115,13 @@ async def _check(step: Step, begun: Begun) -> Any:
                 continue
 
 
-async def _has_waited(step: Step, attempt: int) -> bool:
-    """Whether a lost worker had to be given time, in which it may still have done it."""
+async def _give_time(step: Step, attempt: int, left: float) -> None:
+    """A lost worker may still do it."""
     driver = step.driver
-    left = may_act_for(driver, driver.log.state.effects[attempt])
-    if not left:
-        return False
     words = f"{step.noun}: {STILL_AT_IT} It is looked up again in {left:.0f} s."
     await give_notice(driver, f"lost:{attempt}", words)
     with anyio.move_on_after(left):
         await driver.log.until(lambda: not driver.may_start(step.course))
-    return True
 
 
 async def _ask_person(step: Step, attempt: int, why: str) -> Any:
@@ -126,6 +130,8 @@ async def _ask_person(step: Step, attempt: int, why: str) -> Any:
     if may_act_for(step.driver, step.driver.log.state.effects[attempt]):
         message = f"{message.rstrip('.')}. {STILL_AT_IT}"
     answer = await step.ask(f"doubt:{attempt}", "doubt", message, choice_of(CHOICES), about=attempt)
+    if step.driver.log.state.effects[attempt].outcome is not Outcome.UNKNOWN:
+        return None
     choice = values.decode(answer.payload) if answer.by else "fail"
     match choice:
         case "again":

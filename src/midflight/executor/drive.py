@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
-from midflight.executor import children, moves, values
+from midflight.executor import children, values
 from midflight.executor.alarms import Alarms
 from midflight.executor.asking import Questions
 from midflight.executor.course import Course
@@ -28,7 +28,7 @@ from midflight.executor.pilot import next_move, until_something_happens
 from midflight.executor.replay import Replay
 from midflight.executor.triage import Attention
 from midflight.executor.working import Working
-from midflight.inputs import Clock, Ids, new_id, wall_clock
+from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.fold import BULK
@@ -49,10 +49,10 @@ class Driver:
     """Drives a run that was claimed for the holder of ``lease``; ``state`` is still to be read."""
 
     __slots__ = (
-        "_catching_up", "_context_type", "_leaving", "_rested", "_watch", "agent", "alarms",
-        "begun_for", "clock", "course", "draining", "ensure", "epoch", "function", "gated",
-        "guards", "ids", "input", "lease", "log", "looked_up", "over", "questions", "replay",
-        "restored", "store", "tasks", "thread_read", "triage", "workdir", "working",
+        "_catching_up", "_context_type", "_leaving", "_read_at", "_rested", "_watch", "agent",
+        "alarms", "begun_for", "clock", "course", "draining", "ensure", "epoch", "function",
+        "gated", "guards", "ids", "input", "lease", "log", "looked_up", "over", "questions",
+        "replay", "restored", "store", "tasks", "thread_read", "triage", "workdir", "working",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +98,7 @@ class Driver:
         self._rested = False
         self.draining = False
         self._watch: Watch
+        self._read_at = (state.at, steady())
         self._catching_up = self._leaving = False
         self._context_type = RunContext
         self.log.heard.append(self._hear)
@@ -106,6 +107,14 @@ class Driver:
     def run(self) -> str:
         """The run's id."""
         return self.log.state.journal
+
+    def time_of_the_store(self) -> float:
+        """Its clock shows at least that: what was read last was stamped by it, before it was read.
+
+        Ours may be wrong, and what others may still do must not depend on that.
+        """
+        stamped, read = self._read_at
+        return stamped + steady() - read
 
     @property
     def has_left(self) -> bool:
@@ -197,6 +206,7 @@ class Driver:
         """Drive until the run ends, rests for long, or is not ours any more."""
         try:
             await self._read()
+            self._read_at = self.log.state.at, steady()
             if self.log.state.driver == self.lease.driver:
                 self.epoch = self.log.state.epoch
                 async with self.store.watch({self.run: self.log.state.head}) as watch:
@@ -209,7 +219,6 @@ class Driver:
         async with anyio.create_task_group() as tasks:
             self.tasks = tasks
             self._watch.tap(self._take_in, self._fell_behind)
-            await moves.settle_orphans(self)
             await children.look_after(self)
             if self.agent.converses:
                 tasks.start_soon(self.triage.pay_attention)

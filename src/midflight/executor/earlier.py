@@ -11,7 +11,7 @@ from typing import Final
 
 from midflight.conversation import Spoken
 from midflight.errors import JournalNotFound
-from midflight.executor.talk import EARLIER, cut_short
+from midflight.executor.talk import EARLIER, cut_short, cut_while_speaking, not_said
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.record import Recorded, Who
@@ -36,7 +36,8 @@ async def earlier(store: Store, run: RunState, begun_for: tuple[int, ...]) -> li
         if reader in live:
             tale.lines.pop(message, None)
     left_out = tale.open | set(begun_for)
-    return [line for at, line in sorted(tale.lines.items()) if at not in left_out][-EARLIER:]
+    told = [line for at, line in sorted(tale.lines.items()) if at not in left_out]
+    return [not_said(line, tale.cut) for line in told[-EARLIER:]]
 
 
 async def _brief(store: Store, run: str) -> Spoken | None:
@@ -66,6 +67,7 @@ class Tale:
         self.open: set[int] = set()  # messages that nobody has done anything about
         self.readers: dict[int, str] = {}
         self.fronted: dict[str, int] = {}  # runs, and since when
+        self.cut: set[str] = set()  # runs that were cut short while they spoke
         self._front = ""
         self._in_front = False
         self._todos: dict[int, int] = {}  # and their messages
@@ -107,6 +109,7 @@ class Tale:
             case t.SpeechHeard():
                 cut = cut_short(event, at)
                 self.lines[event.of if event.of in self.lines else place] = cut
+                self.cut.update(cut_while_speaking(event))
             case t.FrontChanged() if event.run:
                 self._front = event.run
                 self.fronted.setdefault(event.run, place)

@@ -19,7 +19,7 @@ from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.limits import Call
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
-from midflight.kernel.state import WORKER_LOST
+from midflight.kernel.state import LOST
 
 REDIRECTED: Final = "redirected"
 HISTORY: Final = 256  # calls in which circles are looked for
@@ -128,6 +128,7 @@ class Heard:
     _reused: dict[str, None] = field(default_factory=dict)
     _excused: dict[str, None] = field(default_factory=dict)  # a person goes on without them
     _begun: dict[int, Begun] = field(default_factory=dict)
+    lost_at: dict[int, float] = field(default_factory=dict)  # attempts whose worker was lost
     _by_step: dict[str, list[int]] = field(default_factory=dict)
     _occurrences: dict[str, int] = field(default_factory=dict)
     _free: dict[str, list[int]] = field(default_factory=dict)  # turns that were taken and not used
@@ -321,12 +322,14 @@ class Heard:
         )
         if done:
             self.outcomes[begun.position] = record
+        if event.error in LOST:
+            self.lost_at[begun.position] = found.at
         if step in self.records:
             return
         self._doubts.pop(step, None)
         thought = done and begun.event.effect is Effect.MODEL  # no two are the same
         late = isinstance(event, e.LateOutcome) and not done
-        lost = late or event.error == WORKER_LOST  # that is nothing the function has done
+        lost = late or event.error in LOST  # that is nothing the function has done
         if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not (thought or lost):
             self._note_call(event, step, not done)
         if done:
@@ -360,6 +363,7 @@ class Heard:
         for forgotten in (self.questions, self.asked, self.answers, self._doubts, self._begun):
             forgotten.clear()
         for heard in (
+            self.lost_at,
             self._by_step,
             self.texts,
             self._calls,

@@ -18,27 +18,15 @@ from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
-from midflight.kernel.phases import ENDS, Cause, Mode, Outcome, Phase
+from midflight.kernel.phases import ENDS, Cause, Mode, Phase
 from midflight.kernel.record import NULL, Event
-from midflight.kernel.state import WORKER_LOST, RunState
+from midflight.kernel.state import RunState
 from midflight.run import Evicted, Redirected, Signal, Stopped
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
 
 HELD: Final = {"stale", "cap"}  # questions of holds, which another course does not lift
-
-
-async def settle_orphans(driver: Driver) -> None:
-    """What a dead predecessor had in flight: nobody here knows how it ended."""
-    epoch = driver.epoch
-    for position, attempt in list(driver.log.state.open.items()):
-        outcome = Outcome.UNKNOWN if attempt.effect.touches_world else Outcome.ABORTED
-        lost = e.AttemptSettled(epoch=epoch, attempt=position, outcome=outcome, error=WORKER_LOST)
-        await driver.log.settle(lost)
-    for undo in list(driver.log.state.undos):
-        again = e.UndoSettled(epoch=epoch, undo=undo, undone=False, why=WORKER_LOST, final=False)
-        await driver.log.settle(again)
 
 
 async def enter(driver: Driver) -> None:

@@ -45,6 +45,7 @@ class Step:
         "args",
         "asked",
         "attempt",
+        "begins_at",
         "call",
         "course",
         "driver",
@@ -84,6 +85,7 @@ class Step:
         self.call: Call | None = None
         self.wait_at_least = 0.0  # before the next try, as who refused the last one has said
         self.attempt = 0  # where the attempt under way is on record
+        self.begins_at: float | None = None  # by the steady clock: just before it was let go
         self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
         self.speech = Speech(self)
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
@@ -298,8 +300,20 @@ class Step:
         if self.tool.wants_key:
             kwargs["idempotency_key"] = self.key
         return await self.run_call(
-            Call(self.tool, self.args, kwargs, self.driver.alarms, self.speech.begin())
+            Call(
+                self.tool,
+                self.args,
+                kwargs,
+                self.driver.alarms,
+                self.speech.begin(),
+                since=self.begins_at,
+                may_begin=self._has_the_run,
+            )
         )
+
+    def _has_the_run(self) -> bool:
+        """Asked in a thread, so it only looks."""
+        return self.driver.lease.held and not self.driver.lost
 
     async def run_call(self, call: Call) -> Ending:
         """Be inside a tool, where a stop can reach it."""

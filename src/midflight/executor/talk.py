@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.executor.front import read_report
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "nothing unread"
 CUT: Final = "[The person has cut you short here and has heard no more.]"
+NOT_SAID: Final = (
+    "[This was saved when it was cancelled, and not said: you were cut short, and the person has "
+    "heard no more of it than they had by then.]"
+)
 EARLIER: Final = 200  # lines of a conversation that the next run is told
 
 
@@ -123,6 +130,7 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
 async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoken]:
     """What was said in a thread up to a position, the last of it."""
     found: dict[int, Spoken] = {}
+    cut: set[str] = set()
     for record in await store.read(thread, after=max(0, upto - PAGE)) if upto else ():
         event, at = record.event, record.at
         if record.position > upto:
@@ -144,12 +152,25 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
             case SpeechHeard():
                 place = event.of if event.of in found else record.position
                 found[place] = cut_short(event, at)
+                cut.update(cut_while_speaking(event))
             case _:
                 pass
-    return list(found.values())[-limit:]
+    return [not_said(line, cut) for line in list(found.values())[-limit:]]
 
 
 def cut_short(heard: SpeechHeard, at: float) -> Spoken:
     """What was heard of words, as a model is told of it: the rest was never said to anybody."""
     text = f"{heard.text.rstrip()} {CUT}".lstrip()
     return Spoken("agent", "agent", text, "text", heard.run, at)
+
+
+def cut_while_speaking(heard: SpeechHeard) -> tuple[str, ...]:
+    """The run, if its words were on no record yet: nobody knows how they would have ended."""
+    return () if heard.of else (heard.run,)
+
+
+def not_said(line: Spoken, cut: Collection[str]) -> Spoken:
+    """Words that were saved from a run which was cut short while it spoke: not all were heard."""
+    if line.kind != "partial" or line.run not in cut:
+        return line
+    return replace(line, text=f"{line.text}\n\n{NOT_SAID}")

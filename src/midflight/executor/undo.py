@@ -77,8 +77,9 @@ async def _look_into_doubts(driver: Driver) -> None:
             continue
         check = helper("check", tool.check, tool.timeout)
         told = Call(check, (performed(driver, effect.position, None),), {}, driver.alarms)
+        too_early = may_act_for(driver, effect) > 0  # for a "not done" to prove anything
         outcome, result = _finding(await _run(driver, told, effect))
-        early = outcome is Outcome.NOT_DONE and may_act_for(driver, effect) > 0
+        early = outcome is Outcome.NOT_DONE and too_early
         if outcome is not Outcome.UNKNOWN and not early:
             stored, error = values.storable(effect.name, result)
             learned = e.LateOutcome(

@@ -140,6 +140,7 @@ class AttemptStarted(Decision, frozen=True, kw_only=True, tag="attempt.started")
     irreversible: bool = False
     release_always: bool = False
     in_thread: bool = False  # which nobody can stop
+    timeout: float = 600.0  # it does not go on after; stored journals rely on what this is
     reserved: Usage = Usage()
 
 

@@ -6,7 +6,8 @@ As pure as ``decide``, and called by a store inside its transaction as that is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -14,10 +15,10 @@ import msgspec
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
 from midflight.kernel.decide import Switch, refuse_if_stopped
-from midflight.kernel.machine import check
+from midflight.kernel.machine import TRANSITIONS, check, may_become
 from midflight.kernel.phases import IN_MOTION, Outcome, Phase
 from midflight.kernel.record import Event, Fact
-from midflight.kernel.state import RunState
+from midflight.kernel.state import CUT_OFF, WORKER_LOST, RunState
 
 _DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9_@+:-][A-Za-z0-9_@+:.-]{0,119}")
 
@@ -34,13 +35,11 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
     match fact:
         case e.AttemptSettled() | e.LateOutcome():
             attempt = state.open.get(fact.attempt) or state.effects.get(fact.attempt)
-            if attempt is None or attempt.outcome not in {None, Outcome.UNKNOWN}:
-                return ()
-            if attempt.outcome is fact.outcome:
+            if attempt is None or not may_become(attempt, fact.outcome):
                 return ()
             known_here = (current or triaging) and fact.attempt in state.open
             fresh = known_here and isinstance(fact, e.AttemptSettled)
-            return (fact,) if fresh else (_late(fact),)
+            return (fact,) if fresh else (_late(fact), *_answered(state, fact))
         case e.StepSettled() | e.StepReused() | e.TextStreamed():
             return (fact,) if current else ()
         case e.StepLeft():
@@ -52,6 +51,15 @@ def record(state: RunState, fact: Fact) -> tuple[Event, ...]:
             return (fact,) if state.children.get(fact.child) == "" else ()
         case _:
             return (fact,)
+
+
+def _answered(state: RunState, fact: e.AttemptSettled | e.LateOutcome) -> Iterator[Event]:
+    """What a person is asked about it need not be answered any more, and must not be."""
+    if fact.outcome is Outcome.UNKNOWN or e.QuestionClosed not in TRANSITIONS[state.phase]:
+        return
+    for position, question in state.questions.items():
+        if question.kind == "doubt" and question.about == fact.attempt:
+            yield e.QuestionClosed(question=position, why=f"it is known now: {fact.outcome}")
 
 
 def _late(fact: e.AttemptSettled | e.LateOutcome) -> e.LateOutcome:
@@ -72,14 +80,34 @@ def _late(fact: e.AttemptSettled | e.LateOutcome) -> e.LateOutcome:
 def claim(
     state: RunState, driver: str, *, lease_gone: bool, switches: Iterable[Switch] = ()
 ) -> tuple[Event, ...]:
-    """Take a run over. Empty when a living driver has it: then there is nothing to do."""
+    """Take a run over. Empty when a living driver has it: then there is nothing to do.
+
+    What the driver before had in flight is in doubt from that moment on, and not a moment later.
+    """
     check_driver_name(driver)
     refuse_if_stopped(switches)
     if state.driver and not (lease_gone or state.driver == driver):
         return ()
     claimed = e.DriverClaimed(epoch=state.epoch + 1, driver=driver)
     check(state, claimed)
-    return (claimed,)
+    return (claimed, *_lost(state, claimed.epoch))
+
+
+def _lost(state: RunState, epoch: int) -> Iterator[Event]:
+    """What was in flight: nobody here knows how it ended.
+
+    A run without a driver was taken from one that lives, by a kill; else the driver is gone.
+    """
+    if not (state.open or state.undos):
+        return
+    why = WORKER_LOST if state.driver else CUT_OFF
+    after = replace(state, epoch=epoch)
+    for position, attempt in state.open.items():
+        outcome = Outcome.UNKNOWN if attempt.effect.touches_world else Outcome.ABORTED
+        ended = e.AttemptSettled(epoch=epoch, attempt=position, outcome=outcome, error=why)
+        yield from record(after, ended)
+    for undo in state.undos:
+        yield e.UndoSettled(epoch=epoch, undo=undo, undone=False, why=WORKER_LOST, final=False)
 
 
 def is_driver_name(driver: str) -> bool:

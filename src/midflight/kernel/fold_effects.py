@@ -14,6 +14,7 @@ from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Event, Usage
 from midflight.kernel.state import WORKER_LOST, Attempt, RunState
 
+AFTER_ALL: Final = "It was done after all, by a worker that was lost, and may have been done twice."
 Apply = Callable[[RunState, Any, int], None]
 """Changes the state by an event at a position."""
 
@@ -57,8 +58,11 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
     attempt = s.open.pop(event.attempt, None) or s.effects.get(event.attempt)
     if attempt is None:
         return
+    after_all = attempt.outcome is Outcome.NOT_DONE
     attempt.outcome, attempt.why = event.outcome, event.error
-    if event.outcome is Outcome.DONE:
+    if after_all:
+        s.notices.append(("after all", f"{attempt.noun or attempt.name}: {AFTER_ALL}"))
+    elif event.outcome is Outcome.DONE:
         s.done += attempt.is_step
         s.spent.steps += attempt.effect is not Effect.MODEL
     _spend(s, event.usage)
@@ -69,7 +73,10 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
 def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
     _attempt_settled(s, event, at)
     effect = s.effects.get(event.attempt)
-    if effect is None or event.outcome is not Outcome.DONE:
+    if effect is None:
+        return
+    effect.looked_up = True
+    if event.outcome is not Outcome.DONE:
         return
     effect.learned = at
     if effect.undone:  # while it was in doubt: nobody knows which of the two came first

@@ -257,9 +257,16 @@ def _late_outcome(s: RunState, event: e.LateOutcome) -> str | None:
     attempt = s.effects.get(event.attempt) or s.open.get(event.attempt)
     if attempt is None:
         return f"no attempt began at position {event.attempt}"
-    if attempt.outcome not in {None, Outcome.UNKNOWN}:
+    if not may_become(attempt, event.outcome):
         return f"the attempt at {event.attempt} is known to be {attempt.outcome}"
     return _outcome(attempt, event.outcome)
+
+
+def may_become(attempt: Attempt, outcome: Outcome) -> bool:
+    """Whether that is news. That it was done outdoes whoever looked and had not found it."""
+    if attempt.outcome is Outcome.NOT_DONE and attempt.looked_up:
+        return outcome is Outcome.DONE
+    return attempt.outcome is not outcome and attempt.outcome in {None, Outcome.UNKNOWN}
 
 
 def _undo_started(s: RunState, event: e.UndoStarted) -> str | None:

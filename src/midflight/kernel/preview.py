@@ -123,7 +123,8 @@ def _cancel(state: RunState, reach: Reach) -> Offer:
         left = " and ".join(filter(None, [undoes, _unseen(reach)]))
         text = f"Skips undo, {left} may remain" if left else "Skips what is left"
         return Offer("cancel", "Stop now", enabled=True, consequence=text)
-    parts = [reach.cancels, undoes and f"undoes {undoes}", stays and f"{stays} stays"]
+    undone = ", ".join(filter(None, [undoes, reach.perhaps]))
+    parts = [reach.cancels, undone and f"undoes {undone}", stays and f"{stays} stays"]
     parts.append("saves partial work to thread" if any(parts) else "saves what is done so far")
     text = ", ".join(part for part in parts if part)
     waits = waits_for_step(reach.runs)

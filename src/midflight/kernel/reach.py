@@ -40,15 +40,14 @@ class Reach:
 
     @property
     def cancels(self) -> str:
-        """The background runs that a cancel ends; what it undoes of them, where that is unknown."""
+        """The background runs that a cancel ends."""
         living = sum(run.alive for run in self.runs[1:]) + sum(lives for _, lives in self.unseen)
-        ended = sum(not lives for _, lives in self.unseen)
-        words = f"cancels {count(living, BACKGROUND)}" if living else ""
-        if not self.unseen:
-            return words
-        whose = "its" if living + ended == 1 else "their"
-        ends = words or f"goes back over {count(ended, BACKGROUND)}"
-        return f"{ends} ({whose} effects are undone where they can be)"
+        return f"cancels {count(living, BACKGROUND)}" if living else ""
+
+    @property
+    def perhaps(self) -> str:
+        """What it undoes of runs whose effects are not at hand: nobody here knows."""
+        return f"what it can of {count(len(self.unseen), BACKGROUND)}" if self.unseen else ""
 
     @property
     def undoes(self) -> list[Attempt]:

@@ -15,6 +15,8 @@ from midflight.kernel.phases import ENDS, Cause, Effect, Mode, Outcome, Phase
 from midflight.kernel.record import Keys, Limits, Who
 
 WORKER_LOST: Final = "worker lost"  # why nobody knows how something ended
+CUT_OFF: Final = "cut off"  # the same, where its worker lives, and may still be at it
+LOST: Final = frozenset({WORKER_LOST, CUT_OFF})
 
 
 @dataclass(slots=True)
@@ -37,6 +39,7 @@ class Attempt:
     child: str = ""
     outcome: Outcome | None = None
     why: str = ""
+    looked_up: bool = False  # its outcome is what somebody else has found
     learned: int = 0  # where it became known that it had happened, after it had been in doubt
     undo: int = 0  # position of the undo under way
     undone: bool | None = None

@@ -249,7 +249,7 @@ def _free(_s: ThreadState, _event: Any) -> str | None:
 
 
 def _unread(s: ThreadState, event: Any) -> str | None:
-    return None if event.message in s.unread else f"message {event.message} was read already"
+    return None if event.message in s.unread else f"message {event.message} was read or withdrawn"
 
 
 def _taken(s: ThreadState, event: Any) -> str | None:

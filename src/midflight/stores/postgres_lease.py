@@ -7,8 +7,6 @@ hears nothing stops starting things before anybody may take over.
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -16,6 +14,7 @@ from typing import Final
 import anyio
 
 from midflight.errors import InvalidRequest, StoreError
+from midflight.inputs import steady
 from midflight.kernel.facts import check_driver_name
 from midflight.stores.postgres_links import Pool
 from midflight.stores.postgres_server import SQL
@@ -24,14 +23,6 @@ from midflight.tasks import owned_tasks
 TTL_S: Final = 10.0
 MARGIN: Final = 0.1  # of the ttl: what is started in the last moment must be seen before the end
 GOODBYE_S: Final = 2.0
-
-
-def steady() -> float:
-    """Seconds that also pass while the machine sleeps: a lease does not wait for a lid to open."""
-    if sys.platform == "linux":
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    else:  # noqa: RET505 - so that type checkers on Linux do not call it unreachable
-        return time.monotonic()
 
 
 class RowLease:

@@ -105,7 +105,7 @@ async def over_pipes(
 ) -> AsyncIterator[Client]:
     """To a program of this machine, under our supervisor."""
     supervisor = [sys.executable, "-I", "-S", "-X", "utf8", SUPERVISOR]
-    ours = ["-", "-", str(os.getpid()), str(GRACE_S), "", ""]
+    ours = ["-", "-", str(os.getpid()), "", str(GRACE_S), "", ""]
     program, *arguments = [*supervisor, *ours, *command]
     server = StdioServerParameters(
         command=program, args=arguments, env=env, cwd=os.fspath(cwd) if cwd else None

@@ -102,7 +102,8 @@ async def run_process(
     ``env`` replaces the environment of this process; the variable ``MIDFLIGHT_PROCESS`` is added.
     Of each stream ``output_max`` bytes are kept, half from the beginning and half from the end.
     Inside a step what is printed is what the step says so far, unless ``on_output`` takes it.
-    After ``timeout_s`` everything is killed and the result says so.
+    After ``timeout_s`` everything is killed and the result says so; inside a step that touches the
+    world also after its tool's timeout, by the supervisor itself if this process is frozen.
 
     If the calling task is cancelled, everything is killed, and the ``CancelledError`` goes on when
     that is done, or when it has proved impossible for ``end_grace_s``. More cancels meanwhile do
@@ -197,5 +198,6 @@ def _ended(job: Supervised, output: Output) -> Ended:
         started=started,
         proven_dead=bool(report.proven) or not started,
         survivors=report.survivors,
-        timed_out=job.late and (bool(report.aborted) or not report.ended),
+        timed_out=bool(report.overtime)
+        or (job.late and (bool(report.aborted) or not report.ended)),
     )

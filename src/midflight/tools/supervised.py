@@ -7,6 +7,7 @@ or starved: whoever waits may be cancelled at any time and come back to wait on.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import signal
 import subprocess
@@ -27,7 +28,10 @@ SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
 CHUNK: Final = 1 << 16  # bytes; what a pipe holds by default
 DRAIN_READS_MAX: Final = 64  # a survivor that cannot be killed may go on writing
 MARGIN_S: Final = 2.0  # by which a supervisor may be late with its report before we give it up
+OVERTIME_S: Final = 1.0  # after which a supervisor ends a tool by itself: we may be frozen
 
+limit: Final = contextvars.ContextVar[float | None]("midflight_limit", default=None)
+"""Until when what is started here may run, by the steady clock: inside an effect, its timeout."""
 
 _kept: Final[set[int]] = set()
 
@@ -55,6 +59,7 @@ class Report(msgspec.Struct, frozen=True):
     errno: int = 0  # why it could not be started
     ended: int = 0
     aborted: int = 0  # rather than over by itself
+    overtime: int = 0  # and by the supervisor, who did not wait for us
     code: int | None = None
     proven: int = 0
     survivors: tuple[int, ...] = ()
@@ -122,7 +127,9 @@ class Supervised:
         stdout, stderr, *rest = (theirs for _, theirs in pipes)
         ctype = f"={env['LC_CTYPE']}" if "LC_CTYPE" in env else ""
         kept = ",".join(map(str, _kept))
-        numbers = (control, status, os.getpid(), self._grace_s, kept)
+        until = limit.get()
+        over_at = "" if until is None else until + OVERTIME_S
+        numbers = (control, status, os.getpid(), over_at, self._grace_s, kept)
         program = [sys.executable, "-I", "-S", "-X", "utf8", SUPERVISOR]
         # This blocks for the 1 ms of a vfork, and in return no cancel can fall into the start.
         self._process = subprocess.Popen(

@@ -1,14 +1,16 @@
 """A program that starts one tool and does not end before every process of the tool has ended.
 
-    python -I -S -X utf8 supervisor.py CONTROL STATUS DRIVER GRACE KEPT CTYPE COMMAND [ARGUMENT …]
+    python -I -S -X utf8 supervisor.py CONTROL STATUS DRIVER UNTIL GRACE KEPT CTYPE COMMAND [ARG …]
 
 It runs as a process of its own and imports nothing of Midflight: it must start fast, stay small and
 outlive a driver that was killed. CONTROL and STATUS are numbers of inherited pipes. A byte on
 CONTROL means "abort", its end means that the driver DRIVER is gone; both have the same effect. What
 happened goes to STATUS as lines of JSON. Where a library starts us and hands no pipes on, both are
-``-``: then SIGTERM means "abort", and nobody is told anything. KEPT are numbers of files, with
-commas, that we hold open to our end: locks of the driver, whose death is then not seen before the
-death of the tool.
+``-``: then SIGTERM means "abort", and nobody is told anything. At UNTIL, if that is given, by the
+clock that also runs while the machine sleeps, the tool is ended although nobody asks for it: the
+driver may be frozen, and others rely on its timeout. KEPT are numbers of files, with commas, that
+we hold open to our end: locks of the driver, whose death is then not seen before the death of the
+tool.
 
 Why all are found: on Linux it is a *child subreaper*, so a process whose parent ends becomes its
 child, whatever session or group that process has moved to. Hence, when `waitpid` says that there
@@ -31,7 +33,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 PR_SET_CHILD_SUBREAPER = 36
-WALL = 0x40000000 if sys.platform == "linux" else 0  # also children made by an odd clone()
+LINUX = sys.platform == "linux"
+WALL = 0x40000000 if LINUX else 0  # also children made by an odd clone()
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 RESET = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)  # Python ignores PIPE and XFSZ
 LINGER_S = 0.1  # what the tool left behind may finish by itself: `> >(tee log)` outlives its shell
@@ -45,6 +48,11 @@ def become_subreaper() -> bool:
     if sys.platform != "linux":
         return False
     return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def now() -> float:
+    """By the clock that UNTIL is of."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if LINUX else time.monotonic()
 
 
 def children_of(pid: int) -> list[int]:
@@ -109,10 +117,18 @@ class Supervisor:
     """The tool, the two pipes, and what is known of the tool's end."""
 
     def __init__(
-        self, control: int, status: int, driver: int, grace_s: float, kept: list[int]
+        self,
+        control: int,
+        status: int,
+        driver: int,
+        until: float,
+        grace_s: float,
+        kept: list[int],
     ) -> None:
         self.status = status
         self.driver = driver
+        self.until = until
+        self.overtime = False
         self.grace_s = grace_s
         self.tool = 0
         self.tool_end: int | None = None
@@ -147,8 +163,9 @@ class Supervisor:
         os.close(nothing)
 
     def aborted(self) -> bool:
-        """Whether the driver has asked for the end, or is gone."""
-        return bool(self.control.poll(0)) or os.getppid() != self.driver
+        """Whether the driver has asked for the end, or is gone; or there is no time left."""
+        self.overtime = self.overtime or now() >= self.until
+        return self.overtime or bool(self.control.poll(0)) or os.getppid() != self.driver
 
     def reap(self) -> bool:
         """Take leave of every child that has ended; say whether any child is left."""
@@ -171,7 +188,7 @@ class Supervisor:
     def watch(self) -> None:
         """Return when the tool has ended, and what it left behind has had its moment."""
         while self.reap() and self.tool_end is None and not self.aborted():
-            self.wait(self.news, DRIVER_CHECK_S)
+            self.wait(self.news, max(0, min(DRIVER_CHECK_S, self.until - now())))
         until = time.monotonic() + LINGER_S
         while self.reap() and not self.aborted() and time.monotonic() < until:
             self.wait(self.news, LINGER_S)
@@ -201,11 +218,11 @@ class Supervisor:
 
 def main(arguments: list[str]) -> NoReturn:
     """Start, watch, end, report."""
-    control, status, driver, grace_s, held, ctype = arguments[:6]
+    control, status, driver, until, grace_s, held, ctype = arguments[:7]
     by_signal = control == "-"
     pipes = without_pipes() if by_signal else (int(control), int(status), -1)
     kept = [int(file) for file in held.split(",") if file]
-    supervisor = Supervisor(pipes[0], pipes[1], int(driver), float(grace_s), kept)
+    supervisor = Supervisor(*pipes[:2], int(driver), float(until or "inf"), float(grace_s), kept)
     if by_signal:
         signal.signal(signal.SIGTERM, lambda *_: os.write(pipes[2], b"x") and None)
     environment = dict(os.environb)
@@ -215,7 +232,7 @@ def main(arguments: list[str]) -> NoReturn:
     if not supervisor.aborted():
         supervisor.report(starting=1)  # without this line nothing was run, whatever happens to us
         try:
-            supervisor.start(arguments[6:], environment)
+            supervisor.start(arguments[7:], environment)
         except OSError as error:
             supervisor.report(errno=error.errno)
             os._exit(0)
@@ -225,7 +242,10 @@ def main(arguments: list[str]) -> NoReturn:
     end = supervisor.tool_end
     code = os.waitstatus_to_exitcode(end) if end is not None else None
     proven = int((supervisor.subreaper or not supervisor.tool) and not survivors)
-    supervisor.report(ended=1, aborted=aborted, code=code, proven=proven, survivors=survivors)
+    late = int(supervisor.overtime and aborted)
+    supervisor.report(
+        ended=1, aborted=aborted, overtime=late, code=code, proven=proven, survivors=survivors
+    )
     os._exit(0)  # the end of the STATUS pipe tells the driver that we are gone: be quick
 
 

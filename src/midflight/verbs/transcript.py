@@ -17,7 +17,8 @@ class Line(Struct, frozen=True):
     """One line. ``kind`` says what it is; a message's ``status`` is its delivery receipt.
 
     That is ``stored``, then ``read``, ``put off`` or ``withdrawn``, with ``settled`` as the place.
-    Words that were spoken and ``cut short`` are those that were heard.
+    Words that were spoken and ``cut short`` are those that were heard. Work that was saved from a
+    run which was cut short while it spoke is ``not heard``: it is kept, and was not said.
     """
 
     position: int
@@ -37,6 +38,9 @@ class Line(Struct, frozen=True):
 
 CUT: Final = "cut short"
 """Of words that were spoken: the text is what was heard of them."""
+
+UNHEARD: Final = "not heard"
+"""Of saved work: its words were being spoken, and were cut short."""
 
 ABOUT_TODOS: Final = {
     t.TodoTaken: "todo taken",
@@ -60,6 +64,18 @@ def take_line(found: dict[int, Line], record: Recorded) -> None:
     line = _line(record)
     if line is not None:
         found[record.position] = line
+        _mark_unheard(found, line)
+
+
+def _mark_unheard(found: dict[int, Line], new: Line) -> None:
+    """Of a run that was cut short while it spoke; which of the two comes first is chance."""
+    if new.kind != "said: partial" and (new.kind, new.status) != ("said: text", CUT):
+        return
+    of_run = {at: line for at, line in found.items() if line.run == new.run}
+    if any(line.status == CUT and not line.settled for line in of_run.values()):
+        for at, line in of_run.items():
+            if line.kind == "said: partial":
+                found[at] = replace(line, status=UNHEARD)
 
 
 def _settle(found: dict[int, Line], record: Recorded) -> None:
