@@ -17,6 +17,7 @@ from playwright.sync_api import Locator, Page, Playwright, expect
 from midflight.voice.sounds import as_wav, silence
 from voice.clerks import GERMANY, SUMMARY
 from voice.counting import words_begun
+from voice.noises import mixed
 from voice.speakers import said
 
 pytestmark = [
@@ -74,7 +75,9 @@ def open_page(playwright: Playwright, url: str, sound: Path) -> Iterator[tuple[P
         """() => {
             window.tracks = [];
             const media = navigator.mediaDevices, open = media.getUserMedia.bind(media);
+            window.wanted = [];
             media.getUserMedia = async (wanted) => {
+                window.wanted.push(wanted.audio);
                 const stream = await open(wanted);
                 window.tracks.push(...stream.getTracks());
                 return stream;
@@ -147,6 +150,8 @@ def test_somebody_talks_assents_and_interrupts_in_a_browser(
         page.screenshot(path=str(tmp_path / "talking.png"))
         expect(page.locator(".thread-pane")).to_contain_text(GERMANY, timeout=LONG_MS)
         voice.get_by_role("button", name="Hang up").click()
+        [wanted] = page.evaluate("window.wanted")
+        assert wanted["echoCancellation"] is True, "or it would hear itself, and stop"
 
         held = "Held while you speak"
         seen = page.evaluate("window.seen")
@@ -159,6 +164,60 @@ def test_somebody_talks_assents_and_interrupts_in_a_browser(
         assert SUMMARY.startswith(cut[0]["text"])
         assert abs(len(cut[0]["text"].split()) - words_begun(SUMMARY, cuts[0])) <= 1
         assert len(cut[0]["text"].split()) > 5
+
+
+def test_in_noise_too_words_are_heard_and_interrupt_in_a_browser(
+    playwright: Playwright, url: str, tmp_path: Path
+) -> None:
+    """A fan runs, as it were, and somebody else speaks than in the other test."""
+    spoken = silence(2.5) + said("Give me the summary please.", "flite:rms")
+    spoken += silence(6) + said("What about Germany in the second quarter?", "flite:rms")
+    sound = tmp_path / "microphone.wav"
+    sound.write_bytes(as_wav(mixed(spoken + silence(30), "pink20", seed=3)))
+    for page, root in open_page(playwright, url, sound):
+        voice = open_line(page)
+        expect(voice.locator("q")).to_have_text(re.compile("summary"), timeout=LONG_MS)
+        expect(voice.locator(".voice-floor")).to_have_text("Speaking", timeout=LONG_MS)
+        expect(voice.locator("q")).to_have_text(re.compile("Germany"), timeout=LONG_MS)
+        expect(page.locator(".thread-pane")).to_contain_text(GERMANY, timeout=LONG_MS)
+
+        assert "cut short" in [line["status"] for line in lines_of(page, root)]
+
+
+def test_push_to_talk_is_chosen_before_the_call_and_a_call_that_opens_can_be_hung_up(
+    playwright: Playwright, url: str, tmp_path: Path
+) -> None:
+    sound = tmp_path / "microphone.wav"
+    sound.write_bytes(as_wav(silence(30)))
+    greetings: list[str] = []
+    for page, _ in open_page(playwright, url, sound):
+        page.on("websocket", lambda line: line.on("framesent", lambda sent: note(sent, greetings)))
+        page.evaluate(
+            """() => {
+                const media = navigator.mediaDevices, open = media.getUserMedia;
+                media.getUserMedia = (wanted) =>
+                    new Promise((ready) => { window.allow = () => ready(open(wanted)); });
+            }"""
+        )
+        voice = page.get_by_role("region", name="Voice")
+        voice.get_by_label("Push to talk").check()
+        voice.get_by_role("button", name="Talk", exact=True).click()
+        expect(voice.locator(".voice-floor")).to_have_text("Opening…")
+        voice.get_by_role("button", name="Hang up").click()
+        expect(voice.get_by_role("button", name="Talk", exact=True)).to_be_enabled()
+        page.evaluate("window.allow()")
+        page.wait_for_function("() => window.tracks[0]?.readyState === 'ended'")
+
+        voice.get_by_role("button", name="Talk", exact=True).click()
+        page.evaluate("window.allow()")
+        expect(voice.locator(".voice-floor")).to_have_text("Hold the key to talk", timeout=LONG_MS)
+        assert [json.loads(text)["mode"] for text in greetings] == ["push"]
+        page.screenshot(path=str(tmp_path / "push.png"))
+
+
+def note(sent: str | bytes, greetings: list[str]) -> None:
+    if isinstance(sent, str) and '"hello"' in sent:
+        greetings.append(sent)
 
 
 def note_cut(sent: str | bytes, cuts: list[int]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ from midflight.assistant import Profile, assistant
 from midflight.cli import serve
 from midflight.cli.serve import MESSAGE_MAX
 from midflight.control import Control, local
+from midflight.errors import JournalNotFound
 from midflight.kernel.phases import Role
 from midflight.models.scripted import ScriptedModel, say
-from midflight.run import Agent
+from midflight.run import Agent, Run, agent
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
-from midflight.voice.endpoint import BEHIND, FULL, POLICY, router
+from midflight.voice.endpoint import BEHIND, FULL, POLICY, TOO_OFTEN, router
 from midflight.voice.line import Engines
 from midflight.voice.seams import FRAME, RATE, SpeechFailed
 from server.house import PATIENT, House, serving
@@ -138,6 +139,12 @@ def served_as_by_the_command(app: FastAPI) -> AbstractAsyncContextManager[int]:
     return serving(app, server=serve._server(app))
 
 
+@agent(converses=True)
+async def worker(run: Run) -> str:
+    await run.step("Work", anyio.sleep, 30)
+    return "worked"
+
+
 def clerk(*texts: str) -> Agent:
     model = ScriptedModel([say(text) for text in texts])
     return assistant("clerk", Profile(model, actions=()), delegates=False)
@@ -178,6 +185,60 @@ async def test_words_are_heard_answered_and_cut_short_where_the_page_says_it_was
         heard = len(said[0].text.split())
         assert abs(heard - cut_at / WORD) <= 1
         assert said[1].text == "thirteen"
+
+
+@pytest.mark.parametrize("silence_ms", [0, 700], ids=["at once", "while it is recognised"])
+async def test_the_last_words_of_who_hangs_up_are_still_done(
+    tmp_path: Path, silence_ms: int
+) -> None:
+    words = Words()
+    recogniser = PlainRecogniser(words)
+    recogniser.thinks = lambda: anyio.sleep(0.5)
+
+    def engines() -> Engines:
+        return Engines(PlainVad, (recogniser,), (PlainSynthesiser(),))
+
+    async with exchange(tmp_path, clerk("thirteen"), engines) as there:
+        async with there.call() as phone:
+            await phone.tell(t="hello", rate=RATE)
+            await phone.until(lambda: phone.shown)
+            await phone.frames(words.said("Count please") + bytes(silence_ms * RATE // 500))
+
+        assert "Count please" in await _thread_once_it_has(there.control, "message")
+
+
+async def test_who_says_wait_and_closes_the_page_has_paused(tmp_path: Path) -> None:
+    async with exchange(tmp_path, worker) as there:
+        async with there.call() as phone:
+            await phone.tell(t="hello", rate=RATE)
+            await phone.frames(there.words.said("Begin the work"))
+            await phone.until(lambda: phone.heard())
+            [run] = await there.control.runs()
+            await phone.frames(there.words.said("Wait"))
+
+        with anyio.fail_after(10):
+            while not (await there.control.state(run.journal)).holds:  # noqa: ASYNC110 - it comes by the store
+                await anyio.sleep(0.02)
+
+
+async def test_whose_key_is_revoked_is_not_obeyed_with_the_last_words_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.endpoint.KNOWN_S", 0.05)
+    async with exchange(tmp_path, worker) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Begin the work"))
+        await phone.until(lambda: phone.heard())
+        [run] = await there.control.runs()
+        there.house.keyring.revoke("the-controller")
+        with suppress(ConnectionClosed):
+            await phone.frames(there.words.said("Wait", 1.0))
+        with anyio.fail_after(10):
+            while phone.closed is None:  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.005)
+        await anyio.sleep(0.3)
+
+        assert not (await there.control.state(run.journal)).holds
 
 
 async def test_with_a_key_to_talk_the_room_is_not_heard_and_what_is_said_to_the_key_is(
@@ -364,19 +425,24 @@ async def test_one_more_than_there_is_room_for_is_told_so_and_let_in_when_anothe
                         break
 
 
+async def cut_and_not_told(there: Exchange, phone: Phone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Speech was cut, and until the page says how much of it was played nobody hears."""
+    for module in ("wire", "loudspeaker"):
+        monkeypatch.setattr(f"midflight.voice.{module}.ANSWER_S", 30.0)
+    await phone.tell(t="hello", rate=RATE)
+    await phone.frames(there.words.said("Count please"))
+    await phone.until(lambda: phone.played >= WORD)
+    phone.is_deaf_to_cuts = True
+    await phone.frames(there.words.said("Hm", 3.0, confidence=0.3))
+    await phone.until(lambda: phone.cuts)
+
+
 async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("wire", "loudspeaker"):
-        monkeypatch.setattr(f"midflight.voice.{module}.ANSWER_S", 30.0)
     async with exchange(tmp_path, clerk(TEXT, "thirteen")) as there, there.call() as phone:
-        await phone.tell(t="hello", rate=RATE)
-        await phone.frames(there.words.said("Count please"))
-        await phone.until(lambda: phone.played >= WORD)
-        phone.is_deaf_to_cuts = True  # and until it says how much was played, nobody hears
-        await phone.frames(there.words.said("Hm", 3.0, confidence=0.3))
-        await phone.until(lambda: phone.cuts)
-        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 8)
+        await cut_and_not_told(there, phone, monkeypatch)
+        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 8 * FRAME)
 
         await phone.tell(t="hello", rate=RATE, mode="push")
         await phone.frames(SILENCE * 20)
@@ -384,7 +450,7 @@ async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_l
         await phone.frames(SILENCE * 20)
         await phone.tell(t="talk", on=False)
         await phone.until(lambda: phone.troubles())
-        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 10_000)
+        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 10_000 * FRAME)
         phone.is_deaf_to_cuts = False
         await phone.tell(t="silenced", played=phone.played)
         await phone.until(lambda: "asked again" in phone.outcomes())
@@ -395,6 +461,67 @@ async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_l
         await phone.until(lambda: len(phone.heard()) > 1)
 
         assert phone.heard() == ["Count please", "Once more"]
+
+
+async def test_what_waits_to_be_heard_is_counted_by_its_length_and_not_by_its_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with exchange(tmp_path, clerk(TEXT)) as there, there.call() as phone:
+        await cut_and_not_told(there, phone, monkeypatch)
+        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 10 * RATE)
+
+        for _ in range(12):
+            await phone.send(bytes(4 + 2 * RATE))
+        with anyio.fail_after(5):
+            while not phone.troubles():  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.005)
+        assert phone.troubles() == [BEHIND]
+        await phone.tell(t="silenced", played=phone.played)
+
+
+async def test_a_key_that_is_pressed_all_the_time_is_not_followed_and_is_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.endpoint.KEYS_MAX", 3)
+    monkeypatch.setattr("midflight.voice.endpoint.KEYS_S", 2.0)
+    words = Words()
+    recogniser, asked = PlainRecogniser(words), list[None]()
+    recogniser.before = lambda: asked.append(None)
+
+    def engines() -> Engines:
+        return Engines(PlainVad, (recogniser,), (PlainSynthesiser(),))
+
+    async with exchange(tmp_path, clerk("thirteen"), engines) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        for _ in range(20):
+            await phone.tell(t="talk", on=True)
+            await phone.tell(t="talk", on=False)
+        await phone.until(lambda: len(phone.troubles()) == 17)
+        assert set(phone.troubles()) == {TOO_OFTEN}
+        assert len(asked) <= 3
+        await anyio.sleep(2.1)
+        await phone.tell(t="talk", on=True)
+        await phone.frames(words.said("Count please"))
+        await phone.tell(t="talk", on=False)
+        await phone.until(lambda: phone.heard())
+
+        assert phone.heard() == ["Count please"]
+
+
+async def test_nobody_takes_all_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("midflight.voice.endpoint.LINES_EACH", 1)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as first:
+        await first.until(lambda: first.shown)
+        headers = {"authorization": f"Bearer {there.house.tokens[Role.CONTROLLER]}"}
+        async with connect(there.url("t-other"), additional_headers=headers) as second:
+            assert "You are on 1 lines here already" in str(await second.recv())
+            with pytest.raises(ConnectionClosed) as full:
+                await second.recv()
+        assert full.value.rcvd is not None
+        assert full.value.rcvd.code == FULL
+        async with there.call(Role.OPERATOR) as another:
+            await another.until(lambda: another.shown)
+            assert another.troubles() == []
 
 
 async def test_a_message_that_no_socket_takes_ends_the_line_and_says_why(tmp_path: Path) -> None:
@@ -440,6 +567,19 @@ async def test_seconds_that_people_and_we_have_spoken_are_among_the_figures(
         heard, spoken = await _seconds_in_metrics(there.house)
         assert 0.9 <= heard <= 1.1
         assert spoken == 1.2
+
+
+async def _thread_once_it_has(control: Control, kind: str) -> list[str]:
+    """Its lines of this kind."""
+    with anyio.fail_after(10):
+        while True:
+            with suppress(JournalNotFound):
+                lines = [
+                    line.text for line in await control.transcript(THREAD) if line.kind == kind
+                ]
+                if lines:
+                    return lines
+            await anyio.sleep(0.02)
 
 
 async def _seconds_in_metrics(house: House) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from typing_extensions import override
 
 from midflight.assistant import Profile, assistant
 from midflight.models.scripted import ScriptedModel, say
@@ -17,7 +18,7 @@ from midflight.voice.ear import FRAME_BYTES, KEPT_MAX, Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.line import CANNOT_HEAR, CANNOT_SPEAK, SORRY
 from midflight.voice.room import RoomSink
-from midflight.voice.seams import RATE, Chunk, Heard, Mark, SpeechFailed
+from midflight.voice.seams import FRAME_MS, RATE, Chunk, Heard, Mark, SpeechFailed, Word
 from midflight.voice.shown import Outcome, Trouble
 from voice.studio import WORD, PlainRecogniser, PlainSynthesiser, PlainVad, Scene, Words, talking
 
@@ -90,6 +91,50 @@ async def test_an_ear_that_fails_goes_by_loudness_says_so_and_words_are_heard(
         assert [turn.text for turn in model.prompts[-1].turns][-1:] == ["Count please"]
 
 
+async def test_an_ear_that_cannot_begin_anew_goes_by_loudness_and_the_line_lives(
+    tmp_path: Path,
+) -> None:
+    class Stubborn(PlainVad):
+        @override
+        def forget(self) -> None:
+            raise RuntimeError("no")
+
+    agent, model = clerk(TEXT)
+    async with talking(agent, folder=tmp_path, vad=Stubborn) as there:
+        await there.room.wait(3)
+        assert ["has broken" in text for text, _ in troubles(there)] == [True]
+        await there.say("Count please")
+
+        assert [turn.text for turn in model.prompts[-1].turns][-1:] == ["Count please"]
+
+
+def test_an_ear_that_takes_a_second_for_one_frame_is_not_asked_again() -> None:
+    times = iter([0.0, 0.9, 1.0, 2.1])
+    ear = Ear(PlainVad(), lambda: next(times))
+    frame = b"\1" * FRAME_BYTES
+
+    assert ear.hear(frame) == 1.0
+    assert not ear.trouble
+    ear.hear(frame)
+    assert f"took 1.1 s for {FRAME_MS} ms" in ear.trouble
+    ear.hear(frame)
+
+
+def test_what_came_after_a_sound_has_ended_is_the_beginning_of_the_next() -> None:
+    ear = Ear(PlainVad())
+    ear.hear(b"\1" * FRAME_BYTES)
+    assert ear.keep()
+    for _ in range(3):
+        ear.hear(bytes(FRAME_BYTES))
+    ear.end()
+    more = b"\2" * FRAME_BYTES
+    ear.hear(more)
+    ear.forget()
+    assert ear.keep()
+
+    assert ear.sound == bytes(3 * FRAME_BYTES) + more
+
+
 def test_an_ear_keeps_no_more_of_a_sound_than_a_recogniser_takes() -> None:
     ear = Ear(PlainVad())
     assert ear.keep()
@@ -137,6 +182,14 @@ def gives(what: object) -> Callable[[], Awaitable[object]]:
     return give
 
 
+class Cursed(str):
+    """What passes for a text until somebody looks at it."""
+
+    @override
+    def casefold(self) -> str:
+        raise ZeroDivisionError
+
+
 RECOGNISER_FAULTS: dict[str, Callable[[], Awaitable[Any]]] = {
     "dead, and says so": fails,
     "dead": raises,
@@ -147,6 +200,15 @@ RECOGNISER_FAULTS: dict[str, Callable[[], Awaitable[Any]]] = {
     "garbage, without end": gives(Heard("go " * 100_000, 0.9)),
     "garbage, signs": gives(Heard("\x00\x01 ¿¿ zzzz", 0.02)),
     "garbage, no words": gives(Heard("", 0.0)),
+    "garbage, bytes": gives(Heard(b"yeah", 0.9)),  # type: ignore[arg-type]
+    "garbage, words of bytes": gives(Heard("yeah", 0.9, (Word(b"yeah", 0.9),))),  # type: ignore[arg-type]
+    "garbage, words that are texts": gives(Heard("yeah", 0.9, ("yeah",))),  # type: ignore[arg-type]
+    "garbage, no words but nothing": gives(Heard("yeah", 0.9, None)),  # type: ignore[arg-type]
+    "garbage, a word more than sure": gives(Heard("yeah", 0.9, (Word("yeah", 7.0),))),
+    "garbage, it leans to a text": gives(Heard("yeah", 0.9, lean="x")),  # type: ignore[arg-type]
+    "garbage, it leans to nowhere": gives(Heard("yeah", 0.9, lean=float("nan"))),
+    "garbage, a text that breaks": gives(Heard(Cursed("yeah"), 0.9)),
+    "garbage, sure in words": gives(Heard("yeah", "very")),  # type: ignore[arg-type]
 }
 
 

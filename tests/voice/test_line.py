@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -12,11 +10,7 @@ import pytest
 from midflight.assistant import Profile, Rules, assistant
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Who
-from midflight.models.base import Prompt
-from midflight.models.scripted import Line as Scripted
-from midflight.models.scripted import ScriptedModel, call, say
-from midflight.run import Agent, Run, agent
-from midflight.tools.base import tool
+from midflight.models.scripted import ScriptedModel, say
 from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO, Moment
 from midflight.voice.lexicon import Act, meaning
 from midflight.voice.line import SORRY
@@ -29,29 +23,13 @@ from voice.studio import (
     WORD,
     PlainRecogniser,
     PlainSynthesiser,
-    Scene,
     Words,
     on_the_line,
     talking,
 )
+from voice.talkers import TEXT, Shop, counting, speaker, thinking, worker
 
 pytestmark = pytest.mark.anyio
-TEXT = "one two three four five six seven eight nine ten eleven twelve"
-
-
-def speaker(*texts: str) -> tuple[Agent, ScriptedModel]:
-    model = ScriptedModel([say(text) for text in texts])
-    return assistant("clerk", Profile(model, actions=()), delegates=False), model
-
-
-@asynccontextmanager
-async def counting(folder: Path, *later: str) -> AsyncIterator[tuple[Scene, ScriptedModel]]:
-    """A clerk who was asked to count to twelve, and has come to four."""
-    clerk, model = speaker(TEXT, *later)
-    async with talking(clerk, folder=folder) as there:
-        await there.say("Count please")
-        await there.hears(4)
-        yield there, model
 
 
 async def test_an_assent_does_not_derail_and_speech_goes_on_at_the_same_sample(
@@ -84,13 +62,7 @@ async def test_an_interruption_leaves_what_was_heard_and_begins_the_next_run_wit
 async def test_while_the_model_still_speaks_its_stream_is_aborted_and_it_learns_what_was_heard(
     tmp_path: Path,
 ) -> None:
-    never = anyio.Event()
-    lines = iter([say(f"{TEXT}. And then", pieces=9, until=never), say("thirteen")])
-    model = ScriptedModel(lambda _: next(lines))
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
-    async with talking(clerk, folder=tmp_path) as there:
-        await there.say("Count please")
-        await there.hears(4)
+    async with thinking(tmp_path, "thirteen") as (there, model, _):
         await there.say("No, only what comes after twelve")
         await there.rests()
 
@@ -115,16 +87,6 @@ async def test_wait_pauses_before_any_model_is_asked_and_go_on_brings_both_back(
         assert there.room.sink.played == 12 * WORD
         assert len(model.asked) == 1
         assert await there.said_by_agent() == [TEXT]
-
-
-@agent(converses=True)
-async def worker(run: Run) -> str:
-    await run.step("Work", _work)
-    return "worked"
-
-
-async def _work() -> None:
-    await anyio.sleep(30)
 
 
 async def test_what_the_agent_has_to_say_waits_while_somebody_speaks(tmp_path: Path) -> None:
@@ -211,36 +173,19 @@ async def test_an_order_in_flight_is_placed_once_and_its_result_is_known_afterwa
     tmp_path: Path,
 ) -> None:
     """livekit/agents#3702: an interruption lost a tool's result, and the order was placed twice."""
-    placed: list[str] = []
-    begun, goes_on = anyio.Event(), anyio.Event()
-
-    @tool(effect="once", name="place_order")
-    async def place_order(item: str) -> str:
-        placed.append(item)
-        begun.set()
-        await goes_on.wait()
-        return f"order 7 placed: {item}"
-
-    def answer(prompt: Prompt) -> Scripted:
-        if any(turn.role == "tool" for turn in prompt.turns):
-            return say("Order seven is placed, and in blue.")
-        return call("place_order", item="a chair")
-
-    model = ScriptedModel(answer)
-    clerk = assistant("clerk", Profile(model, [place_order], actions=()), delegates=False)
-    async with talking(clerk, folder=tmp_path) as there:
+    shop = Shop()
+    async with talking(shop.clerk, folder=tmp_path) as there:
         await there.say("Order a chair")
         with anyio.fail_after(10):
-            await begun.wait()
+            await shop.begun.wait()
         await there.say("No, make it blue please")
-        goes_on.set()
-        await there.room.until(lambda: len(model.asked) == 2)
+        shop.goes_on.set()
+        await there.room.until(lambda: len(shop.model.asked) == 2)
         await there.rests()
 
-        assert placed == ["a chair"]
-        results = [turn.text for turn in model.prompts[1].turns if turn.role == "tool"]
-        assert results == ["order 7 placed: a chair"]
-        assert "make it blue please" in model.prompts[1].turns[-1].text
+        assert shop.placed == ["a chair"]
+        assert shop.results() == ["order 7 placed: a chair"]
+        assert "make it blue please" in shop.model.prompts[1].turns[-1].text
 
 
 async def test_what_a_policy_forbids_is_never_spoken(tmp_path: Path) -> None:
@@ -290,24 +235,6 @@ async def test_a_person_takes_over_speaks_to_the_caller_and_hands_back(tmp_path:
         assert "bob says: Hello, this is Bob" in spoken
         assert "bob has handed back: They want it in blue" in spoken
         assert Cause.HUMAN not in (await there.control.state(front)).holds
-
-
-async def test_a_question_is_read_out_and_yes_approves(tmp_path: Path) -> None:
-    @agent(converses=True)
-    async def careful(run: Run) -> str:
-        approval = await run.approve("May I send it?")
-        await run.say(f"It was {approval.decision}d by {approval.by}.")
-        return "sent"
-
-    voice = PlainSynthesiser()
-    async with talking(careful, folder=tmp_path, synthesiser=voice) as there:
-        await there.say("Send the memo")
-        await there.rests()
-        assert any("May I send it?" in asked for asked in voice.asked)
-        await there.say("Yes")
-        await there.rests()
-
-        assert await there.said_by_agent() == ["It was approved by ann."]
 
 
 async def test_who_may_only_look_is_told_so_and_nothing_is_changed(tmp_path: Path) -> None:
@@ -492,89 +419,7 @@ async def test_who_speaks_on_while_a_page_is_slow_to_fall_silent_is_heard_from_t
         assert heard == ["Count please", "What comes after twelve", "And what after that"]
 
 
-# ── questions, and what came since ───────────────────────────────────────────────────────────────
-
-
-@agent(converses=True)
-async def careful(run: Run) -> str:
-    approval = await run.approve("Your memo goes to all of the board. May I send it?")
-    await run.say(f"It was {approval.decision}d.")
-    return "sent"
-
-
-async def test_a_firm_yes_over_the_question_answers_it_and_a_polite_one_does_not(
-    tmp_path: Path,
-) -> None:
-    async with talking(careful, folder=tmp_path) as there:
-        await there.say("Send the memo")
-        await there.hears(3)
-        await there.say("right", 0.4)
-        assert there.line.taking.floor is Floor.SPEAKING
-        await there.say("Yes", 0.4)
-        await there.rests()
-
-        assert await there.said_by_agent() == ["It was approved."]
-
-
-async def test_go_ahead_approves_where_an_approval_is_asked(tmp_path: Path) -> None:
-    async with talking(careful, folder=tmp_path) as there:
-        await there.say("Send the memo")
-        await there.rests()
-        await there.say("Yes, go ahead")
-        await there.rests()
-
-        assert await there.said_by_agent() == ["It was approved."]
-
-
-async def test_go_ahead_is_no_answer_where_words_are_asked_for(tmp_path: Path) -> None:
-    @agent(converses=True)
-    async def curious(run: Run) -> str:
-        answer = await run.ask("Which name?", schema={"type": "string"})
-        await run.say(str(answer.payload))
-        return "made"
-
-    async with talking(curious, folder=tmp_path) as there:
-        await there.say("Make a folder")
-        await there.rests()
-        await there.say("Go ahead")
-        await there.rests()
-        front = (await there.control.runs())[0].journal
-        assert (await there.control.state(front)).questions
-        await there.say("Invoices")
-        await there.rests()
-
-        assert await there.said_by_agent() == ["Invoices"]
-
-
-async def test_a_yes_that_was_begun_before_the_question_does_not_answer_it(tmp_path: Path) -> None:
-    asking = anyio.Event()
-
-    @agent(converses=True)
-    async def late(run: Run) -> str:
-        await run.step("Wait", asking.wait)
-        await run.say((await run.approve("May I delete it all?")).decision)
-        return "over"
-
-    words = Words()
-    recogniser = PlainRecogniser(words)
-    async with talking(late, folder=tmp_path, recogniser=recogniser, words=words) as there:
-        await there.say("Begin the work")
-        front = (await there.control.runs())[0].journal
-        told = anyio.Event()
-        recogniser.thinks = told.wait
-        await there.room.hear(words.said("Yes"))
-        await there.passes(1)  # recognition still thinks about it, and the run asks
-        asking.set()
-        await there.control.until(front, lambda state: bool(state.questions))
-        await there.passes(0.2)
-        told.set()
-        await there.room.wait(1)
-
-        assert (await there.control.state(front)).questions
-        await there.rests()
-        await there.say("Yes")
-        await there.rests()
-        assert await there.said_by_agent() == ["approve"]
+# ── what came since ─────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_redirect_for_a_run_that_has_left_the_front_is_a_message(tmp_path: Path) -> None:
@@ -629,7 +474,7 @@ async def test_two_orders_at_once_are_done_in_the_order_in_which_they_were_said(
         await there.say("Begin the work")
         front = (await there.control.runs())[0].journal
         await there.room.wait(0.3)
-        acts, moment = there.line._acts, Moment(front, 10**6)
+        acts, moment = there.line._acts, Moment(front)
         done: list[str] = []
 
         async def do(text: str) -> None:

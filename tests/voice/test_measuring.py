@@ -26,9 +26,26 @@ def test_a_sound_is_what_was_done_about_it_in_the_end(outcomes: list[str], what:
     assert speaking.came_of(outcomes) == what
 
 
+@pytest.mark.parametrize(
+    ("text", "acts", "what"),
+    [
+        ("stop", ["stop"], "interrupted"),
+        ("wait, stop", ["stop"], "interrupted"),
+        ("stop", ["redirect"], "wrong act"),
+        ("hold on", ["say"], "wrong act"),
+        ("hold on", ["stop"], "wrong act"),
+        ("only the paid orders", ["say"], "interrupted"),
+        ("(a recording)", ["say"], "interrupted"),
+    ],
+)
+def test_a_control_is_taken_if_it_is_what_was_done(text: str, acts: list[str], what: str) -> None:
+    assert speaking.came_of(["interrupted", "heard"], acts, text) == what
+    assert speaking.came_of(["interrupted", "asked again"], [], text) == "asked again"
+
+
 def test_commands_that_were_cut_for_nothing_are_ignored_and_noises_unheard_are_apart() -> None:
     row = {"number": "1", "text": "stop", "voice": "flite:slt", "noise": "clean"}
-    commands = ["interrupted", "resumed", "asked again", "nothing"]
+    commands = ["interrupted", "resumed", "asked again", "nothing", "wrong act"]
     others = [("assents", "resumed"), ("assents", "asked again"), ("noises", "nothing")]
     others += [("noises", "interrupted")]
     trials = [("commands", row, what, 0) for what in commands]
@@ -36,11 +53,12 @@ def test_commands_that_were_cut_for_nothing_are_ignored_and_noises_unheard_are_a
 
     found = speaking.counted(trials)
 
-    assert (found["ignored_commands"], found["command_asked_pct"]) == (2, 25.0)
+    assert (found["ignored_commands"], found["command_asked_pct"]) == (2, 20.0)
+    assert found["wrong_acts"] == 1
     assert (found["noises"], found["unheard"]) == (2, 1)
     assert (found["assent_asked_pct"], found["noise_asked_pct"]) == (50.0, 0.0)
     assert found["false_stop_pct"] == pytest.approx(100 / 3)
-    assert (found["heard_error_words_max"], found["heard_compared"]) == (1, 8)
+    assert (found["heard_error_words_max"], found["heard_compared"]) == (1, 9)
 
 
 def test_interruptions_are_drawn_by_chance_with_all_recordings_whose_beginning_is_known() -> None:
@@ -54,8 +72,8 @@ def test_interruptions_are_drawn_by_chance_with_all_recordings_whose_beginning_i
     assert people == known - set(speaking.BREATH)
     assert {row["noise"] for row in drawn if row["voice"] not in people} >= {
         "clean",
-        "pink19",
-        "white16",
+        "pink16",
+        "white17",
     }
     assert drawn == speaking.drawn(commands, 60)
 

@@ -8,13 +8,11 @@ import anyio
 import pytest
 
 from midflight.assistant import Profile, Rules, assistant
-from midflight.models.base import Prompt
-from midflight.models.scripted import Line as Scripted
-from midflight.models.scripted import ScriptedModel, call_all, say
-from midflight.tools.base import tool
+from midflight.models.scripted import ScriptedModel, say
 from midflight.voice.room import RoomSink
 from midflight.voice.shown import Outcome, Saying
 from voice.studio import THREAD, WORD, Scene, talking
+from voice.talkers import Shop
 
 pytestmark = pytest.mark.anyio
 CARD = "The card is one two three four five six seven eight. It ends with "
@@ -108,36 +106,19 @@ async def test_plain_words_over_speech_leave_an_order_in_flight_and_its_result_i
     tmp_path: Path,
 ) -> None:
     """Neither a control nor a redirect by its words: somebody just says something meanwhile."""
-    placed: list[str] = []
-    begun, goes_on = anyio.Event(), anyio.Event()
-
-    @tool(effect="once", name="place_order")
-    async def place_order(item: str) -> str:
-        placed.append(item)
-        begun.set()
-        await goes_on.wait()
-        return f"order 7 placed: {item}"
-
-    def answer(prompt: Prompt) -> Scripted:
-        if any(turn.role == "tool" for turn in prompt.turns):
-            return say("Order seven is placed.")
-        text = "I order it now, and it takes a moment, so please stay on the line with me. "
-        return call_all(("place_order", {"item": "a chair"}), text=text)
-
-    model = ScriptedModel(answer)
-    clerk = assistant("clerk", Profile(model, [place_order], actions=()), delegates=False)
-    async with talking(clerk, folder=tmp_path) as there:
+    shop = Shop("I order it now, and it takes a moment, so please stay on the line with me. ")
+    async with talking(shop.clerk, folder=tmp_path) as there:
         await there.say("Order a chair")
         with anyio.fail_after(10):
-            await begun.wait()
+            await shop.begun.wait()
         await there.hears(4)
         await there.say("The blue one would suit me best")
         assert Outcome("interrupted") in there.shown
-        goes_on.set()
-        assert await there.room.until(lambda: len(model.asked) >= 2)
+        shop.goes_on.set()
+        assert await there.room.until(lambda: len(shop.model.asked) >= 2)
         await there.rests()
 
-        assert placed == ["a chair"]
-        turns = model.prompts[1].turns
-        assert [turn.text for turn in turns if turn.role == "tool"] == ["order 7 placed: a chair"]
+        assert shop.placed == ["a chair"]
+        assert shop.results() == ["order 7 placed: a chair"]
+        turns = shop.model.prompts[1].turns
         assert any("The blue one would suit me best" in turn.text for turn in turns)

@@ -13,6 +13,7 @@ from midflight.voice.fallback import AnySynthesiser
 from midflight.voice.mouth import Mouth
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import SpeechFailed
+from midflight.voice.utterance import Question
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +101,7 @@ async def test_what_was_heard_is_known_when_it_is_dropped() -> None:
         await there.plays(3.7)
         await there.mouth.put_aside()
 
-        dropped = there.mouth.drop()
+        dropped = there.mouth.give_up()
 
         assert [(said.heard, said.of) for said in dropped] == [("one two three four", 4), ("", 5)]
 
@@ -166,3 +167,78 @@ async def test_an_engine_that_fails_says_which_and_why() -> None:
     with pytest.raises(SpeechFailed, match="plain has broken"):
         async for _ in AnySynthesiser(broken).speak("hello"):
             pass
+
+
+async def test_what_a_run_says_later_comes_after_what_is_put_aside_and_our_own_words_do_not() -> (
+    None
+):
+    voice = PlainSynthesiser()
+    async with stage(voice) as there:
+        there.mouth.say(TEXT, run="r-1", of=4)
+        await there.plays(3.7)
+        await there.mouth.put_aside()
+        there.mouth.say("later words", run="r-1", of=5)
+        there.mouth.say("may I", about=Question("r-1", 6))
+        there.mouth.say("sorry what", fleeting=True)
+        await there.plays(6)
+        assert voice.asked == [TEXT, "may I", "sorry what"]
+        assert there.mouth.asked == (Question("r-1", 6),)
+        await there.mouth.go_on()
+        await there.plays(12)
+
+        assert voice.asked == [TEXT, "may I", "sorry what", "later words"]
+        assert there.sink.played == (10 + 2 + 2 + 2) * WORD
+
+
+async def test_what_came_since_is_said_when_the_rest_is_given_up() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        there.mouth.say(TEXT, run="r-1", of=4)
+        await there.plays(3.7)
+        await there.mouth.put_aside()
+        later = there.mouth.say("later words", run="r-2", of=5)
+
+        assert [said.of for said in there.mouth.give_up()] == [4]
+        await there.plays(4)
+        assert later.is_heard
+
+
+async def test_what_came_late_was_interrupted_like_others_once_it_is_being_said() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        there.mouth.say("one two", run="r-1", of=4)
+        await there.plays(1)
+        await there.mouth.put_aside()
+        there.mouth.say(TEXT, run="r-1", of=5)
+        await there.mouth.go_on()
+        await there.plays(4)
+        await there.mouth.put_aside()
+
+        assert [said.of for said in there.mouth.give_up()] == [5]
+        assert not there.mouth.is_busy
+
+
+async def test_a_question_that_has_hardly_begun_is_not_asked_yet_and_begins_anew() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        asked = there.mouth.say("may I wire the money to them", about=Question("r-1", 6))
+        await there.plays(2)
+        await there.mouth.put_aside()
+        assert not there.mouth.asked
+        assert there.mouth.give_up() == []
+        await there.plays(10)
+
+        assert there.mouth.asked == (Question("r-1", 6),)
+        assert (asked.heard, there.sink.played) == (asked.text, 9 * WORD)
+
+
+async def test_what_is_kept_is_not_brought_back_with_the_rest() -> None:
+    async with stage(PlainSynthesiser()) as there:
+        said = there.mouth.say(TEXT, run="r-1", of=4)
+        await there.plays(3.7)
+        await there.mouth.keep("r-1")
+        await there.mouth.go_on()
+        await there.plays(4)
+        assert (said.heard, there.mouth.is_busy) == ("one two three four", False)
+        there.mouth.release("r-1")
+        await there.mouth.go_on()
+        await there.plays(12)
+
+        assert said.heard == TEXT

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
 from midflight.voice.openai_speech import SPEECH_RATE, OpenAISpeech
-from midflight.voice.seams import RATE, SpeechFailed
+from midflight.voice.seams import RATE, Heard, SpeechFailed
 from midflight.voice.sounds import Resampler, read_wav, resampled, samples, silence
 from server.house import serving
 
@@ -27,6 +27,7 @@ class Standin:
         self.heard: list[bytes] = []
         self.asked: list[dict[str, str]] = []
         self.answer: object = {"text": "Hello.", "logprobs": HELLO}
+        self.verbose: object = {"error": "unsupported response_format"}
         self.status = 200
         self.sound = np.full(SPEECH_RATE, 5_000, "<i2").tobytes()
 
@@ -40,8 +41,11 @@ class Standin:
                 assert not isinstance(file, str)
                 self.heard.append(read_wav(await file.read()))
                 self.asked.append({k: v for k, v in form.items() if isinstance(v, str)})
-            told = msgspec.json.encode(self.answer)
-            return Response(told, self.status, media_type="application/json")
+            verbose = self.asked[-1]["response_format"] == "verbose_json"
+            refused = verbose and "error" in msgspec.json.encode(self.verbose).decode()
+            told = msgspec.json.encode(self.verbose if verbose else self.answer)
+            status = 400 if refused else self.status
+            return Response(told, status, media_type="application/json")
 
         @app.post("/v1/audio/speech")
         async def speaks(request: Request) -> Response:
@@ -67,7 +71,8 @@ async def test_sound_goes_out_as_wav_and_comes_back_as_words_with_their_confiden
     async with standing_in() as (standin, speech):
         heard = await speech.recognise(silence(0.5))
 
-        assert (heard.text, round(heard.confidence, 2)) == ("Hello.", 0.7)
+        assert heard.text == "Hello."
+        assert heard.confidence == pytest.approx(0.7)
         assert standin.heard == [silence(0.5)]
         assert standin.asked[0]["include[]"] == "logprobs"
 
@@ -75,18 +80,45 @@ async def test_sound_goes_out_as_wav_and_comes_back_as_words_with_their_confiden
 @pytest.mark.parametrize(
     ("answer", "confidence"),
     [
-        ({"text": "Hello."}, 0.75),
+        ({"text": "Hello."}, None),
+        ({"text": "Hello.", "logprobs": {"yes": 1}}, None),
         ({"text": "Hello.", "segments": [{"avg_logprob": math.log(0.5)}]}, 0.5),
         ({"text": "  "}, 0.0),
     ],
 )
 async def test_servers_say_in_different_ways_how_sure_they_are(
-    answer: object, confidence: float
+    answer: object, confidence: float | None
 ) -> None:
     async with standing_in() as (standin, speech):
         standin.answer = answer
 
         assert (await speech.recognise(silence(0.1))).confidence == pytest.approx(confidence)
+
+
+async def test_a_server_that_is_sure_only_in_the_verbose_way_is_asked_in_that() -> None:
+    async with standing_in() as (standin, speech):
+        standin.answer = {"text": "Hello."}
+        standin.verbose = {"text": "Hello.", "segments": [{"avg_logprob": math.log(0.9)}]}
+
+        heard = [await speech.recognise(silence(0.1)) for _ in range(2)]
+
+        assert [one.confidence for one in heard] == [pytest.approx(0.9)] * 2
+        ways = [asked["response_format"] for asked in standin.asked]
+        assert ways == ["json", "verbose_json", "verbose_json"]
+
+
+@pytest.mark.parametrize("verbose", [{"error": "no"}, {"text": "Hello."}, {"segments": 3}])
+async def test_a_server_that_never_says_how_sure_it_is_is_asked_only_once_in_the_other_way(
+    verbose: object,
+) -> None:
+    async with standing_in() as (standin, speech):
+        standin.answer, standin.verbose = {"text": "Hello."}, verbose
+
+        heard = [await speech.recognise(silence(0.1)) for _ in range(2)]
+
+        assert heard == [Heard("Hello.", None)] * 2
+        ways = [asked["response_format"] for asked in standin.asked]
+        assert ways == ["json", "verbose_json", "json"]
 
 
 async def test_speech_comes_at_our_rate_whatever_pieces_it_came_in() -> None:

@@ -14,6 +14,7 @@ from midflight.voice.taking import (
     END_HELD_MS,
     END_MS,
     LASTS_MS,
+    LONGEST_MS,
     PATIENCE_MS,
     TOO_LONG_MS,
     Event,
@@ -132,6 +133,30 @@ def test_who_never_pauses_is_judged_once_and_not_with_every_frame() -> None:
     _, orders = play(frames(1.0, 120_000))
 
     assert orders.count(Order.JUDGE_WHOLE) == 1
+
+
+def test_who_speaks_longer_than_is_taken_at_once_is_taken_in_parts() -> None:
+    now, orders = play(frames(1.0, LONGEST_MS + 1_600))
+    assert (now.floor, orders) == (Floor.JUDGING, [Order.JUDGE_WHOLE])
+
+    now, orders = judged(now, Verdict.WORDS)
+    assert (now.floor, now.spoke_ms, orders) == (Floor.HEARING, 1_600, [Order.TAKE])
+    now, orders = play(frames(0.0, END_MS), now)
+    assert (now.floor, orders) == (Floor.JUDGING, [Order.JUDGE_WHOLE])
+
+
+def test_what_they_said_after_it_is_judged_too_if_they_have_ended_meanwhile() -> None:
+    now, _ = play([*frames(1.0, LONGEST_MS + 640), *frames(0.0, 1_600)])
+    now, _ = judged(now, Verdict.WORDS)
+
+    assert play([SILENT], now)[1] == [Order.JUDGE_WHOLE]
+
+
+def test_pauses_count_among_what_is_taken_at_once() -> None:
+    pausing = [*frames(1.0, 640), *frames(0.0, 320)] * (LONGEST_MS // 960)
+
+    assert Order.JUDGE_WHOLE not in play(pausing)[1]
+    assert Order.JUDGE_WHOLE in play([*pausing, *frames(1.0, 960)])[1]
 
 
 def test_we_do_not_begin_while_somebody_speaks() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from time import perf_counter
 from typing import Final
 
@@ -14,11 +13,13 @@ from midflight.voice.taking import SURE
 
 log: Final = logging.getLogger("midflight.voice")
 BEFORE_MS: Final = 320  # of sound before the onset: the ear is late, and words begin softly
+BEFORE: Final = BEFORE_MS * RATE // 1000 * WIDTH
 AFRESH_MS: Final = 2_000  # of silence, after which the ear's memory is emptied
 FAINT: Final = 0.1
-KEPT_MAX: Final = 30 * RATE * WIDTH  # bytes of one sound
+KEPT_MAX: Final = 42 * RATE * WIDTH  # bytes of one sound, and of what follows while it is judged
 SLOW_S: Final = 0.1  # for a frame of a third of it: who is so slow makes everybody late
 SLOW_FRAMES: Final = 5  # in a row; a machine may stumble
+STUCK_S: Final = 1.0  # for a single one: nobody on the server was heard meanwhile
 IMAGINED_MS: Final = 960
 INAUDIBLE: Final = 1e-4
 LOUD: Final = 0.02  # of a frame, to count as speech where there is no better ear
@@ -32,8 +33,9 @@ class Ear:
         self._vad: Vad | None = vad
         self._clock = clock
         self._slow = self._imagined_ms = 0
-        self._before: deque[bytes] = deque(maxlen=BEFORE_MS // FRAME_MS)
+        self._before = bytearray()
         self._sound: bytearray | None = None
+        self._ended: int | None = None  # where in it that is over which is judged
         self._left = b""  # of a frame
         self._quiet_ms = 0
         self.level = 0.0
@@ -50,20 +52,21 @@ class Ear:
         """How likely it is that somebody speaks in it."""
         self.level = loudness(frame)
         if self._sound is None:
-            self._before.append(frame)
+            self._before += frame
+            del self._before[:-BEFORE]
         elif len(self._sound) < KEPT_MAX:
             self._sound += frame
         likely = self._likely(frame)
         self._quiet_ms = self._quiet_ms + FRAME_MS if likely < FAINT else 0
-        if self._quiet_ms >= AFRESH_MS and self._vad is not None:
-            self._quiet_ms = 0
-            self._vad.forget()
         return likely
 
     def _likely(self, frame: bytes) -> float:
         if self._vad is not None:
             try:
                 began = self._clock()
+                if self._quiet_ms >= AFRESH_MS:
+                    self._quiet_ms = 0
+                    self._vad.forget()
                 likely = self._vad.hear(frame)
                 why = self._doubt(likely, self._clock() - began)
                 if not why:
@@ -80,6 +83,8 @@ class Ear:
         """Why it cannot be believed, if it cannot."""
         if not 0.0 <= likely <= 1.0:  # also what is no number at all
             return f"gave {likely}, which is no likelihood"
+        if seconds > STUCK_S:
+            return f"took {seconds:.1f} s for {FRAME_MS} ms"
         self._slow = self._slow + 1 if seconds > SLOW_S else 0
         if self._slow >= SLOW_FRAMES:
             return f"takes more than {SLOW_S:g} s for each {FRAME_MS} ms"
@@ -91,8 +96,8 @@ class Ear:
         """A sound has begun: keep it, and what came just before. Whether it is a new one."""
         if self._sound is not None:
             return False
-        self._sound = bytearray(b"".join(self._before))
-        self._before.clear()
+        self._sound, self._before = self._before, bytearray()
+        self._ended = None
         return True
 
     @property
@@ -100,6 +105,16 @@ class Ear:
         """What was kept so far."""
         return bytes(self._sound or b"")
 
+    def end(self) -> bytes:
+        """All of it: it seems to be over. Silence at its end is before whatever comes next, too."""
+        self._ended = self._without_silence()
+        return self.sound
+
+    def _without_silence(self) -> int:
+        return max(0, len(self.sound) - self._quiet_ms // FRAME_MS * FRAME_BYTES)
+
     def forget(self) -> None:
-        """The sound is dealt with."""
-        self._sound = None
+        """The sound is dealt with. What came after its end may be the beginning of another."""
+        if self._sound is not None:
+            since = self._without_silence() if self._ended is None else self._ended
+            self._before, self._sound = self._sound[since:], None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
@@ -28,7 +29,7 @@ from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
 from midflight.voice.line import Engines, Line, line_to
-from midflight.voice.seams import FRAME, WIDTH, SpeechFailed
+from midflight.voice.seams import FRAME, RATE, WIDTH, SpeechFailed
 from midflight.voice.shown import FloorShown, Shown, Trouble
 from midflight.voice.wire import (
     Hello,
@@ -43,14 +44,19 @@ from midflight.voice.wire import (
 
 log: Final = logging.getLogger("midflight.voice")
 LINES_MAX: Final = 32  # at once; each takes a hundredth of a core, and recognition what it needs
+LINES_EACH: Final = 4  # of one person's, at once
 WAITING_MAX: Final = 256  # messages to a page that does not read them
-UNHEARD_MAX: Final = 128  # frames that wait to be heard: four seconds
+UNHEARD_MAX: Final = 24 * RATE  # samples that wait to be heard: those before the line was open, too
+KEYS_MAX: Final = 20  # times that a key is pressed in so many seconds: each is a recognition
+KEYS_S: Final = 10.0
 SILENT_S: Final = 5.0  # not a breath: the microphone is off
 LAST_WORD_S: Final = 1.0  # to a page that is shut out
+LAST_HEARD_S: Final = 2.0  # to hear what had come when it hung up
 KNOWN_S: Final = 15.0  # between looks whether the person is still let in
 SECONDS: Final = "midflight_voice_seconds_total"
 FULL, POLICY, INTERNAL = 1013, 1008, 1011
 LINE_FAILED: Final = "The line has failed. What was done stays done; you can call again, or write."
+TOO_OFTEN: Final = "The key was pressed too often for me to follow. Wait a little, then press it."
 BEHIND: Final = "I cannot keep up at the moment; some of that was not heard."
 
 
@@ -69,18 +75,19 @@ class _Lines:
         self._control, self._agents, self._make = control, agents, make
         self._engines: Engines | None = None
         self._making = anyio.Lock()
-        self._open = 0
+        self._open: Counter[str] = Counter()  # lines of each person
 
     async def talk(self, socket: WebSocket, thread: str) -> None:
         """One line, until somebody hangs up. That cancels nothing."""
         who: Who = replace(socket.state.who, channel="voice")
         await socket.accept()
-        why_not = await self._why_not(thread, who)
-        if why_not:
+        refused = self._refused(thread, who)
+        if refused is not None:
+            why_not, code = refused
             await socket.send_text(as_text(Trouble(why_not)))
-            await socket.close(FULL if self._open >= LINES_MAX else POLICY)
+            await socket.close(code)
             return
-        self._open += 1
+        self._open[who.by] += 1
         try:
             agent = await self._agent(thread)
             engines = await self._ready()
@@ -95,7 +102,7 @@ class _Lines:
                 await socket.send_text(as_text(Trouble(LINE_FAILED)))
                 await socket.close(INTERNAL)
         finally:
-            self._open -= 1
+            self._open -= Counter({who.by: 1})  # who has none is not remembered
 
     async def _ready(self) -> Engines | SpeechFailed:
         """The engines; they are made once, and tried again where that has failed."""
@@ -110,14 +117,16 @@ class _Lines:
                     return SpeechFailed("voice", f"could not be prepared: {error}")
         return self._engines
 
-    async def _why_not(self, thread: str, who: Who) -> str:
-        if self._open >= LINES_MAX:
-            return f"{LINES_MAX} people talk here already. Try again later, or write."
+    def _refused(self, thread: str, who: Who) -> tuple[str, int] | None:
+        if self._open.total() >= LINES_MAX:
+            return f"{LINES_MAX} people talk here already. Try again later, or write.", FULL
+        if self._open[who.by] >= LINES_EACH:
+            return f"You are on {LINES_EACH} lines here already. Hang one up, or write.", FULL
         if not thread.startswith(THREAD_PREFIX):
-            return f"{thread} is not a thread. Nothing was changed."
+            return f"{thread} is not a thread. Nothing was changed.", POLICY
         if who.role is Role.VIEWER:
-            return "You may look here and not talk. Ask an operator for more."
-        return "" if self._agents else "No agent is here to talk to."
+            return "You may look here and not talk. Ask an operator for more.", POLICY
+        return None if self._agents else ("No agent is here to talk to.", POLICY)
 
     async def _agent(self, thread: str) -> Agent:
         """Who answers there; where nobody does yet, the first."""
@@ -135,6 +144,11 @@ class Sound(Struct, frozen=True):
 
     pcm: bytes
     to_key: bool
+
+    @property
+    def length(self) -> int:
+        """How many samples it counts for: a message is some work, however short."""
+        return max(FRAME, len(self.pcm) // WIDTH)
 
 
 class _Call:
@@ -157,10 +171,13 @@ class _Call:
         self._out, self._to_write = anyio.create_memory_object_stream[bytes | str](WAITING_MAX)
         self._in: MemoryObjectSendStream[Sound | Talk]
         self._in, self._to_hear = anyio.create_memory_object_stream[Sound | Talk](math.inf)
-        self._scope = anyio.CancelScope()
+        self._there = anyio.CancelScope()  # as long as the page is
+        self._shut_out = anyio.CancelScope()  # whose last words are not wanted either
         self._heard_at = 0.0
         self._misfit = False
         self._push = self._pressed = False
+        self._unheard = 0  # samples that wait
+        self._keys: deque[float] = deque(maxlen=KEYS_MAX)  # when they were pressed
         self._mute_told = self._behind_told = False
         self._counted = {
             "heard": 0.0,
@@ -168,30 +185,35 @@ class _Call:
         }  # seconds of speech that the server's figures have
 
     async def run(self) -> None:
-        """Talk until one of both hangs up."""
+        """Talk until one of both hangs up; what was said until then is still heard, and done."""
         control, agent, thread = self._open
-        with self._scope, self._out, self._to_write, self._in, self._to_hear:
-            async with (
-                line_to(
-                    control,
-                    agent,
-                    thread,
-                    who=self._who,
-                    engines=self._engines,
-                    sink=self._sink,
-                    show=self._show,
-                ) as line,
-                anyio.create_task_group() as tasks,
-            ):
+        with self._shut_out, self._out, self._to_write, self._in, self._to_hear:
+            async with line_to(
+                control,
+                agent,
+                thread,
+                who=self._who,
+                engines=self._engines,
+                sink=self._sink,
+                show=self._show,
+            ) as line:
                 self._show(FloorShown(line.taking.floor))  # the page waits for it before it speaks
-                tasks.start_soon(self._write, self._to_write)
-                tasks.start_soon(self._hear, line, self._to_hear)
-                tasks.start_soon(self._look, line)
                 try:
-                    await self._read()
+                    await self._talk(line)
                 finally:
                     self._count(line)
-                self._scope.cancel()
+
+    async def _talk(self, line: Line) -> None:
+        async with anyio.create_task_group() as hearing:
+            hearing.start_soon(self._hear, line, self._to_hear)
+            with self._there:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._write, self._to_write)
+                    tasks.start_soon(self._look, line)
+                    await self._read()
+                    self._there.cancel()
+            self._in.close()  # what came is heard to its end, if that is soon
+            hearing.cancel_scope.deadline = anyio.current_time() + LAST_HEARD_S
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
@@ -231,16 +253,23 @@ class _Call:
                 self._sink.silenced(said.played)
 
     def _take_key(self, said: Talk) -> None:
-        """Keys are never dropped: one that stays down would keep us silent."""
-        if said.on != self._pressed:
-            self._pressed = said.on
-            self._in.send_nowait(said)
+        """A key that is let go is never dropped: one that stays down would keep us silent."""
+        if said.on == self._pressed:
+            return
+        now = anyio.current_time()
+        if said.on and len(self._keys) == KEYS_MAX and now - self._keys[0] < KEYS_S:
+            self._show(Trouble(TOO_OFTEN))
+            return
+        if said.on:
+            self._keys.append(now)
+        self._pressed = said.on
+        self._in.send_nowait(said)
 
     def _put(self, sound: Sound) -> None:
-        waiting = self._in.statistics().current_buffer_used
-        if waiting < UNHEARD_MAX:
+        if self._unheard < UNHEARD_MAX:
             self._in.send_nowait(sound)
-            self._behind_told &= waiting > UNHEARD_MAX // 2  # once, until it has caught up
+            self._unheard += sound.length
+            self._behind_told &= self._unheard > UNHEARD_MAX // 2  # once, until it has caught up
         elif not self._behind_told:
             self._behind_told = True
             self._show(Trouble(BEHIND))
@@ -252,7 +281,9 @@ class _Call:
         async for heard in to_hear:
             if isinstance(heard, Talk):
                 await line.press(down=heard.on)
-            elif heard.pcm and (line.taking.pressed or not heard.to_key):
+                continue
+            self._unheard -= heard.length
+            if heard.pcm and (line.taking.pressed or not heard.to_key):
                 await line.hear(heard.pcm)
                 self._note_silence(any(heard.pcm))
             else:  # nobody presses, or for too long: it is silent, and time passes
@@ -284,7 +315,7 @@ class _Call:
         with anyio.move_on_after(LAST_WORD_S), suppress(WebSocketDisconnect, RuntimeError):
             await self._socket.send_text(as_text(Trouble("You are not let in here any more.")))
             await self._socket.close(POLICY)
-        self._scope.cancel()
+        self._shut_out.cancel()
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────
 
@@ -295,13 +326,13 @@ class _Call:
         self._put_out(what if isinstance(what, bytes) else as_text(what))
 
     def _put_out(self, what: bytes | str) -> None:
-        if self._scope.cancel_called:
+        if self._there.cancel_called:
             return  # nobody is there any longer
         try:
             self._out.send_nowait(what)
         except anyio.WouldBlock:
             log.warning("A page does not read", extra={"action": "page_stuck", "by": self._who.by})
-            self._scope.cancel()
+            self._there.cancel()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # somebody has hung up
 
@@ -313,4 +344,4 @@ class _Call:
                 else:
                     await self._socket.send_text(what)
         except (WebSocketDisconnect, RuntimeError):  # it was closed under our hands
-            self._scope.cancel()
+            self._there.cancel()

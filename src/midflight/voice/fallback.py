@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from math import isfinite
 from typing import Final
 
 import anyio
@@ -22,6 +23,7 @@ from midflight.voice.seams import (
     Recogniser,
     SpeechFailed,
     Synthesiser,
+    Word,
 )
 
 TRIES: Final = 2
@@ -45,7 +47,7 @@ class AnyRecogniser:
         for engine in self._engines:
             for _ in range(TRIES):
                 try:
-                    return await _in_time(engine, pcm, RECOGNISE_S / TRIES)
+                    return await _in_time(engine, pcm)
                 except SpeechFailed as error:
                     why = error
                 except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
@@ -53,20 +55,39 @@ class AnyRecogniser:
         raise why
 
 
-async def _in_time(engine: Recogniser, pcm: bytes, seconds: float) -> Heard:
+async def _in_time(engine: Recogniser, pcm: bytes) -> Heard:
+    """One that makes lines wait for each other says itself how long it may take."""
+    seconds = getattr(engine, "within_s", RECOGNISE_S / TRIES)
     with anyio.move_on_after(seconds):
         return _checked(engine.name, await engine.recognise(pcm))
     raise SpeechFailed(engine.name, f"took more than {seconds:g} s")
 
 
 def _checked(name: str, heard: object) -> Heard:
-    if not isinstance(heard, Heard):
+    """It, if it is what an engine may give: it is somebody else's, whatever its types say."""
+    if not isinstance(heard, Heard) or not _is(str, heard.text):
         raise SpeechFailed(name, "gave no text")
     if len(heard.text) > TEXT_MAX:
         raise SpeechFailed(name, f"gave {len(heard.text):,} characters, which nobody can have said")
-    if not 0.0 <= heard.confidence <= 1.0:  # also what is no number at all
+    if not _is(tuple, heard.words) or not all(map(_is_word, heard.words)):
+        raise SpeechFailed(name, "gave words that are none")
+    if heard.confidence is not None and not _is_likelihood(heard.confidence):
         raise SpeechFailed(name, f"was sure to {heard.confidence}, which is no likelihood")
+    if not _is((int, float), heard.lean) or not isfinite(heard.lean):
+        raise SpeechFailed(name, f"leans by {heard.lean}, which is no number")
     return heard
+
+
+def _is(kind: type | tuple[type, ...], given: object) -> bool:
+    return isinstance(given, kind)
+
+
+def _is_word(word: object) -> bool:
+    return isinstance(word, Word) and _is(str, word.text) and _is_likelihood(word.confidence)
+
+
+def _is_likelihood(given: object) -> bool:
+    return isinstance(given, int | float) and 0.0 <= given <= 1.0  # also what is no number at all
 
 
 def _broken(name: str, error: Exception) -> SpeechFailed:

@@ -51,12 +51,16 @@ AGREEING: Final = frozenset({
 BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
 """Words of assents that are none by themselves."""
 
-SURE: Final = 0.65  # of words that are the run's to understand
+SURE: Final = 0.58  # of words that are the run's to understand
+SURE_IN_NOISE: Final = 0.75  # the same certainty is wrong more often there
+SURE_OF_THREE: Final = 0.65  # words of a short sound, not to take them for an assent
 SURE_ORDER: Final = 0.7  # of those that act at once
 SURE_HOLD: Final = 0.35  # to hold costs little, to go on may not
 SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
 NEAR: Final = 4.0  # of a lean, to go by it
+NEARER: Final = 6.0  # the same where some word is hardly more than a guess
+GUESSED: Final = 0.3
 EACH: Final = 0.7  # of each word of an assent, to need no lean
 GARBLED: Final = 0.45  # what is heard so badly is near to nothing
 AGAINST: Final = -4.0
@@ -96,16 +100,39 @@ def _any(*phrases: str) -> str:
     return f"(?:{'|'.join(phrases)})"
 
 
-PLEASE: Final = "(?:please |okay |ok |yes |no )*"
+FILLER: Final = "(?:" + _any(
+    "uh", "um", "er", "oh", "ah", "hey", "well", "so", "but", "okay", "ok", "yeah", "right",
+    "sorry", "actually", "i mean", "just", "please",
+) + " )*"  # fmt: skip
+LEAD: Final = "(?:" + FILLER + _any(
+    "yes", "no", "nope", "never mind", "i said", "you can", "(?:can|could|would|will) you"
+) + f" )*{FILLER}"  # fmt: skip
+"""What may stand before an order without changing it."""
+
+AFTER: Final = "(?: please| now| right now| then)*"
 A_WHILE: Final = _any("a", "one", "just a") + " " + _any("second", "moment", "minute", "sec")
-WAIT: Final = _any("wait", "pause", "hold on", "hold it", "hang on", A_WHILE, f"give me {A_WHILE}")
-STOP: Final = _any(
-    "stop", "stop it", "stop that", "stop talking", "halt", "abort", "abort that", "enough",
-    "that's enough", "cancel", "cancel it", "cancel that", "cancel this", "cancel everything",
+WAIT: Final = _any(
+    "wait", "pause", "hold on", "hold it", "hold up", "hang on", A_WHILE, f"give me {A_WHILE}",
+    f"(?:wait|stop|pause|hold on) for {A_WHILE}",
 )  # fmt: skip
+STOP: Final = _any(
+    "stop", "stop (?:it|that|this|right there|talking|everything)", "halt", "abort",
+    "abort that", "enough", "that's enough", "cancel", "cancel (?:it|that|this|everything)",
+)  # fmt: skip
+HELD: Final = (
+    f"{AFTER}(?: there| no| nope| yes| okay| sorry)*{AFTER}"  # what changes no hold behind it
+)
 ON: Final = _any(
     "go on", "go ahead", "continue", "carry on", "keep going", "resume", "proceed", "as you were"
 )
+YES: Final = _any("yes", "yeah", "yep", "yup", "sure", "okay", "ok", "of course")
+NO: Final = _any("no", "nope", "nah")
+DOING: Final = "(?P<doing>" + _any(
+    "send", "wire", "pay", "buy", "order", "book", "place", "post", "publish", "submit", "share",
+    "delete", "remove", "drop", "move", "change", "make", "create", "write", "save", "run",
+    "start", "deploy", "ship", "merge", "sign", "approve", "confirm",
+) + ") (?:it|that|this|them)"  # fmt: skip
+DO: Final = _any("do", "do (?:it|that|this)", "please do", "go for it")
 PERSON: Final = _any("human", "human being", "real person", "operator", "person", "colleague")
 ASKED_FOR: Final = _any(
     "i (?:want|need|would like)(?: to (?:talk|speak) (?:to|with))?",
@@ -116,22 +143,23 @@ AHEAD: Final = re.compile(
     "(?:please |okay |ok |yes )*(?:go ahead|proceed)(?: please| now| then| with it| with that)*"
 )
 FIRM: Final = frozenset({"yes", "yep", "yup"})  # nobody says that over a question to be polite
-AFTER: Final = "(?: please| now| right now| then)*"
 CANCEL: Final = "cancel(?: it| that| this| everything)?"
 CANCELS: Final = re.compile(f"(?:(?:yes|yep|yup) ?)+(?:{CANCEL})?{AFTER}|{CANCEL}{AFTER}")
 
 WHOLE: Final[Mapping[Act, str]] = {
-    Act.PAUSE: f"{PLEASE}{WAIT}(?: {A_WHILE}| {WAIT})*{AFTER}",
-    Act.STOP: f"{PLEASE}{STOP}(?: stop)*{AFTER}",
-    Act.GO_ON: f"{PLEASE}{ON}{AFTER}",
-    Act.HUMAN: f"{PLEASE}(?:{ASKED_FOR} (?:a |an |the |another )?{PERSON}|operator){AFTER}",
-    Act.YES: _any(
-        "yes", "yeah", "yep", "yup", "sure", "okay", "ok", "of course", "please do", "do it",
-        "yes please", "no problem", "right", "correct", "yes cancel(?: it)?", "approve", "approved",
+    Act.PAUSE: f"{LEAD}{WAIT}(?: {LEAD}{WAIT}| {A_WHILE})*{HELD}",
+    Act.STOP: f"{LEAD}(?:{WAIT} {LEAD})*{STOP}(?: {LEAD}{_any(WAIT, STOP)})*{HELD}",
+    Act.GO_ON: f"{LEAD}{ON}(?: {LEAD}{ON})*{AFTER}",
+    Act.HUMAN: f"{LEAD}(?:{ASKED_FOR} (?:a |an |the |another )?{PERSON}|operator){AFTER}",
+    Act.YES: FILLER + _any(
+        f"{YES}(?: {YES}| please)*(?: (?:{DO}|{DOING}))?{AFTER}",
+        "(?:please )?do (?:it|that)", "please do", "no problem", "right", "correct",
+        "yes cancel(?: it)?", "approve", "approved",
     ),
-    Act.NO: _any(
-        "no", "nope", "nah", "don't", "do not", "no thanks", "no thank you", "no don't",
-        "never mind", "reject", "leave it",
+    Act.NO: FILLER + _any(
+        f"{NO}(?: {NO}| please| thanks| thank you)*",
+        f"(?:{NO} )*(?:don't|do not)(?: {DO}| {DOING})?{AFTER}",
+        "never mind", "reject", "reject it", "leave it",
     ),
 }  # fmt: skip
 STRATEGIES: Final[Mapping[str, str]] = {
@@ -146,11 +174,12 @@ STRATEGIES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Names of profiles, and what people say for them."""
 
+_NOT: Final = r"(?:no|nope|nah|actually|instead|rather|i mean|not that)"
+_TURN: Final = r"(?:no|nope|nah|actually|wait|stop|sorry|hold on)[,.;:!-]+\s*"
 OTHERWISE: Final = re.compile(
-    r"(?:(?:no|nope|nah|actually|instead|rather|i mean|not that)[\s,.;:!-]+"
-    r"|(?:wait|stop|sorry|hold on)[,.;:!-]+\s*)(?P<rest>.{3,})",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?:{_NOT}[\s,.;:!-]+|{_TURN})(?:{_TURN})*(?P<rest>.{{3,}})", re.IGNORECASE | re.DOTALL
 )
+SPELLED: Final = re.compile(r"\b(?:[a-z] )+[a-z]\b")  # "M. H. M.", as a recogniser writes "mhm"
 SIGNS: Final = re.compile(r"[^\w\s']+")
 
 
@@ -164,22 +193,45 @@ _ORDERED: Final = frozenset(map(plain, ORDERS))
 
 def meaning(text: str) -> Meaning:
     """What an utterance wants done at once."""
-    text, said = text.strip(), plain(text)
+    text = text.strip()
+    return _order(text) or _otherwise(text) or Meaning(Act.SAY, text, text)
+
+
+def _order(text: str) -> Meaning | None:
+    """An order or an answer, if it is one from beginning to end."""
+    said = plain(text)
     for act, pattern in WHOLE.items():
         if re.fullmatch(pattern, said):
             return Meaning(act, text, text)
     for name, pattern in STRATEGIES.items():
-        if re.fullmatch(f"{PLEASE}{pattern}{AFTER}", said):
+        if re.fullmatch(f"{LEAD}{pattern}{AFTER}", said):
             return Meaning(Act.STRATEGY, name, text)
-    otherwise = OTHERWISE.fullmatch(text)
-    if otherwise is not None:
-        return Meaning(Act.REDIRECT, otherwise["rest"].strip(), text)
-    return Meaning(Act.SAY, text, text)
+    return None
+
+
+def _otherwise(text: str) -> Meaning | None:
+    """A redirect, unless what comes after the "no" is an order itself, or says nothing new."""
+    turned = OTHERWISE.fullmatch(text)
+    if turned is None:
+        return None
+    rest = turned["rest"].strip()
+    order = _order(rest)
+    if order is not None and order.act not in {Act.YES, Act.NO}:
+        return Meaning(order.act, order.text, text)
+    if order is not None or plain(rest) in _ORDERED:  # "no, yes", "sorry, what?"
+        return None
+    return Meaning(Act.REDIRECT, rest, text)
+
+
+def doing(text: str) -> str:
+    """What a yes or a no says is to be done, if it says so: "yes, send it"."""
+    found = re.search(rf"\b{DOING}", plain(text))
+    return found["doing"] if found else ""
 
 
 def is_assent(text: str) -> bool:
     """Whether people say it to show that they listen, not to be listened to."""
-    said = plain(text.replace("-", " "))
+    said = SPELLED.sub(lambda letters: letters[0].replace(" ", ""), plain(text.replace("-", " ")))
     words = set(said.split())
     only = words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
     return only or said in AGREEING
@@ -201,13 +253,17 @@ def is_firm(text: str) -> bool:
     return bool(words) and words <= FIRM
 
 
-def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True) -> Verdict:
+def judge(
+    heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True, noisy: bool = False
+) -> Verdict:
     """What a sound of this length was. In doubt it is asked about: no order is passed over.
 
     Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer.
     """
     words = plain(heard.text).split()
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
+    if heard.confidence is None:
+        return _judge_by_words(heard.text, words, spoke_ms, short=short, whole=whole, held=held)
     act = meaning(heard.text).act
     if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
         needed = SURE_HOLD if act in HOLDING else SURE_ORDER
@@ -217,13 +273,14 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
     if is_assent(heard.text):
         rhymes = set(words) <= RHYMES and heard.confidence < PLAIN
         single = sum(word in ASSENTING for word in words) < 2  # no order is misheard as two of them
-        worst = min((word.confidence for word in heard.words), default=heard.confidence)
-        doubtful = single and worst < EACH
-        needed = NEAR if rhymes or doubtful else AGAINST
+        doubtful = single and _worst(heard) < EACH
+        needed = _near(heard) if rhymes or doubtful else AGAINST
         return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
-    few = len(words) < SHORT_WORDS or heard.confidence < SURE  # sure of three words is sure
+    few = (
+        len(words) < SHORT_WORDS or heard.confidence < SURE_OF_THREE
+    )  # sure of three words is sure
     ordered = " ".join(words) in _ORDERED  # whatever it leans to
-    needed = NEAR * max(1.0, spoke_ms / BRIEF_MS)  # the longer it is, the plainer it has to be
+    needed = _near(heard) * max(1.0, spoke_ms / BRIEF_MS)  # longer: plainer
     near = heard.lean >= needed and heard.confidence >= GARBLED and not ordered
     if whole and held and short and few and near:
         return Verdict.BACKCHANNEL
@@ -233,5 +290,32 @@ def judge(heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True)
         return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
     if not whole:  # nothing is lost by waiting for the end
         return Verdict.WORDS if heard.confidence >= PLAIN and not short else Verdict.UNCLEAR
-    needed = SURE_SHORT if short else SURE
+    needed = SURE_SHORT if short else SURE_IN_NOISE if noisy else SURE
+    if spoke_ms <= SHORT_MS:  # many words in a moment are mostly none
+        needed = max(needed, SURE_OF_THREE)
     return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
+
+
+def _worst(heard: Heard) -> float:
+    """How sure it is of the word that it is least sure of."""
+    return min((word.confidence for word in heard.words), default=heard.confidence or 0.0)
+
+
+def _near(heard: Heard) -> float:
+    """How much nearer to an assent than to an order it has to be, to be passed over for that."""
+    return NEAR if _worst(heard) >= GUESSED else NEARER
+
+
+def _judge_by_words(
+    text: str, words: list[str], spoke_ms: int, *, short: bool, whole: bool, held: bool
+) -> Verdict:
+    """The same where nobody says how sure they are: of short sounds, what is known was heard."""
+    if words in ([], ["you"]):
+        return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
+    act = meaning(text).act
+    if is_assent(text) and held:
+        return Verdict.UNCLEAR if short and set(words) <= RHYMES else Verdict.BACKCHANNEL
+    known = act is not Act.SAY or is_assent(text) or " ".join(words) in _ORDERED
+    if known and (whole or act in HOLDING):
+        return Verdict.WORDS
+    return Verdict.WORDS if whole and not short else Verdict.UNCLEAR

@@ -29,6 +29,7 @@ from midflight.voice.lexicon import is_firm, judge, meaning
 from midflight.voice.mouth import Mouth
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
+from midflight.voice.sounds import is_noisy
 from midflight.voice.taking import Floor, Order, Taking, Verdict, advance
 from midflight.voice.telling import Telling
 
@@ -36,6 +37,10 @@ log: Final = logging.getLogger("midflight.voice")
 
 SORRY: Final = "Sorry, I did not catch that."
 CANNOT_HEAR: Final = "Sorry, I cannot make out words at the moment. Please write instead."
+LET_GO: Final = (
+    f"The key was down for {t.LONGEST_MS // 1000} s, which is as much as I take at once. "
+    "Press it again to go on."
+)
 CANNOT_SPEAK: Final = "I cannot speak at the moment; here it is in writing."
 DEAF_AFTER: Final = 2  # failures in a row, after which people are told to write
 SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
@@ -109,11 +114,11 @@ class Line:
         self._account.close(self.mouth.played)
 
     async def _settle(self) -> None:
-        if self.taking.floor in {Floor.HELD, Floor.HEARING}:
-            await self._happen(t.Pressed(True))
-            await self._happen(t.Pressed(False))  # they have ended in the middle of it
-        while self.pending:  # noqa: ASYNC110 - recognitions and verbs, each of which has a bound
-            await anyio.sleep(0.01)
+        while self.pending or self.taking.floor in {Floor.HELD, Floor.HEARING}:
+            if self.taking.floor in {Floor.HELD, Floor.HEARING}:
+                await self._happen(t.Pressed(True))
+                await self._happen(t.Pressed(False))  # they have ended in the middle of it
+            await anyio.sleep(0.01)  # recognitions and verbs, each of which has a bound
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────
 
@@ -161,12 +166,13 @@ class Line:
         """
         before = self.taking
         self.taking, orders = advance(before, event)
-        if self.taking.sound != before.sound and self._ear.keep():
-            front, seen = self._telling.front, self._telling.seen
-            self._moment = Moment(front, seen, self._acts.cancelling)
         doings = [self._doing(order, heard) for order in orders]
         if not DEALT_WITH.isdisjoint(orders):
             self._ear.forget()
+        if self.taking.sound != before.sound and self._ear.keep():
+            self._moment = Moment(self._telling.front, self.mouth.asked)
+        if before.pressed and not self.taking.pressed and isinstance(event, t.FrameHeard):
+            self._show(Trouble(LET_GO))
         if self.taking.floor is not before.floor:
             self._show(FloorShown(self.taking.floor))
         if doings:
@@ -184,7 +190,8 @@ class Line:
                 return self._cut
             case Order.JUDGE | Order.JUDGE_WHOLE:
                 now, whole = self.taking, order is Order.JUDGE_WHOLE
-                judging = partial(self._judge, self._ear.sound, now.sound, now.spoke_ms, whole)
+                said = self._ear.end() if whole else self._ear.sound
+                judging = partial(self._judge, said, now.sound, now.spoke_ms, whole)
                 return partial(self._begin_task, judging)
             case Order.TAKE:
                 return partial(self._begin_task, partial(self._take, heard, self._moment))
@@ -224,11 +231,14 @@ class Line:
             heard = await self._recogniser.recognise(pcm)
             answers = self.mouth.is_asking and is_firm(heard.text)
             held = (self.taking.held or self.taking.cut) and not answers
-            verdict = judge(heard, spoke_ms, whole=whole, held=held)
+            verdict = judge(heard, spoke_ms, whole=whole, held=held, noisy=is_noisy(pcm))
             self._deaf = 0
         except SpeechFailed as error:
             self._deaf += whole
             log.warning("Recognition has failed", extra={"action": "stt_failed", "why": str(error)})
+        except Exception:  # an edge: what nobody has thought of is not understood
+            self._deaf += whole
+            log.exception("Words could not be judged", extra={"action": "judge_failed"})
         await self._happen(t.Judged(sound, verdict, whole), heard)
 
     async def _take(self, heard: Heard, moment: Moment) -> None:
@@ -237,8 +247,9 @@ class Line:
         self._account.note_act(done.act, refused=done.refused)
         self._show(Did(done.act, done.say))
         if done.say:
-            self.mouth.say(done.say)
+            self.mouth.say(done.say, about=done.about)
         if done.go_on:
+            self.mouth.release()
             async with self._obeying:
                 await (self.mouth.bring_back() if self.taking.held else self.mouth.go_on())
         self.begin()

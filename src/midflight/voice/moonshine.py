@@ -6,13 +6,13 @@ as a whole, and is still nearer to "stop" than to "uh-huh", or the other way rou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ SHORT: Final = int(1.6 * RATE)  # longer ones have words enough
 FAINT: Final = 1e-9
 NOISES: Final = (1e-4, 1e-3, 1e-2)
 AT_ONCE: Final = 2  # recognitions, however many lines there are
+TURN_S: Final = 4.0  # to wait for the others'
+THINK_S: Final = 3.0  # and then for one's own
+LOOK_S: Final = 0.005
 
 Floats = NDArray[np.float32]
 
@@ -40,18 +43,32 @@ class Moonshine:
     """``assents`` and ``orders`` are the phrases between which short sounds are weighed."""
 
     name = "moonshine"
+    within_s = TURN_S + THINK_S + 1.0
 
     def __init__(self, assents: Sequence[str] = ASSENTS, orders: Sequence[str] = ORDERS) -> None:
         self._model = _model()
         self._assents, self._orders = tuple(assents), tuple(orders)
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.name)
 
     async def recognise(self, pcm: bytes) -> Heard:
-        """What was said; takes 50 to 200 ms, in a thread."""
-        self._limiter = self._limiter or anyio.CapacityLimiter(AT_ONCE)
-        return await anyio.to_thread.run_sync(
-            self.hear, pcm, limiter=self._limiter, abandon_on_cancel=True
-        )
+        """What was said; takes 50 to 200 ms, in a thread, once there is one that is not busy.
+
+        One that takes too long is not waited for, but busy until it ends.
+        """
+        work = self._threads.submit(self.hear, pcm)
+        try:
+            await self._until(lambda: work.running() or work.done(), TURN_S, "was busy for")
+            await self._until(work.done, THINK_S, "took more than")
+            return work.result()
+        finally:
+            work.cancel()  # if it has not begun
+
+    async def _until(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
+        with anyio.move_on_after(seconds):
+            while not ready():  # noqa: ASYNC110 - a thread has no event that we could wait for
+                await anyio.sleep(LOOK_S)
+            return
+        raise SpeechFailed(self.name, f"{what} {seconds:g} s")
 
     def hear(self, pcm: bytes) -> Heard:
         """The same, in this thread."""

@@ -1,85 +1,31 @@
 """Speaks: texts become speech, speech is played, and it is known to the sample what was heard.
 
 Speech that is interrupted is not forgotten but put aside, with the sample at which it was. It goes
-on from there, or is dropped when the person has said something else instead.
+on from there, or is given up when the person has said something else instead. What runs say
+meanwhile waits behind it; only questions and our own words do not.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import anyio
 
 from midflight.voice.loudspeaker import Loudspeaker
-from midflight.voice.played import clauses, heard_of, speakable
-from midflight.voice.seams import RATE, WIDTH, Mark, Sink, SpeechFailed, Synthesiser
+from midflight.voice.played import clauses, speakable
+from midflight.voice.seams import RATE, WIDTH, Sink, SpeechFailed, Synthesiser
+from midflight.voice.utterance import Clause, Question, Utterance
 
 AHEAD: Final = int(1.5 * RATE)  # samples that wait in the sink; more would only be thrown away
-LETTERS_A_SECOND: Final = 15  # of speech whose length is not known yet
 PATIENCE_S: Final = 0.5  # between looks at how much was played, where nobody tells
 
-
-@dataclass(eq=False)
-class Utterance:
-    """Something to be said. Its text may still grow, while a model speaks."""
-
-    run: str = ""
-    text: str = ""
-    of: int = 0  # its place in the thread
-    ended: bool = False
-    fleeting: bool = False  # a question of ours, which is of no use later
-    asks: bool = False  # a question of the run, or about it: a "yes" over it is its answer
-    taken: int = 0  # characters that were made into clauses
-    clauses: list[Clause] = field(default_factory=list)
-
-    @property
-    def heard(self) -> str:
-        """What was heard of it."""
-        return "".join(clause.heard for clause in self.clauses).rstrip()
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether all of it was, or all that can be: what could not be spoken was shown."""
-        spoken = all(clause.is_over for clause in self.clauses)
-        return self.ended and self.taken == len(self.text) and spoken
-
-
-@dataclass(eq=False)
-class Clause:
-    """A part of an utterance that is spoken in one go."""
-
-    text: str
-    pcm: bytearray = field(default_factory=bytearray)
-    marks: list[Mark] = field(default_factory=list)
-    made: bool = False
-    failed: bool = False
-    given: int = 0  # samples that the sink has got
-    played: int = 0
-
-    @property
-    def samples(self) -> int:
-        """How long it is, as far as it is made."""
-        return len(self.pcm) // WIDTH
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was played to its end, or as far as it ever will be."""
-        if self.failed:
-            return self.played >= self.given
-        return self.made and self.played >= self.samples
-
-    @property
-    def heard(self) -> str:
-        """What was heard of it; all of it where it was shown instead."""
-        if self.failed:
-            return self.text
-        about = len(self.text) * RATE // LETTERS_A_SECOND
-        samples = self.samples if self.made else max(self.samples, self.played + 1, about)
-        return heard_of(self.text, self.marks, samples, self.played)
+ASKED: Final = 64  # questions that are remembered; nobody answers one that is older
+FOR_RUN: Final = "its run is held"
+FOR_LISTENER: Final = "the listener wants it to wait"
 
 
 class Mouth:
@@ -99,6 +45,7 @@ class Mouth:
         self._synthesiser, self._failed, self._may = synthesiser, failed, may
         self._queue: deque[Utterance] = deque()
         self._aside: deque[Utterance] = deque()  # put aside where they were
+        self._asked: deque[Utterance] = deque(maxlen=ASKED)  # questions that have begun
         self._segments: deque[tuple[int, Clause, int, int]] = deque()  # in the sink, not played
         self._given = 0  # samples that the sink has got in all, without what it was made to forget
         self._stir = anyio.Event()
@@ -116,13 +63,23 @@ class Mouth:
         of: int = 0,
         ended: bool = True,
         fleeting: bool = False,
-        asks: bool = False,
+        about: Question | None = None,
     ) -> Utterance:
-        """Say this after what is waiting."""
-        said = Utterance(run, text, of, ended, fleeting, asks)
-        self._queue.append(said)
+        """Say this after what is waiting; words of a run also after what is put aside."""
+        said = Utterance(run, text, of, ended, fleeting, about)
+        before = self._aside_before(run) if run and about is None else None
+        if before is not None:
+            said.late, said.kept = True, before.kept
+            self._aside.append(said)
+        else:
+            self._queue.append(said)
         self.stir()
         return said
+
+    def _aside_before(self, run: str) -> Utterance | None:
+        """What is aside and to be said before new words of a run; others are not held with it."""
+        aside = reversed(self._aside)
+        return next((said for said in aside if said.kept != FOR_RUN or said.run == run), None)
 
     def add(self, said: Utterance, text: str, *, ended: bool = False) -> None:
         """More of it, or its end."""
@@ -133,7 +90,7 @@ class Mouth:
     @property
     def is_busy(self) -> bool:
         """Whether there is something to be said, or being said."""
-        return any(not said.is_heard for said in self._queue)
+        return any(True for _ in self._unheard())
 
     @property
     def played(self) -> int:
@@ -149,6 +106,9 @@ class Mouth:
     def can_go_on(self) -> bool:
         """Whether something was put aside."""
         return bool(self._aside)
+
+    def _unheard(self) -> Iterator[Utterance]:
+        return (said for said in self._queue if not said.is_heard)
 
     def stir(self) -> None:
         """Something has changed: text came, or samples were played."""
@@ -174,12 +134,15 @@ class Mouth:
         self.stir()
 
     async def bring_back(self) -> None:
-        """What was put aside is said next; it stays silent if it is."""
-        if self._aside:
+        """What was put aside is said next, but for what is kept; it stays silent if it is."""
+        back = [said for said in self._aside if not said.kept]
+        if back:
             await self._forget_in_sink()
             later = [said for said in self._queue if not said.fleeting]
-            self._queue = deque([*self._aside, *later])
-            self._aside.clear()
+            self._queue = deque([*back, *later])
+            for said in back:
+                said.late = False
+            self._aside = deque(said for said in self._aside if said.kept)
 
     async def put_aside(self) -> None:
         """Keep what was being said for later, and be free to say something else."""
@@ -190,6 +153,26 @@ class Mouth:
         self._silent = False
         await self._sink.go_on()
         self.stir()
+
+    async def keep(self, run: str = "") -> None:
+        """It waits until ``release``: what is aside, or what a run says that is held."""
+        said_by_run = [said for said in self._queue if run and said.run == run and not said.about]
+        if said_by_run:
+            await self._forget_in_sink()
+            self._queue = deque(said for said in self._queue if said not in said_by_run)
+            self._aside.extend(said for said in said_by_run if not said.is_heard)
+        for said in self._aside:
+            if not run:
+                said.kept = FOR_LISTENER
+            elif said.run == run:
+                said.kept = said.kept or FOR_RUN
+        self.stir()
+
+    def release(self, run: str = "") -> None:
+        """The listener, or also a run, goes on: what was kept is brought back with the rest."""
+        for said in self._aside:
+            if said.kept == FOR_LISTENER or said.run == run:
+                said.kept = ""
 
     async def break_off(self, said: Utterance, then: str) -> str:
         """No more of it is played, not to the end of a word; ``then`` is said in its place.
@@ -205,11 +188,31 @@ class Mouth:
         self.stir()
         return heard
 
-    def drop(self, which: Callable[[Utterance], bool] = lambda _: True) -> list[Utterance]:
-        """What was put aside will not be said, or some of it: all that was not heard to its end."""
-        dropped = [said for said in self._aside if which(said)]
-        self._aside = deque(said for said in self._aside if not which(said))
-        return [said for said in dropped if not said.is_heard]
+    async def take_back(self, which: Callable[[Utterance], bool]) -> list[Utterance]:
+        """No more of these is played, not to the end of a word: all not heard to their end."""
+        gone = [said for said in (*self._aside, *self._queue) if which(said)]
+        if any(said in self._queue for said in gone):
+            await self._forget_in_sink()
+        self._aside = deque(said for said in self._aside if said not in gone)
+        self._queue = deque(said for said in self._queue if said not in gone)
+        self.stir()
+        return [said for said in gone if not said.is_heard]
+
+    def give_up(self) -> list[Utterance]:
+        """What was put aside will not be said: all of it that was not heard to its end.
+
+        What came since is said now, and so are questions of which nobody has heard anything.
+        """
+        stays = [said for said in self._aside if said.late or (said.about and not said.is_begun)]
+        gone = [said for said in self._aside if said not in stays]
+        self._aside.clear()
+        for said in stays:
+            said.late, said.kept = False, ""
+            if said.about:
+                said.begin_anew()
+        self._queue.extend(stays)
+        self.stir()
+        return [said for said in gone if not said.is_heard]
 
     def hang_up(self) -> list[Utterance]:
         """Nobody listens any longer: all that was begun and not heard to its end."""
@@ -232,7 +235,17 @@ class Mouth:
     @property
     def is_asking(self) -> bool:
         """Whether what is being said is a question, which words may answer."""
-        return next((said.asks for said in self._queue if not said.is_heard), False)
+        return any(said.about for said in islice(self._unheard(), 1))
+
+    @property
+    def asked(self) -> tuple[Question, ...]:
+        """The questions of which something was heard, in the order in which they began."""
+        return tuple(said.about for said in self._asked if said.about)
+
+    def will_ask(self, question: Question) -> bool:
+        """Whether it waits to be asked."""
+        waiting = (*self._aside, *self._queue)
+        return any(said.about == question and not said.is_begun for said in waiting)
 
     @property
     def put_by(self) -> list[Utterance]:
@@ -257,6 +270,9 @@ class Mouth:
             if done < count:
                 break
             self._segments.popleft()
+        for said in self._queue:
+            if said.about and said.is_begun and said not in self._asked:
+                self._asked.append(said)
 
     # ── speaking ─────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ whoever stands behind ``AnyRecogniser`` and ``AnySynthesiser`` is tried again, a
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -17,7 +17,9 @@ from midflight.voice.seams import WIDTH, Chunk, Heard, SpeechFailed
 from midflight.voice.sounds import Resampler, as_wav
 
 SPEECH_RATE: Final = 24_000  # of ``pcm`` as the API gives it
-UNKNOWN: Final = 0.75  # how sure a server is that does not say: enough to act on
+BY_TOKENS: Final = {"response_format": "json", "include[]": "logprobs"}
+BY_SEGMENTS: Final = {"response_format": "verbose_json"}
+"""Two ways to ask how sure a server is; some know one of them, some none."""
 TIMEOUT: Final = httpx.Timeout(10.0, connect=3.0)
 PIECE: Final = 9_600  # bytes that are asked for at once: a fifth of a second
 
@@ -37,15 +39,37 @@ class OpenAISpeech:
         self.name = f"{httpx.URL(url).host}"
         self._url, self._key = url.rstrip("/"), key
         self._hears, self._speaks, self._voice = hears, speaks, voice
+        self._way = BY_TOKENS
+        self._tried_both = False
 
     async def recognise(self, pcm: bytes) -> Heard:
         """What was said, and how sure the server is if it says so."""
-        asked = {"model": self._hears, "response_format": "json", "include[]": "logprobs"}
-        sound = {"file": ("said.wav", as_wav(pcm), "audio/wav")}
         async with self._asking() as http:
-            answer = await http.post(f"{self._url}/audio/transcriptions", data=asked, files=sound)
-            self._check(answer)
-            return self._heard(_object(answer))
+            heard = await self._transcribed(http, pcm, self._way)
+            if heard.confidence is None and not self._tried_both:
+                return await self._asked_otherwise(http, pcm, heard)
+            return heard
+
+    async def _asked_otherwise(self, http: httpx.AsyncClient, pcm: bytes, first: Heard) -> Heard:
+        """Once: whether it says so where it is asked in the other way, which it may refuse."""
+        self._tried_both = True
+        try:
+            heard = await self._transcribed(http, pcm, BY_SEGMENTS)
+        except (SpeechFailed, httpx.HTTPError):
+            return first
+        if heard.confidence is None:
+            return first
+        self._way = BY_SEGMENTS
+        return heard
+
+    async def _transcribed(
+        self, http: httpx.AsyncClient, pcm: bytes, way: Mapping[str, str]
+    ) -> Heard:
+        asked = {"model": self._hears, **way}
+        sound = {"file": ("said.wav", as_wav(pcm), "audio/wav")}
+        answer = await http.post(f"{self._url}/audio/transcriptions", data=asked, files=sound)
+        self._check(answer)
+        return self._heard(_object(answer))
 
     def _heard(self, told: dict[str, Any]) -> Heard:
         text = told.get("text")
@@ -99,12 +123,13 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _confidence(told: dict[str, Any]) -> float:
-    """From the tokens' logarithms, or the segments' as Whisper gives them."""
+def _confidence(told: dict[str, Any]) -> float | None:
+    """From the tokens' logarithms, or the segments' as Whisper gives them; None without any."""
     for name, inner in (("logprobs", "logprob"), ("segments", "avg_logprob")):
-        found = told.get(name)
-        logs = [x.get(inner) for x in found if isinstance(x, dict)] if found else []
+        parts = told.get(name)
+        found = parts if isinstance(parts, list) else []
+        logs = [x.get(inner) for x in found if isinstance(x, dict)]
         known = [math.exp(min(0.0, x)) for x in logs if isinstance(x, int | float)]
         if known:
             return sum(known) / len(known)
-    return UNKNOWN
+    return None

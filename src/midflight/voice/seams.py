@@ -34,10 +34,14 @@ class Word(Struct, frozen=True):
 
 
 class Heard(Struct, frozen=True):
-    """What somebody said, as far as an engine can tell; no text is never sure."""
+    """What somebody said, as far as an engine can tell; no text is never sure.
+
+    An engine that does not say how sure it is has ``None`` for it: words that are known then count
+    as heard, and other short ones do not.
+    """
 
     text: str
-    confidence: float
+    confidence: float | None
     words: tuple[Word, ...] = ()
     lean: float = 0.0  # a short sound: above 0 it is nearer to an assent, below to an order
 
@@ -67,7 +71,10 @@ class Vad(Protocol):
 
 
 class Recogniser(Protocol):
-    """Makes words of speech. Used by many lines at once."""
+    """Makes words of speech. Used by many lines at once.
+
+    It has three seconds, or as many as its ``within_s`` says if it has one.
+    """
 
     @property
     def name(self) -> str:

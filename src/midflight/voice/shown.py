@@ -18,7 +18,7 @@ class Outcome(Struct, frozen=True, tag_field="t", tag="outcome"):
 
     outcome: str
     heard: str = ""
-    confidence: float = 0.0
+    confidence: float | None = None  # where it is known
 
 
 class Saying(Struct, frozen=True, tag_field="t", tag="saying"):
@@ -57,8 +57,8 @@ def in_words(shown: Shown) -> str:
         case FloorShown():
             return f"· {shown.floor}"
         case Outcome():
-            said = f" “{shown.heard}” ({shown.confidence:.2f})" if shown.heard else ""
-            return f"{shown.outcome}{said}"
+            sure = f" ({shown.confidence:.2f})" if shown.confidence is not None else ""
+            return f"{shown.outcome} “{shown.heard}”{sure}" if shown.heard else shown.outcome
         case Saying():
             return f"heard of it: “{shown.text}”" if shown.cut else f"says: “{shown.text}”"
         case Did():

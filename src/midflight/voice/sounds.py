@@ -16,6 +16,9 @@ from midflight.voice.seams import RATE, WIDTH
 
 LOUDEST: Final = 32_767
 TAPS: Final = 16  # on each side of a sample, where sound is made slower
+MOMENT: Final = RATE // 50  # samples that are loud or soft together: a fiftieth of a second
+SILENT_DB: Final = 30.0  # below the loud moments: before or after what was said, not in it
+NOISY_DB: Final = 13.0  # clean speech is seldom so even; with as much noise beside it always is
 
 
 def samples(pcm: bytes) -> NDArray[np.int16]:
@@ -75,6 +78,23 @@ def loudness(pcm: bytes) -> float:
     return (
         float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) / LOUDEST if len(sound) else 0.0
     )
+
+
+def is_noisy(pcm: bytes) -> bool:
+    """Whether speech hardly stands out of what else is to be heard."""
+    return stands_out_db(pcm) < NOISY_DB
+
+
+def stands_out_db(pcm: bytes) -> float:
+    """How far the loud moments are above the soft ones; silence around it is left out."""
+    sound = samples(pcm)
+    whole = sound[: len(sound) // MOMENT * MOMENT].reshape(-1, MOMENT).astype(np.float64)
+    if not len(whole):
+        return 0.0
+    levels = 10 * np.log10(np.mean(np.square(whole), axis=1) + 1.0)
+    (said,) = np.nonzero(levels >= np.percentile(levels, 90) - SILENT_DB)
+    soft, loud = np.percentile(levels[said[0] : said[-1] + 1], (10, 90))
+    return float(loud - soft)
 
 
 def read_wav(given: Path | bytes) -> bytes:

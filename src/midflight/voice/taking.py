@@ -111,6 +111,8 @@ class Taking(Struct, frozen=True):
     sound: int = 0  # which one it is, counted from 1
     loud_ms: int = 0
     spoke_ms: int = 0  # speech of this sound
+    lasts_ms: int = 0  # all of it, with pauses
+    more_ms: int = 0  # speech after all that a recogniser takes at once
     quiet_ms: int = 0
     looked_ms: int = 0  # when it was last judged before its end
     pressed: bool = False
@@ -143,20 +145,21 @@ def _begin(now: Taking) -> Step:
 
 
 def _hear(now: Taking, likely: float) -> Step:
+    lasting = replace(now, lasts_ms=now.lasts_ms + FRAME_MS)
     if now.pressed:
-        return _hear_pressed(replace(now, spoke_ms=now.spoke_ms + FRAME_MS))
+        return _hear_pressed(replace(lasting, spoke_ms=now.spoke_ms + FRAME_MS))
     match now.floor:
         case Floor.QUIET | Floor.SPEAKING:
             return _wait_for_sound(now, likely)
         case Floor.HELD | Floor.HEARING:
-            return _follow_sound(now, likely)
+            return _follow_sound(lasting, likely)
         case Floor.JUDGING:
-            return _hear_more(now, likely)
+            return _hear_more(lasting, likely)
 
 
 def _hear_pressed(now: Taking) -> Step:
     """A key that nobody lets go, or whose page has died, does not keep us silent for ever."""
-    return _press(now, False) if now.spoke_ms >= LONGEST_MS else (now, ())
+    return _press(now, False) if now.lasts_ms >= LONGEST_MS else (now, ())
 
 
 def _wait_for_sound(now: Taking, likely: float) -> Step:
@@ -170,10 +173,15 @@ def _wait_for_sound(now: Taking, likely: float) -> Step:
 
 
 def _sound_began(now: Taking, spoke_ms: int) -> Step:
-    began = replace(now, sound=now.sound + 1, spoke_ms=spoke_ms, quiet_ms=0, loud_ms=0, looked_ms=0)
+    began = _new_sound(now, spoke_ms)
     if now.floor is Floor.SPEAKING:
         return replace(began, floor=Floor.HELD, held=True), (Order.HOLD,)
     return replace(began, floor=Floor.HEARING), ()
+
+
+def _new_sound(now: Taking, spoke_ms: int) -> Taking:
+    new = replace(now, sound=now.sound + 1, spoke_ms=spoke_ms, lasts_ms=spoke_ms)
+    return replace(new, quiet_ms=0, loud_ms=0, looked_ms=0, more_ms=0)
 
 
 def _follow_sound(now: Taking, likely: float) -> Step:
@@ -183,8 +191,8 @@ def _follow_sound(now: Taking, likely: float) -> Step:
         now = replace(now, quiet_ms=now.quiet_ms + FRAME_MS)
     if now.quiet_ms >= (END_HELD_MS if now.floor is Floor.HELD else END_MS):
         return _sound_ended(now)
-    if now.spoke_ms >= LONGEST_MS:
-        return replace(now, floor=Floor.JUDGING), (Order.JUDGE_WHOLE,)
+    if now.lasts_ms >= LONGEST_MS:
+        return replace(now, floor=Floor.JUDGING, loud_ms=0), (Order.JUDGE_WHOLE,)
     if now.floor is Floor.HELD:
         return _look_at(now)
     return now, ()
@@ -221,15 +229,22 @@ def _nothing_more(now: Taking) -> Step:
 
 def _hear_more(now: Taking, likely: float) -> Step:
     """They speak on while we think about it: it is the same sound, and not over."""
+    if now.lasts_ms >= LONGEST_MS:
+        return _hear_what_is_too_much(now, likely)
     loud = now.loud_ms + FRAME_MS if likely >= ONSET else 0
-    if now.spoke_ms >= LONGEST_MS:
-        return now, ()  # or who never pauses would be judged anew with every few frames
     if loud < HOLD_MS:
         return replace(now, loud_ms=loud), ()
     floor = Floor.HELD if now.held else Floor.HEARING
     spoke = now.spoke_ms + loud
     same = replace(now, sound=now.sound + 1, loud_ms=0, quiet_ms=0, looked_ms=spoke)
     return replace(same, floor=floor, spoke_ms=spoke), ()
+
+
+def _hear_what_is_too_much(now: Taking, likely: float) -> Step:
+    """It is another sound, once the first is judged; else who never pauses never would be."""
+    if likely >= GOES_ON:
+        return replace(now, more_ms=now.more_ms + FRAME_MS, quiet_ms=0), ()
+    return replace(now, quiet_ms=now.quiet_ms + FRAME_MS), ()
 
 
 def _judge(now: Taking, event: Judged) -> Step:
@@ -240,7 +255,11 @@ def _judge(now: Taking, event: Judged) -> Step:
         return _cut(now) if heard else (now, ())
     if now.floor is not Floor.JUDGING:
         return now, ()
-    return _decide(now, event.verdict)
+    after, orders = _decide(now, event.verdict)
+    if now.more_ms >= HOLD_MS and after.floor is Floor.QUIET:
+        more = replace(_new_sound(after, now.more_ms), lasts_ms=now.lasts_ms - LONGEST_MS)
+        return replace(more, floor=Floor.HEARING, quiet_ms=now.quiet_ms), orders
+    return after, orders
 
 
 def _decide(now: Taking, verdict: Verdict) -> Step:
@@ -264,8 +283,7 @@ def _press(now: Taking, down: bool) -> Step:
         over = replace(now, pressed=False, floor=Floor.JUDGING, loud_ms=0)
         return over, (Order.JUDGE_WHOLE,)
     held = now.held or now.floor is Floor.SPEAKING
-    begun = replace(
-        now, pressed=True, sound=now.sound + 1, spoke_ms=0, quiet_ms=0, loud_ms=0, held=held
-    )
+    heard = 0 if now.floor in {Floor.QUIET, Floor.SPEAKING} else now.lasts_ms  # it is kept
+    begun = replace(_new_sound(now, 0), pressed=True, held=held, lasts_ms=heard)
     orders = (Order.HOLD,) if now.floor is Floor.SPEAKING else ()
     return replace(begun, floor=Floor.HELD if held else Floor.HEARING), orders

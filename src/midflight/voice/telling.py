@@ -8,15 +8,16 @@ from typing import Final
 
 from midflight.control import Control
 from midflight.conversation import stopped_here, why_stopped
-from midflight.errors import JournalNotFound
+from midflight.errors import JournalNotFound, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import Cause, Effect
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch
-from midflight.voice.mouth import Mouth, Utterance
+from midflight.voice.mouth import Mouth
 from midflight.voice.shown import Handed, Saying, Shown
+from midflight.voice.utterance import Question, Utterance
 
 CANCEL: Final = "cancel?"
 SPOKEN: Final = frozenset({"text", "aside", CANCEL})
@@ -38,11 +39,12 @@ class Telling:
         self._control, self._thread, self._mouth, self._who = control, thread, mouth, who
         self._begin, self._show = begin, show  # ``begin``: somebody has something to say
         self.front = ""
-        self._seen: dict[str, int] = {}  # runs -> how far the person can know of them
+        self._questions: dict[Question, str] = {}  # that are open, oldest first
         self._runs: set[str] = set()
         self._thinking: dict[tuple[str, str], int] = {}  # steps of models -> their attempt
         self._open: dict[tuple[str, str], Utterance] = {}
         self._last: dict[str, Utterance] = {}  # what each run's model has said last
+        self._ended: set[str] = set()  # runs that somebody has cancelled or killed
         self._human = ""  # the run that a person has
         self._news: LiveWatch | None = None
 
@@ -52,7 +54,7 @@ class Telling:
         cursors = {self._thread: talk.head}
         if talk.front:
             state = await self._control.state(talk.front)
-            cursors[talk.front] = self._seen[talk.front] = state.head
+            cursors[talk.front] = state.head
             self.front = talk.front
             self._runs.add(talk.front)
             if Cause.HUMAN in state.holds:
@@ -60,6 +62,9 @@ class Telling:
             for place, attempt in state.open.items():
                 if attempt.effect is Effect.MODEL:
                     self._thinking[talk.front, attempt.step] = place
+            for place, asked in state.questions.items():
+                self._questions[Question(talk.front, place)] = asked.message
+            self._ask_again(talk.front)
         async with self._control.watch_live(cursors) as news:
             self._news = news
             async for item in news:
@@ -68,12 +73,7 @@ class Telling:
                 elif item.journal == self._thread:
                     await self._take_line(item)
                 else:
-                    self._take_step(item)
-
-    @property
-    def seen(self) -> int:
-        """How far the run in front is known to who listens."""
-        return self._seen.get(self.front, 0)
+                    await self._take_step(item)
 
     async def _talk(self) -> t.ThreadState:
         """The thread as it is; an empty one where nothing was ever said."""
@@ -114,8 +114,9 @@ class Telling:
         """On record now; what of it was spoken already is not spoken twice."""
         said, why = self._last.pop(event.run, None), why_stopped(event.text)
         if said is None or not event.text.startswith(said.text.rstrip()):
-            asks = event.kind == CANCEL
-            self._mouth.say(event.text, run=event.run, of=position, asks=asks)
+            about = Question(self._thread, position) if event.kind == CANCEL else None
+            if about is not None or event.run not in self._ended:
+                self._mouth.say(event.text, run=event.run, of=position, about=about)
         elif why and not said.is_heard:
             said.of = position
             await self._break_off(said, why)
@@ -127,13 +128,69 @@ class Telling:
     async def _break_off(self, said: Utterance, why: str) -> None:
         """A policy has ended it. Speech is behind the model, and may be in the midst of it."""
         heard = await self._mouth.break_off(said, f"Stopped here: {why}.")
-        self._show(Saying(heard, cut=True))
-        words = stopped_here(heard, why)
-        await self._control.heard(self._thread, words, run=said.run, of=said.of, who=self._who)
+        await self._note(said, heard, stopped_here(heard, why))
 
-    def _say(self, text: str, *, asks: bool = False) -> None:
-        self._mouth.say(text, asks=asks)
+    async def _note(self, said: Utterance, heard: str, words: str) -> None:
+        self._show(Saying(heard, cut=True))
+        if said.run:
+            with suppress(NotAllowed):  # who may only look leaves no record of what they heard
+                await self._control.heard(
+                    self._thread, words, run=said.run, of=said.of, who=self._who
+                )
+
+    def _say(self, text: str, about: Question | None = None) -> None:
+        self._mouth.say(text, about=about)
         self._begin()
+
+    # ── questions ────────────────────────────────────────────────────────────────────────────
+
+    def _ask(self, question: Question, message: str) -> None:
+        self._questions[question] = message
+        self._say(message, question)
+
+    async def _settle(self, run: str, place: int) -> None:
+        """It need not be asked any longer."""
+        question = Question(run, place)
+        self._questions.pop(question, None)
+        await self._mouth.take_back(lambda said: said.about == question)
+
+    def _ask_again(self, run: str) -> None:
+        """Ask the newest that is open; people answer one at a time."""
+        left = [question for question in self._questions if question.journal == run]
+        if run == self.front and left and not any(map(self._mouth.will_ask, left)):
+            count = f"{len(left)} questions are open. The newest: " * (len(left) > 1)
+            self._say((count or "Still open: ") + self._questions[left[-1]], left[-1])
+
+    # ── controls from other doors ────────────────────────────────────────────────────────────
+
+    async def _silence(self, run: str, which: Callable[[Utterance], bool]) -> bool:
+        """Of these words of a run no more is said; true if there were any."""
+        gone = await self._mouth.take_back(lambda said: said.run == run and which(said))
+        for said in gone:
+            await self._note(said, said.heard, said.heard)
+        last = self._last.get(run)
+        if last is not None and not last.is_heard:  # should it be said after all, then from anew
+            del self._last[run]
+        return bool(gone)
+
+    async def _begins_anew(self, run: str, *, resumes: bool = True) -> None:
+        """What its model was saying it begins anew; the rest goes on where it was."""
+        await self._silence(run, lambda said: not said.of)
+        if resumes:
+            self._mouth.release(run)
+            await self._mouth.bring_back()
+            self._begin()
+
+    async def _over(self, run: str, told: str, who: Who) -> None:
+        """Somebody has ended it: so has what it was saying."""
+        self._ended.add(run)
+        for place in [place for place in self._thinking if place[0] == run]:
+            del self._thinking[place]
+        for question in [question for question in self._questions if question.journal == run]:
+            await self._settle(run, question.place)
+        was_speaking = await self._silence(run, lambda _: True)
+        if who != self._who and (was_speaking or run == self.front):  # our own acts tell it
+            self._say(told)
 
     def _with_a_person(self, run: str, name: str) -> None:
         self._human = run
@@ -144,9 +201,8 @@ class Telling:
             self._human = ""
             self._show(Handed(""))
 
-    def _take_step(self, record: Recorded) -> None:
+    async def _take_step(self, record: Recorded) -> None:
         event, run = record.event, record.journal
-        self._seen[run] = record.position
         match event:
             case e.AttemptStarted() if event.effect is Effect.MODEL and event.tool != TRIAGE:
                 self._thinking[run, event.step] = record.position
@@ -154,7 +210,37 @@ class Telling:
             case e.AttemptSettled() | e.LateOutcome():
                 self._settled(run, event)
             case e.QuestionOpened():
-                self._say(event.message, asks=True)
+                self._ask(Question(run, record.position), event.message)
+            case e.QuestionAnswered():
+                await self._settle(run, event.question)
+                self._ask_again(run)
+            case e.QuestionClosed():
+                await self._settle(run, event.question)
+            case _:
+                await self._take_control(event, run)
+
+    async def _take_control(self, event: object, run: str) -> None:
+        """Whoever it comes from: what the run was saying is not said on."""
+        match event:
+            case e.PauseRequested():
+                await self._mouth.keep(run)
+            case e.ResumeRequested():
+                await self._begins_anew(run)
+            case e.RedirectRequested() if event.who != self._who:  # our own acts give it all up
+                await self._begins_anew(run, resumes=event.resume)
+            case e.CancelRequested():
+                await self._over(run, self._by(event.who, "cancelled"), event.who)
+            case e.Killed():
+                await self._over(run, self._by(event.who, "stopped"), event.who)
+            case _:
+                self._take_turn(event, run)
+
+    def _by(self, who: Who, what: str) -> str:
+        return f"It was {what}." if who.by == self._who.by else f"{who.by} has {what} it."
+
+    def _take_turn(self, event: object, run: str) -> None:
+        """Who has it, and how it ended."""
+        match event:
             case e.TakenOver():
                 mine = event.who.by == self._who.by
                 self._with_a_person(run, "a person" if mine else event.who.by)
@@ -164,6 +250,8 @@ class Telling:
                 self._with_the_agent(run)
                 note = f": {event.note}" if event.note else "."
                 self._say(f"{event.who.by} has handed back{note}")
+            case e.Recovered():
+                self._ended.discard(run)
             case e.RunFinished():
                 self._with_the_agent(run)
                 if event.outcome == "failed":

@@ -1,0 +1,82 @@
+"""Many lines and few recognisers: whoever waits is not late for it, and who is late is busy."""
+
+from __future__ import annotations
+
+from time import sleep
+
+import anyio
+import pytest
+from typing_extensions import override
+
+from midflight.voice import moonshine
+from midflight.voice.fallback import AnyRecogniser
+from midflight.voice.moonshine import AT_ONCE, Moonshine
+from midflight.voice.seams import Heard, SpeechFailed
+from midflight.voice.sounds import silence
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+class Slow(Moonshine):
+    """Takes so many seconds for whatever it is."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.asked = 0
+
+    @override
+    def hear(self, pcm: bytes) -> Heard:
+        self.asked += 1
+        sleep(self.seconds)
+        return Heard("Count please", 0.9)
+
+
+async def failures(engine: Moonshine, lines: int) -> list[str]:
+    """What those lines are told that are not understood."""
+    found: list[str] = []
+
+    async def line() -> None:
+        try:
+            await engine.recognise(silence(0.5))
+        except SpeechFailed as error:
+            found.append(error.why)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(lines):
+            tasks.start_soon(line)
+    return found
+
+
+async def test_time_in_which_others_are_recognised_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(moonshine, "THINK_S", 0.9)
+    monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 1.8)  # of which one try has a half
+    engine = Slow(0.5)
+    busy = AnyRecogniser(engine)
+    heard: list[str] = []
+
+    async def line() -> None:
+        heard.append((await busy.recognise(silence(0.5))).text)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2 * AT_ONCE):
+            tasks.start_soon(line)
+
+    assert heard == ["Count please"] * 2 * AT_ONCE
+    assert engine.asked == 2 * AT_ONCE, "nobody was taken for late, and asked again"
+
+
+async def test_one_that_takes_too_long_is_busy_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(moonshine, "THINK_S", 0.1)
+    monkeypatch.setattr(moonshine, "TURN_S", 0.2)
+    engine = Slow(1.5)
+
+    assert await failures(engine, AT_ONCE) == ["took more than 0.1 s"] * AT_ONCE
+    assert await failures(engine, 1) == ["was busy for 0.2 s"]
+    engine.seconds = 0.0
+    await anyio.sleep(1.5)
+    assert await failures(engine, 1) == []
