@@ -5,6 +5,7 @@ import { FRAME } from "../src/voice/talk";
 
 /** As much of a browser as a call needs, and what became of it. */
 class Browser {
+  wanted: MediaStreamConstraints[] = [];
   tracks: { stopped: boolean; stop: () => void }[] = [];
   sent: (string | ArrayBuffer)[] = [];
   played: unknown[] = [];
@@ -17,7 +18,8 @@ class Browser {
   constructor() {
     const browser = this;
     const allowed = new Promise<void>((resolve) => (this.allow = resolve));
-    const getUserMedia = async () => {
+    const getUserMedia = async (wanted: MediaStreamConstraints) => {
+      this.wanted.push(wanted);
       await allowed;
       const track = { stopped: false, stop: () => (track.stopped = true) };
       this.tracks.push(track);
@@ -98,6 +100,13 @@ test("the line is opened when microphone and loudspeaker are ready, so that neit
   expect(browser.played).toHaveLength(1);
   browser.says({ t: "floor", floor: "quiet" });
   await opening;
+});
+
+test("the browser is asked to take our own voice out of what it hears, and noise with it", async () => {
+  void new Call("t-1", "hands-free", listener).open();
+  await settled();
+
+  expect(browser.wanted).toEqual([{ audio: { echoCancellation: true, noiseSuppression: true, channelCount: 1 } }]);
 });
 
 test("what is said before the server listens is sent when it does, after the greeting and before the rest", async () => {

@@ -28,6 +28,7 @@ export default function Talking({ thread }: { thread: string }) {
       await mine.open();
       if (call.current === mine) setOn("on");
     } catch (error) {
+      if (call.current !== mine) return; // hung up before that, perhaps to call again
       call.current = null;
       setOn("off");
       setShown({ ...NOTHING_YET, trouble: error instanceof Error ? error.message : String(error) });
@@ -37,13 +38,20 @@ export default function Talking({ thread }: { thread: string }) {
     setMode(chosen);
     call.current?.choose(chosen);
   };
+  const ways = <Ways mode={mode} choose={choose} live={on === "on"} press={(down) => call.current?.press(down)} />;
   return (
     <section className="voice" aria-label="Voice" data-floor={on === "on" ? shown.floor : "off"}>
       <div className="voice-row">
-        <button type="button" className="voice-toggle" aria-pressed={on === "on"} disabled={on === "opening"} onClick={() => (on === "on" ? call.current?.hangUp() : void begin())}>
+        <button type="button" className="voice-toggle" aria-pressed={on !== "off"} onClick={() => (on === "off" ? void begin() : call.current?.hangUp())}>
           <Microphone />
-          {on === "on" ? "Hang up" : on === "opening" ? "Opening…" : "Talk"}
+          {on === "off" ? "Talk" : "Hang up"}
         </button>
+        {on === "off" && ways /* beside it: it takes no room of the thread */}
+        {on === "opening" && (
+          <span className="voice-floor" role="status">
+            Opening…
+          </span>
+        )}
         {on === "on" && (
           <>
             <span className="voice-floor" role="status">
@@ -54,7 +62,7 @@ export default function Talking({ thread }: { thread: string }) {
           </>
         )}
       </div>
-      {on === "on" && <Ways mode={mode} choose={choose} press={(down) => call.current?.press(down)} />}
+      {on !== "off" && ways}
       {on === "on" && (shown.heard || shown.outcome) && (
         <p className="voice-heard">
           {shown.outcome}
@@ -70,9 +78,9 @@ export default function Talking({ thread }: { thread: string }) {
   );
 }
 
-type WaysProps = { mode: Mode; choose: (mode: Mode) => void; press: (down: boolean) => void };
+type WaysProps = { mode: Mode; choose: (mode: Mode) => void; live: boolean; press: (down: boolean) => void };
 
-function Ways({ mode, choose, press }: WaysProps) {
+function Ways({ mode, choose, live, press }: WaysProps) {
   const release = () => press(false);
   useEffect(() => {
     window.addEventListener("blur", release); // a key that goes up elsewhere is not told to us
@@ -86,7 +94,7 @@ function Ways({ mode, choose, press }: WaysProps) {
       <label>
         <input type="radio" name="voice-mode" checked={mode === "push"} onChange={() => choose("push")} /> Push to talk
       </label>
-      {mode === "push" && (
+      {live && mode === "push" && (
         <button
           type="button"
           className="voice-push"

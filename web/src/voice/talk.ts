@@ -9,7 +9,7 @@ export type FromWorklet = { silenced: number } | { played: number; heard: Int16A
 export type FromServer =
   | { t: "hold" | "go on" | "cut" }
   | { t: "floor"; floor: Floor }
-  | { t: "outcome"; outcome: string; heard?: string; confidence?: number }
+  | { t: "outcome"; outcome: string; heard?: string; confidence?: number | null }
   | { t: "saying"; text: string; cut?: boolean }
   | { t: "handed"; to: string }
   | { t: "did"; act: string; text?: string }
