@@ -27,7 +27,7 @@ from voice_sockets import SESSIONS, SESSIONS_S, over_sockets
 from voice_stage import ClockedSink, Microphone, SoundCard
 
 from midflight.control import Control
-from midflight.voice.lexicon import Act
+from midflight.voice.lexicon import Act, meaning
 from midflight.voice.line import Engines, Line
 from midflight.voice.offline import offline_engines
 from midflight.voice.room import Room, RoomSink
@@ -50,11 +50,13 @@ __all__ = [
 ]
 
 INTERRUPTIONS = 60
-LIST = "sixth"
+LIST = "eighth"
 """Which list it is that is measured, counted from the first: others are called seen."""
 
 KINDS = {"commands": "commands", "backchannels": "assents"}
 MISSED = ("resumed", "ignored", "nothing")
+WRONG = "wrong act"
+CONTROLS = {Act.PAUSE, Act.STOP, Act.GO_ON}  # of which it is plain whether they were done
 NEVER_MS = 60_000.0  # of who does not stop at all: JSON knows no infinity
 BREATH = ("human:goforward", "human:numbers", "human:something")
 """Recordings that begin with half a second of breath: nobody knows where speech does."""
@@ -67,6 +69,7 @@ ROWS = {
     "assent_asked_pct": ("assents that are asked about, %", ""),
     "noise_asked_pct": ("noises that are asked about, %", ""),
     "ignored_commands": ("commands that are ignored", "0"),
+    "wrong_acts": ("commands to wait, stop or go on for which something else was done", "0"),
     "command_asked_pct": ("commands that are asked about, %", ""),
     "heard_error_words_max": ("words between transcript and what was played, at most", "≤ 1"),
     "clarify_garbled_pct": ("garbled utterances that are asked about, %", "≥ 90"),
@@ -82,15 +85,16 @@ PAGE = """# How well one can interrupt by voice
 Made by `make bench-voice`; the figures are in `bench/results/voice.json`. Sound is real: speech by
 espeak-ng, SVOX Pico and flite, recordings of humans, and noises made by recipe, mixed as
 `bench/voice/*.tsv` says; the number of a row is the seed of the noise beside it. What is measured
-are the rows called `held-out`, written by `bench/voice_lists.py` after the last change of anything
-that hears or judges, and first played after that. New in them are most words, the four voices of
-espeak-ng (with accents that were heard before), the speeds of flite and Pico, how loud the noises
-beside speech are, all seeds, and which 30 recordings of a person on the telephone are played. Not
-new are the words that nobody can do without ("stop", "no", "uh-huh"), that person, the voices of
-flite and Pico but for their speed, the kinds of noise, and the other recordings of humans. Lists
-that were measured earlier are called `seen`: of their commands 1 of 244, 2 of 226, none of 226 and
-1 of 226 were ignored; what was not as it should be was looked at and mended. Of the fifth only what
-is not understood was played; decision 43 says what it gave.
+are the rows called `held-out`, written by `bench/voice_lists.py`, with which nothing was chosen
+that hears or judges: they were first played after its last change. New in them are most words, the
+four voices of espeak-ng (with accents that were heard before), the speeds of flite and Pico, how
+loud the noises beside speech are, all seeds, and which 30 recordings of a person on the telephone
+are played. Not new are the words that nobody can do without ("stop", "no", "uh-huh"), that person,
+the voices of flite and Pico but for their speed, the kinds of noise, and the other recordings of
+humans. Lists that were measured earlier are called `seen`: of their commands 1 of 244, 2 of 226,
+none of 226, 1 of 226 and, in the sixth, none of 256 were ignored; what was not as it should be was
+looked at and mended. Of the fifth only what is not understood was played; decision 43 says what it
+gave.
 {stale}
 **How soon.** Loudspeaker and microphone keep the world's time, in threads of their own. Browser and
 network are not in the figure: a page adds its buffers, and the way there and back. All recordings
@@ -103,7 +107,7 @@ never.
 taken if its words were acted on, as asked about if it was asked about and not acted on, and else as
 ignored, also where speech had been cut and went on. {unheard} of {noises} noises never trip the
 ear; they are not in the percentages of noises. After each of {heard_compared} trials, taken or not,
-the line is hung up, and what is on record is compared with what was played.
+the line is hung up, and what is on record is compared with what was played.{wrong_acts_told}
 
 **What is not understood.** Every command of four words and more by every voice of the list, and
 every recording, are said into silence; garbled is the same under white noise as loud as itself. The
@@ -163,8 +167,13 @@ async def barge_ins(engines: Engines) -> list[float]:
 # ── whom we ignore, and what stays of our words ──────────────────────────────────────────────────
 
 
-async def outcome(control: Control, engines: Engines, pcm: bytes, number: str) -> tuple[str, int]:
-    """What became of a sound while we speak, and by how many words the transcript was wrong."""
+async def outcome(
+    control: Control, engines: Engines, pcm: bytes, number: str, text: str = ""
+) -> tuple[str, int]:
+    """What became of a sound while we speak, and by how many words the transcript was wrong.
+
+    ``text`` is the command that it was, if it was one.
+    """
     sink, shown, thread = RoomSink(), list[Shown](), f"t-list-{number}"
     async with telling(control, engines, sink, shown, thread) as line:
         room = Room(line, sink)
@@ -175,14 +184,21 @@ async def outcome(control: Control, engines: Engines, pcm: bytes, number: str) -
     resumed = any(isinstance(one, Did) and one.act is Act.GO_ON for one in shown)
     went_on = resumed or outcomes[-1:] == ["resumed"] or not sink.cuts
     wrong = await _wrong(control, sink.played if went_on else sink.cuts[0], thread)
-    return came_of(outcomes), wrong
+    acts = [one.act for one in shown if isinstance(one, Did)]
+    return came_of(outcomes, acts, text), wrong
 
 
-def came_of(outcomes: list[str]) -> str:
-    """What was acted on is taken, whatever came after; else the last word on a sound counts."""
+def came_of(outcomes: list[str], acts: Iterable[str] = (), text: str = "") -> str:
+    """What was acted on is taken, whatever came after; else the last word on a sound counts.
+
+    A control whose words were taken for something else was not.
+    """
     if not outcomes:
         return "nothing"
-    return "interrupted" if "heard" in outcomes else outcomes[-1]
+    if "heard" not in outcomes:
+        return outcomes[-1]
+    wanted = meaning(text).act
+    return WRONG if wanted in CONTROLS and wanted not in acts else "interrupted"
 
 
 async def _wrong(control: Control, played: int, thread: str) -> int:
@@ -201,7 +217,9 @@ async def lists(engines: Engines) -> list[Trial]:
     async with lines_to(teller) as control:
         for name in ("commands", "backchannels"):
             for number, row in enumerate(rows(name)):
-                what, wrong = await outcome(control, engines, sound_of(row), f"{name}-{number}")
+                text = row["text"] if name == "commands" else ""
+                place = f"{name}-{number}"
+                what, wrong = await outcome(control, engines, sound_of(row), place, text)
                 kind = "noises" if row["voice"].startswith("noise:") else KINDS[name]
                 found.append((kind, row, what, wrong))
                 if number % 50 == 49:
@@ -216,7 +234,7 @@ def counted(found: Iterable[Trial]) -> dict[str, Any]:
     for kind, row, what, wrong in found:
         tally[kind][what] += 1
         worst = max(worst, wrong)
-        missed = what in MISSED if kind == "commands" else what == "interrupted"
+        missed = what in (*MISSED, WRONG) if kind == "commands" else what == "interrupted"
         if missed or wrong > 1:
             told = f"{kind} {row['number']}: {row['text']} {row['voice']} {row['noise']}"
             print(f"  {what}, {wrong} words: {told}", flush=True)
@@ -229,6 +247,7 @@ def counted(found: Iterable[Trial]) -> dict[str, Any]:
         "noises": noises.total(),
         "unheard": noises["nothing"],
         "ignored_commands": sum(commands[what] for what in MISSED),
+        "wrong_acts": commands[WRONG],
         "command_asked_pct": 100 * commands["asked again"] / commands.total(),
         "false_stop_pct": 100 * stopped / (assents.total() + heard),
         "assent_asked_pct": 100 * assents["asked again"] / assents.total(),
@@ -334,6 +353,9 @@ def has_results() -> bool:
     return (RESULTS / "voice.json").exists()
 
 
+WRONG_ACTS = """
+A command to wait, to stop or to go on is taken if that was done. If its words were taken for
+something else, it is neither ignored nor asked about, and counted apart."""
 STALE = """
 **Of the list before** are the figures of {parts}:
 they were measured before this list was written, and before what hears and judges last changed.
@@ -345,8 +367,14 @@ def report(results: dict[str, Any]) -> str:
     seconds = sum(results.get(f"{part}_s", 0.0) for part in PARTS)
     measured = {name: row for name, row in ROWS.items() if name in results}
     told = dict(results, rows=table(results, measured), seconds=seconds, by_kind=by_kind(results))
+    told["wrong_acts_told"] = wrong_acts_told(results)
     told |= {"sessions": SESSIONS, "sessions_s": SESSIONS_S, "stale": stale(results)}
     return PAGE.format(**told)
+
+
+def wrong_acts_told(results: dict[str, Any]) -> str:
+    """What is counted as a wrong act; nothing as long as nothing was."""
+    return WRONG_ACTS * ("wrong_acts" in results)
 
 
 def by_kind(results: dict[str, Any]) -> str:

@@ -16,29 +16,30 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+Andrea", "espeak:en+edward", "espeak:en-gb-x-rp+shelby", "espeak:en-us+rob",
-    "flite:slt@0.97", "flite:rms@1.02", "pico:en-GB@1.02", "pico:en-US@0.98",
+    "espeak:en-us+travis", "espeak:en+adam", "espeak:en-gb-x-rp+ian", "espeak:en-us+edward2",
+    "flite:rms@0.99", "flite:awb@1.04", "pico:en-GB@1.08", "pico:en-US@0.95",
 )  # fmt: skip
-BESIDE = ("clean", "pink19", "clean", "white16", "brown18")
+BESIDE = ("clean", "white17", "clean", "brown18", "pink16")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "enough", "go back", "hang on",
-    "stop please", "wait there", "not so fast", "hold it there", "do it again", "speak clearly",
-    "turn it up", "too long", "I object", "let me finish", "hear me out", "may I say something",
-    "ignore that one", "remove that line", "anything else please", "could I ask you something",
-    "you got me wrong there", "that is an old figure", "we have been over this",
-    "begin with the conclusion", "who wrote this report", "what is the margin",
-    "when does it expire", "which one came first", "how far are we now",
-    "can you move it to Friday", "only the paid orders", "no, the smaller office",
-    "no, in pounds please", "write to the landlord instead", "include the travel budget",
-    "group it by country please", "hide the third row", "check with Thomas first",
-    "do not change the password", "wait, there is a mistake", "how do you know that",
-    "why was Italy left out", "let us look at rents", "give me the address once more",
+    "please stop that", "wait there", "not so fast", "stay on the line", "one more time",
+    "turn it down", "switch that off", "too loud", "I object", "let me finish", "listen to me",
+    "may I ask something", "cross that out", "remove that line", "another person please",
+    "can I cut in here", "you skipped a chapter", "that is an old version",
+    "we agreed on something else",
+    "begin with the costs", "who signed the lease", "what does it weigh",
+    "when is the next train", "which of them is cheaper", "how far is the airport",
+    "can you move it to Friday", "only the open invoices", "no, the smaller office",
+    "no, in kilograms please", "write to the landlord instead", "include the bank holidays",
+    "sort it by city please", "leave out the second page", "ask Martin about the rent",
+    "do not send the contract", "wait, I cannot hear you", "how old are these numbers",
+    "why is Poland missing here", "let us talk about travel", "repeat the address once more",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm hmm", "mhm", "yeah", "yup", "okay", "right", "sure", "I see", "aha", "mm", "oh",
-    "alright", "good", "cool", "exactly", "indeed", "wow", "great", "thank you", "gotcha",
-    "sounds good", "interesting", "perfect", "oh great", "yes right", "okay good", "fine fine",
-    "ah good", "oh right", "yeah yeah", "right sure", "well yes", "agreed", "noted",
+    "uh-huh", "mm hmm", "mhm", "yeah", "yep", "okay", "right", "sure", "I see", "aha", "um", "ah",
+    "all right", "good", "fine", "exactly", "indeed", "wow", "cool", "thanks", "got it",
+    "makes sense", "of course", "perfect", "oh great", "yes right", "okay good", "right sure",
+    "ah good", "oh fine", "yeah yeah okay", "good good", "well right", "totally", "wonderful",
     "I understand",
 )  # fmt: skip
 RECORDINGS = (
@@ -47,36 +48,39 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "agent-pass": "Please enter your password followed by the pound key.",
-    "conf-full": "That conference is full.",
-    "conf-kicked": "You have been kicked from this conference.",
-    "conf-locked": "This conference is locked!",
-    "conf-muted": "You are now muted.",
-    "conf-nonextended": "The conference cannot be extended.",
-    "conf-now-muted": "The conference is now muted.",
-    "conf-now-unmuted": "The conference is now unmuted.",
-    "conf-onlyone": "There is currently one other participant in the conference.",
-    "conf-roll-callcomplete": "Playback of the list of people attending is complete.",
-    "confbridge-conf-begin": "The conference will now begin.",
-    "confbridge-conf-end": "The conference has ended.",
-    "confbridge-lock-no-join": "The conference is currently locked and cannot be joined.",
-    "confbridge-only-participant": "You are currently the only participant in the conference.",
-    "confbridge-pin-bad": "You have entered too many invalid personal identification numbers.",
-    "demo-nomatch": "I'm sorry there are no matches for those keywords.",
-    "dir-nomore": "There are no more compatible entries in the directory.",
-    "dir-welcome": "Welcome to the directory.",
-    "enter-num-blacklist": "Please enter the number to be blacklisted.",
-    "info-about-last-call": "Information about your last call.",
-    "conf-unmuted": "You are now unmuted.",
-    "pm-invalid-option": "That option is invalid. Please try again.",
-    "queue-callswaiting": "Waiting to speak with a representative.",
-    "sorry-youre-having-problems": "Sorry you're having problems.",
-    "speed-dial-empty": "The speed dial entry you've accessed is empty.",
-    "to-call-this-number": "To call this number.",
-    "tt-somethingwrong": "Something is terribly wrong.",
-    "vm-dialout": "Please wait while I connect your call.",
-    "vm-enter-num-to-call": "Please enter the number you wish to call.",
-    "vm-helpexit": "Press star for help or pound to exit.",
+    "agent-incorrect": "Login incorrect.  Please enter your agent number followed by the pound "
+    "key.",
+    "at-tone-time-exactly": "At the sound of the tone, the time will be exactly...",
+    "call-fwd-no-ans": "Call-Forward on No Answer.",
+    "conf-hasjoin": "is now in the conference.",
+    "conf-invalid": "That is not a valid conference number.  Please try again.",
+    "conf-userswilljoin": "users will join the conference.",
+    "confbridge-begin-glorious-b": "the conference will begin when our glorious leader arrives",
+    "confbridge-begin-leader": "the conference will begin when the leader arrives",
+    "confbridge-dec-list-vol-out": "...to decrease the audio volume from other participants.",
+    "confbridge-dec-talk-vol-out": "...to decrease your speaking volume to other participants.",
+    "confbridge-has-left": "...has left the conference.",
+    "confbridge-inc-list-vol-out": "...to increase the audio volume from other participants.",
+    "confbridge-inc-talk-vol-out": "...to increase your speaking volume to other participants.",
+    "confbridge-lock-in": "To lock, or unlock the conference...",
+    "confbridge-locked": "The conference is now locked.",
+    "confbridge-menu-exit-out": "...to exit the menu.",
+    "confbridge-muted": "You are now muted.",
+    "confbridge-participants": "...participants in the conference.",
+    "confbridge-remove-last-out": "...to remove the participant who most recently joined the "
+    "conference.",
+    "confbridge-rest-list-vol-out": "...to reset the audio volume of the conference to the default "
+    "level.",
+    "confbridge-rest-talk-vol-out": "...to reset your speaking volume to the default level.",
+    "demo-thanks": "Goodbye.  Thank you for trying out the Asterisk Open Source PBX.",
+    "dir-firstlast": "... letters of your party's first or last name.",
+    "dir-pls-enter": "Please enter the first ...",
+    "invalid": "I am sorry, that's not a valid extension.  Please try again.",
+    "pbx-invalid": "I am sorry, that's not a valid extension.  Please try again.",
+    "priv-introsaved": "Thank you. Please hold, while I attempt to connect you with your party!",
+    "queue-holdtime": "The estimated hold time is currently",
+    "queue-quantity2": "... callers waiting to speak with a representative.",
+    "spy-misdn": "M I S D N",
 }
 NOISES = {
     "cough": 10,
@@ -99,7 +103,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "brown18"), ("pink19", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "pink16"), ("white17", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -113,7 +117,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(601, 601 + count)
+        for seed in range(801, 801 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

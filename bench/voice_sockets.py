@@ -28,6 +28,7 @@ from figures import percentile
 from voice_stage import ClockedSink, Microphone, SoundCard
 from websockets.asyncio.client import ClientConnection, connect
 
+from midflight.voice.endpoint import LINES_EACH
 from midflight.voice.seams import FRAME, RATE, WIDTH
 from midflight.voice.sounds import silence
 from voice.speakers import said
@@ -83,14 +84,11 @@ class Page:
 
 
 @contextmanager
-def server() -> Iterator[tuple[int, str]]:
-    """``midflight serve --voice``, as people run it: its port, and a token."""
+def server() -> Iterator[tuple[int, list[str]]]:
+    """``midflight serve --voice``, as people run it: its port, and a token for each person."""
     with tempfile.TemporaryDirectory() as folder:
         keys = ["--keys", f"{folder}/keys.json"]
-        issue = [MIDFLIGHT, "token", "pages", "--role", "controller", *keys]
-        token = subprocess.run(
-            issue, check=True, timeout=READY_S, stdout=subprocess.PIPE, text=True
-        )
+        tokens = [_issued(f"person-{number}", keys) for number in range(SESSIONS // LINES_EACH)]
         command = [MIDFLIGHT, "serve", "voice_scene:teller", "--voice", "--json", "--port", "0"]
         command += ["--store", f"{folder}/runs.db", "--workdir", folder, "--drain", "0", *keys]
         path = os.pathsep.join([str(HERE), str(HERE.parent / "tests")])
@@ -101,9 +99,16 @@ def server() -> Iterator[tuple[int, str]]:
             try:
                 assert process.stdout is not None
                 told = json.loads(process.stdout.readline())
-                yield httpx.URL(told["url"]).port or 0, token.stdout.strip()
+                yield httpx.URL(told["url"]).port or 0, tokens
             finally:
                 process.terminate()
+
+
+def _issued(name: str, keys: list[str]) -> str:
+    issue = [MIDFLIGHT, "token", name, "--role", "controller", *keys]
+    return subprocess.run(
+        issue, check=True, timeout=READY_S, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
 
 
 async def _begin(port: int, headers: dict[str, str], thread: str, page: Page) -> None:
@@ -153,10 +158,11 @@ async def over_sockets() -> dict[str, Any]:
             turn = place + number * len(frames) // SESSIONS
             await page.hear(frames[turn % len(frames)])
 
-    with server() as (port, token), card:
-        headers = {"authorization": f"Bearer {token}", "x-midflight": "1"}
+    with server() as (port, tokens), card:
         async with anyio.create_task_group() as tasks:
             for number, sink in enumerate(sinks):
+                token = tokens[number // LINES_EACH]
+                headers = {"authorization": f"Bearer {token}", "x-midflight": "1"}
                 pages.append(await _connected(port, headers, number, sink))
                 tasks.start_soon(pages[-1].listen)
                 await _begin(port, headers, f"t-page-{number}", pages[-1])
