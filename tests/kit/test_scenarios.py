@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -72,3 +73,17 @@ async def test_processes_are_there_and_one_has_left_the_group_when_they_are_told
 
         assert await ledger.until("r1", happened("acted"))
     assert left >= 3
+
+
+def test_a_process_that_is_about_to_become_another_is_not_overlooked(tmp_path: Path) -> None:
+    """At such a moment nothing shows whose it is: one look in twenty overlooks this one."""
+    again = tmp_path / "again"
+    again.write_text(f"exec sh {again}\n")
+    found = []
+    for number in range(40):
+        marked = os.environ | {tools.MARK: f"swift-{number}"}
+        with subprocess.Popen(["sh", again], env=marked) as process:
+            found.append(end_processes_of(f"swift-{number}"))
+            process.kill()
+
+    assert found == [1] * 40

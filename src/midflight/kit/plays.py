@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,8 @@ SEEN_S: Final = 5.0
 SCALE: Final = 200
 CRASHED_AT_ONCE: Final = 10
 MESSAGES: Final = 20
+LOOKS: Final = 4
+LOOK_AGAIN_S: Final = 0.01
 
 
 async def stopping(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
@@ -229,12 +232,27 @@ async def _asks(subject: Subject, run: str) -> bool:
 
 
 def end_processes_of(run: str) -> int:
-    """How many processes of a run are left; they are ended here, by their number."""
+    """How many processes of a run are left; they are ended here, by their number.
+
+    A process that is about to become another program has no environment for a moment, and one may
+    begin while we look: so we look until nothing new was seen a few times.
+    """
     mark = f"{MARK}={run}\0".encode()
-    found = 0
+    ended: set[int] = set()
+    looks = 0
+    while looks < LOOKS:
+        found = {process for process in _marked(mark) if process not in ended}
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        ended |= found
+        looks = 0 if found else looks + 1
+        time.sleep(LOOK_AGAIN_S)
+    return len(ended)
+
+
+def _marked(mark: bytes) -> Iterator[int]:
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
+        with suppress(OSError):  # it has ended meanwhile
             if mark in (folder / "environ").read_bytes():
-                os.kill(int(folder.name), signal.SIGKILL)
-                found += 1
-    return found
+                yield int(folder.name)
