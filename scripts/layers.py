@@ -324,9 +324,23 @@ MUTANTS = (
     Mutant(
         "Postgres: whoever judges a lease holds it (FOR SHARE)",
         STORES + "sql/postgres_001.sql",
-        "    PERFORM FROM leases WHERE driver = ANY (drivers) ORDER BY driver FOR SHARE;\n",
-        "",
+        "    ORDER BY driver FOR SHARE;\n",
+        "    ORDER BY driver;\n",
         (LOCKS + "a_claim_waits_for_the_old_driver_who_is_renewing_its_lease",),
+    ),
+    Mutant(
+        "Postgres: whoever judges a lease leaves it to a driver that lives",
+        STORES + "sql/postgres_001.sql",
+        "ANY (drivers) AND expires_at <= judged\n",
+        "ANY (drivers)\n",
+        (LOCKS + "a_driver_that_lives_renews_its_lease_while_somebody_waits_to_claim_its_run",),
+    ),
+    Mutant(
+        "Postgres: a lease is renewed also where all connections are busy",
+        STORES + "postgres_links.py",
+        "self._wake(self._idle) or self._wake(self._spare_idle)",
+        "self._wake(self._idle)",
+        (LOCKS + "a_driver_renews_its_lease_while_all_its_connections_wait_for_others",),
     ),
     Mutant(
         "Postgres: the clock goes on while a transaction waits",
@@ -424,7 +438,7 @@ MUTANTS = (
     Mutant(
         "Postgres: a claim judges leases by the server's clock",
         STORES + "sql/postgres_001.sql",
-        "WHERE driver = ANY (drivers) AND expires_at > clock());",
+        "WHERE driver = ANY (drivers) AND expires_at > judged);",
         "WHERE driver = ANY (drivers));",
         (CHECKS + "a_lease_that_has_run_out_is_over_for_everybody",),
     ),

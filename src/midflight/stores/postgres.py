@@ -108,7 +108,8 @@ class PostgresStore(PostgresReading):
     ) -> AsyncIterator[Self]:
         """Open the store in a database, creating its schema if need be, while the block runs.
 
-        A process uses ``connections`` for requests and readers, two for writing, one for news.
+        A process uses ``connections`` for requests and readers, two for writing, one for news, and
+        one more for its lease when those for requests are all busy.
         """
         server = Server(dsn, schema)
         await server.prepare()

@@ -46,7 +46,7 @@ class RowLease:
         """Hold it from now on; False if somebody else does."""
         sent, ours = steady(), (self.driver, self._holder, self._ttl)
         if not await self._pool.do(
-            lambda c: c.fetchval(SQL["renew_lease"], *ours), writes=True, first=True
+            lambda c: c.fetchval(SQL["renew_lease"], *ours), writes=True, pressing=True
         ):
             return False
         self._renewed = sent
@@ -68,8 +68,9 @@ class RowLease:
         """Hold it no longer. If the server cannot be told, it runs out by itself."""
         self._renewed = float("-inf")
         with anyio.move_on_after(GOODBYE_S, shield=True), suppress(StoreError):
+            ours = (self.driver, self._holder)
             await self._pool.do(
-                lambda c: c.execute(SQL["drop_lease"], self.driver, self._holder), writes=True
+                lambda c: c.execute(SQL["drop_lease"], *ours), writes=True, pressing=True
             )
 
 

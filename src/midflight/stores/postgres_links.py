@@ -158,14 +158,21 @@ class _Errand:
 
 
 class Pool:
-    """A few connections, each with a task that does what readers and requests want done."""
+    """A few connections, each with a task that does what readers and requests want done.
+
+    What is ``pressing`` does not wait for that: if all of them are busy, perhaps with locks of
+    others, one more connection is made, which does nothing else.
+    """
 
     def __init__(self, server: Server, size: int) -> None:
         self._server = server
         self._queue: deque[_Errand] = deque()
+        self._pressing: deque[_Errand] = deque()
         self._idle: list[asyncio.Future[None]] = []
+        self._spare_idle: list[asyncio.Future[None]] = []
         self._closed = False
-        self.links = tuple(Link(server) for _ in range(size))
+        self._spare = Link(server)
+        self.links = (*(Link(server) for _ in range(size)), self._spare)
 
     async def do(
         self,
@@ -174,40 +181,50 @@ class Pool:
         after: Callable[[], None] = lambda: None,
         writes: bool = False,
         first: bool = False,
+        pressing: bool = False,
         answer_s: float = ANSWER_S,
     ) -> T:
         """Have ``work`` done. ``after`` is called when it is over, whether or not we still wait."""
         errand = _Errand(work, after, writes=writes, answer_s=answer_s)
         if self._closed:
             errand.fail(self._server.closed())
+        elif pressing:
+            self._pressing.append(errand)
+            self._wake(self._idle) or self._wake(self._spare_idle)
         else:
             (self._queue.appendleft if first else self._queue.append)(errand)
-            self._wake()
+            self._wake(self._idle)
         result: T = await errand.answer
         return result
 
     async def serve(self, link: Link) -> None:
         """Do what is wanted on this connection, for as long as the store is open."""
+        spare = link is self._spare
         while True:
-            if not self._queue:
-                idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._idle.append(idle)
-                await idle
-            if self._queue:
+            if self._pressing:
+                await self._run(link, self._pressing.popleft())
+            elif self._queue and not spare:
                 await self._run(link, self._queue.popleft())
+            else:
+                idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                (self._spare_idle if spare else self._idle).append(idle)
+                await idle
 
     def close(self) -> None:
         """Refuse what has not begun."""
         self._closed = True
-        while self._queue:
-            self._queue.popleft().fail(self._server.closed())
+        for errands in (self._pressing, self._queue):
+            while errands:
+                errands.popleft().fail(self._server.closed())
 
-    def _wake(self) -> None:
-        while self._idle:  # the one who rested last: its connection is warm
-            idle = self._idle.pop()
+    def _wake(self, resting: list[asyncio.Future[None]]) -> bool:
+        """Whether one of them rested and is awake now."""
+        while resting:  # the one who rested last: its connection is warm
+            idle = resting.pop()
             if not idle.done():
                 idle.set_result(None)
-                return
+                return True
+        return False
 
     async def _run(self, link: Link, errand: _Errand) -> None:
         if errand.answer.done() or errand.given_up_at < anyio.current_time():

@@ -176,7 +176,8 @@ END $$;
 
 -- Lock what a request must see as of one moment: first switches, then leases, then heads, each in
 -- the order of their ids. Every statement looks after the one before it has locked. A switch that
--- has no row yet gets one, or there would be nothing to lock.
+-- has no row yet gets one, or there would be nothing to lock. Of leases only those that are over are
+-- held, against a late renewal: whoever lives must be able to renew while we wait for a head.
 CREATE FUNCTION lock_for_request(
     request_id text,
     scopes text[],
@@ -192,6 +193,7 @@ CREATE FUNCTION lock_for_request(
 #variable_conflict use_column
 DECLARE
     locked bigint := 0;
+    judged double precision;
 BEGIN
     WHILE locked < cardinality(scopes) LOOP
         PERFORM FROM switches WHERE scope = ANY (scopes) ORDER BY scope FOR SHARE;
@@ -201,12 +203,14 @@ BEGIN
             ON CONFLICT DO NOTHING;
         END IF;
     END LOOP;
-    PERFORM FROM leases WHERE driver = ANY (drivers) ORDER BY driver FOR SHARE;
+    judged := clock();
+    PERFORM FROM leases WHERE driver = ANY (drivers) AND expires_at <= judged
+    ORDER BY driver FOR SHARE;
     PERFORM FROM journals WHERE journal = ANY (wanted) ORDER BY journal FOR UPDATE;
     at := clock();
     known := EXISTS (SELECT FROM events WHERE append_id = request_id AND requested);
     SELECT json_agg(s) INTO stopped FROM switches AS s WHERE s.scope = ANY (scopes) AND s.is_on;
-    alive := ARRAY(SELECT driver FROM leases WHERE driver = ANY (drivers) AND expires_at > clock());
+    alive := ARRAY(SELECT driver FROM leases WHERE driver = ANY (drivers) AND expires_at > judged);
     SELECT array_agg(journal), array_agg(head) INTO journals_found, heads
     FROM journals WHERE journal = ANY (wanted);
 END $$;
