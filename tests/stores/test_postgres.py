@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -68,6 +69,14 @@ async def superuser(address: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Re
     [
         "mysql://ann:s3cret@db/midflight",
         "postgresql://ann:s3/cret@db/midflight",
+        "postgresql://ann:s3#cret@db/midflight",
+        "postgresql://ann:35#cret@db/midflight",
+        "postgresql://ann:s3?cret@db/midflight",
+        "postgresql://ann:s3?c=cret@db/midflight",
+        "postgresql://ann:s3[cret@db/midflight",
+        "postgresql://ann:s3@cret@db/midflight",
+        "postgresql://ann@db:cret/midflight",
+        "postgresql:///midflight?port=cret",
         "host=db password=s3cret",
         "",
     ],
@@ -79,7 +88,8 @@ async def test_an_address_that_cannot_be_one_is_explained_without_repeating_it(
         async with PostgresStore.open(address):
             pass
 
-    assert "cret" not in str(refusal.value)
+    said = str(refusal.value).replace("password", "").replace(":5432", "")
+    assert not {"cret", "s3", "35"} & set(re.findall(r"\w+", said))
 
 
 async def test_a_server_that_is_not_there_is_named_without_the_password() -> None:

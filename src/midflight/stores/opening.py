@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, nullcontext
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from midflight.errors import StoreUnavailable
+from midflight.stores import postgres_address
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 
@@ -20,7 +21,7 @@ def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncCo
     this process counts as living when nothing is heard of it, where death is guessed by time.
     """
     address = "memory:" if address == ":memory:" else address  # as SQLite calls it
-    scheme = urlsplit(address).scheme if ":" in address else ""
+    scheme = urlsplit(address.partition("//")[0]).scheme  # of the rest nothing is sure yet
     match scheme:
         case "memory":
             return nullcontext(MemoryStore())
@@ -28,7 +29,7 @@ def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncCo
             from midflight.stores.postgres import PostgresStore
             from midflight.stores.postgres_lease import TTL_S
 
-            dsn, schema = _schema(address)
+            dsn, schema = postgres_address.without_schema(address)
             return PostgresStore.open(dsn, schema=schema, lease_s=lease_s or TTL_S)
         case "" | "sqlite" | "file":
             from midflight.stores.sqlite import SqliteStore
@@ -44,18 +45,5 @@ def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncCo
 
 def shown(address: str) -> str:
     """The address as it may stand on a screen and in a log: without what is secret in it."""
-    if "://" not in address:
-        return address
-    parts = urlsplit(address)
-    user, at, host = parts.netloc.rpartition("@")
-    schema = [(name, value) for name, value in parse_qsl(parts.query) if name == "schema"]
-    kept = parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query=urlencode(schema))
-    return kept.geturl()
-
-
-def _schema(address: str) -> tuple[str, str]:
-    """Take ``schema`` out of the address: it is ours, and the server would not know it."""
-    parts = urlsplit(address)
-    query = dict(parse_qsl(parts.query))
-    schema = query.pop("schema", "midflight")
-    return parts._replace(query=urlencode(query)).geturl(), schema
+    on_a_server = "://" in address and not address.startswith(("sqlite:", "file:"))
+    return postgres_address.shown(address) if on_a_server else address

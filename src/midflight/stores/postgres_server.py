@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Final, TypeAlias
 
 import anyio
 
@@ -18,7 +17,9 @@ from midflight.errors import (
     StoreUnavailable,
     StoreVersion,
 )
-from midflight.stores.queries import named, script
+from midflight.stores.postgres_address import named, unreadable
+from midflight.stores.queries import named as statements
+from midflight.stores.queries import script
 
 try:
     import asyncpg
@@ -32,7 +33,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"  # generic in its s
 ServerError: TypeAlias = asyncpg.PostgresError
 Taken: TypeAlias = asyncpg.UniqueViolationError
 
-SQL: Final = named("postgres.sql")
+SQL: Final = statements("postgres.sql")
 MIGRATIONS: Final = (script("postgres_001.sql"),)
 """From each layout to the next, since the first; only ever added to."""
 
@@ -83,7 +84,7 @@ class Server:
             )
         self._dsn = dsn
         self._schema = schema
-        self._user, self._database, self._host = _address(dsn)
+        self._user, self._database, self._host = named(dsn)
         self.channel = f"midflight_{schema}"
         self.echo_channel = f"{self.channel}_says"
         self.where = f"database {self._database} on {self._host}"
@@ -117,6 +118,8 @@ class Server:
                 connection.terminate()
         except ERRORS as error:
             raise self.explain(error) from error
+        except ValueError:  # a port that is no number, and perhaps half of a password
+            raise unreadable() from None
 
     async def _first_connection(self) -> Connection:
         """Wait for a server that is starting, and for nothing else: the address may be wrong."""
@@ -231,23 +234,3 @@ class Server:
 
 def _brief(error: BaseException) -> str:
     return (str(error) or type(error).__name__).partition("\n")[0]
-
-
-def _address(dsn: str) -> tuple[str, str, str]:
-    """User, database and host of an address, for messages: all of it but the password."""
-    try:
-        parts = urlsplit(dsn)
-    except ValueError:
-        parts = urlsplit("")
-    # A slash in an unquoted password would end the host early, and show half of the password.
-    if parts.scheme not in {"postgres", "postgresql"} or "@" in parts.path:
-        raise StoreUnavailable(
-            "the store's address must look like postgresql://user:password@host:5432/database, "
-            "with %40, %2F, … for special characters in the password."
-        )
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
-    credentials, _, host = parts.netloc.rpartition("@")
-    user = unquote(credentials.partition(":")[0]) or options.get("user", "")
-    host = unquote(host) or options.get("host", "localhost")
-    database = unquote(parts.path.lstrip("/")) or options.get("dbname", "") or user
-    return user, database, host
