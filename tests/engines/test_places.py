@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import anyio
 import pytest
 
+from engines.hosts import RestateServer
+from engines.link import free_port
 from midflight.cli.placing import placing
 from midflight.control import Control
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_place import Restate
+from midflight.engines.restate_worker import _register
 from midflight.errors import InvalidRequest
 from midflight.run import Run, agent
 from midflight.stores.memory import MemoryStore
@@ -52,4 +58,58 @@ async def test_what_restate_does_not_know_is_logged_without_its_secret(
 
     told = [vars(r) for r in caplog.records if "engine_unreached" in vars(r).values()]
     assert [f"•••@127.0.0.1:{port}" in str(one["error"]) for one in told] == [True]
+    assert "hush" not in str(told)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--ingress", "http://"),
+        ("--ingress", "http://ann:hu/sh@restate:8080"),
+        ("--ingress", "http://restate:eighty"),
+        ("--admin", "http://[::1"),
+        ("--admin", "http://restate:99999"),
+        ("--uri", "not an address"),
+        ("--uri", "ftp://workers"),
+        ("--uri", "http://ann:hush@"),
+        ("--service", "a/b"),
+        ("--service", ""),
+    ],
+    ids=" ".join,
+)
+def test_a_worker_that_is_told_a_wrong_place_says_so_and_does_not_start(
+    options: tuple[str, str],
+) -> None:
+    told = ("worker", "engines.fleet_world", "--engine", "restate", "--store", "postgresql://x/y")
+    done = subprocess.run(
+        [sys.executable, "-m", "midflight", *told, *options],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        timeout=30,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert done.stderr.endswith("Nothing was started.\n")
+    assert done.stderr.count("\n") == 1
+    assert not [secret for secret in ("hush", "sh@") if secret in done.stderr]
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+@pytest.mark.node
+async def test_a_worker_that_cannot_be_registered_tells_what_restate_says_of_it(
+    restate: RestateServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    nobody = f"http://ann:hush@127.0.0.1:{free_port()}"
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_register, restate.place("Run"), nobody)
+            while not caplog.records:  # noqa: ASYNC110 - it says nothing else
+                await anyio.sleep(0.05)
+            tasks.cancel_scope.cancel()
+
+    (told, *_) = [vars(record) for record in caplog.records]
+    assert (told["action"], "Connection refused" in told["error"]) == ("register_failed", True)
     assert "hush" not in str(told)

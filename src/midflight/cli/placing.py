@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 from msgspec import Struct
@@ -17,6 +19,7 @@ from midflight.run import Agent
 from midflight.stores.opening import open_store
 
 ENGINES: Final = ("local", "restate")
+SERVICE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 EngineOption = Annotated[
     str,
@@ -55,12 +58,28 @@ def placing(
             "Postgres: --store postgresql://USER@HOST/DATABASE. Nothing was started."
         )
     for address in filter(None, (ingress, admin)):
-        if not address.startswith(("http://", "https://")):
+        if not is_http(address):
             raise InvalidRequest(
                 f"{shown(address)!r} is not an address of Restate: write it like {INGRESS}. "
                 "Nothing was started."
             )
+    if not SERVICE_NAME.fullmatch(service):
+        raise InvalidRequest(
+            f"{service!r} cannot be the name of a service: use letters, digits, _ and -. "
+            "Nothing was started."
+        )
     return Placing(engine=engine, ingress=ingress, admin=admin, service=service)
+
+
+def is_http(address: str) -> bool:
+    """Whether somebody could be asked there."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return False
+    plain = not re.search(r"\s", address) and "@" not in parts.path
+    return plain and parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
 
 
 @asynccontextmanager

@@ -26,6 +26,7 @@ from midflight.cli.placing import (
     IngressOption,
     Placing,
     ServiceOption,
+    is_http,
     placing,
 )
 from midflight.cli.printing import print_json
@@ -33,11 +34,14 @@ from midflight.cli.serve import listening
 from midflight.engines.crew import DRAIN_S, LEASE_S
 from midflight.engines.leaving import leaving_on
 from midflight.engines.restate_place import ADMIN, INGRESS, SERVICE
+from midflight.engines.restate_place import shown as shown_place
+from midflight.errors import InvalidRequest
 from midflight.run import Agent
 from midflight.stores.opening import open_store, shown
 
 app = typer.Typer()
 PORT: Final = 9080
+LEASE_MAX_S: Final = 3600.0  # a dead worker's runs wait for so long
 ANSWERS_S: Final = 3.0  # for what is left to be told when runs have come to rest
 
 
@@ -79,7 +83,12 @@ def worker(
     ] = DRAIN_S,
     lease: Annotated[
         float,
-        typer.Option(min=0.5, metavar="SECONDS", help="How soon it counts as lost, on Postgres."),
+        typer.Option(
+            min=0.5,
+            max=LEASE_MAX_S,
+            metavar="SECONDS",
+            help="How soon it counts as lost, on Postgres.",
+        ),
     ] = LEASE_S,
     as_json: JsonOption = False,
 ) -> int:
@@ -94,6 +103,11 @@ def worker(
         lease=lease,
         as_json=as_json,
     )
+    if uri and not is_http(uri):
+        raise InvalidRequest(
+            f"{shown_place(uri)!r} is not an address at which Restate could find workers: write it "
+            f"like http://workers-v1:{PORT}. Nothing was started."
+        )
     log_to_stderr()
     if engine == "local":
         anyio.run(_sweeping, options, found, backend_options=quick_loop())

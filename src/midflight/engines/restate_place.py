@@ -10,7 +10,7 @@ from msgspec import Struct
 INGRESS: Final = "http://127.0.0.1:8080"
 ADMIN: Final = "http://127.0.0.1:9070"
 SERVICE: Final = "MidflightRun"
-_USER_INFO: Final = re.compile(r"(?<=//)[^/@\s]*@")
+_USER_INFO: Final = re.compile(r"(?<=//)[^@\s]*@")
 
 
 class Restate(Struct, frozen=True, kw_only=True):

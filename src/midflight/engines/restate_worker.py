@@ -46,6 +46,7 @@ RETRY_MAX_S: Final = 1.0
 RETRIES: Final = 20  # about fifteen seconds; then the next sweep asks anew, of the newest code
 SILENCE: Final = timedelta(days=365)  # a call says nothing while it drives, and is not stuck
 REGISTER_S: Final = 2.0
+REASON_MAX: Final = 500  # characters of what Restate says
 log: Final = logging.getLogger(__name__)
 
 
@@ -211,9 +212,16 @@ async def _register(restate: Restate, uri: str) -> None:
                 told = {"uri": uri, "force": False}
                 answer = await client.post("/deployments", json=told, timeout=REGISTER_S)
                 answer.raise_for_status()
-            log.info("Registered", extra={"action": "worker_registered", "uri": uri})
+            log.info("Registered", extra={"action": "worker_registered", "uri": shown(uri)})
             return
         except httpx.HTTPError as error:
-            about = {"action": "register_failed", "uri": uri, "error": shown(error)}
+            why = shown(_reason(error))
+            about = {"action": "register_failed", "uri": shown(uri), "error": why}
             log.warning("Restate was not told of this worker; trying again", extra=about)
             await anyio.sleep(REGISTER_S)
+
+
+def _reason(error: httpx.HTTPError) -> str:
+    """What Restate says about it, such as whom it could not reach; else what we know."""
+    told = error.response.text if isinstance(error, httpx.HTTPStatusError) else ""
+    return told[:REASON_MAX] or str(error) or type(error).__name__
