@@ -37,6 +37,11 @@ def seconds(text: str) -> float:
     return float(number) * {"s": 1, "m": 60}[unit]
 
 
+def mebibytes(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)(M|G)(?:iB)?", text).groups()  # type: ignore[union-attr]
+    return int(number) * {"M": 1, "G": 1024}[unit]
+
+
 def health(service: dict[str, Any]) -> str:
     """The URL that its health check asks for."""
     (url,) = re.findall(r"http://[^\s']+", service["healthcheck"]["test"][-1])

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.routing import Route
 
-from engines.composed import health, options, seconds, services
+from engines.composed import health, mebibytes, options, seconds, services
 from midflight.cli import worker
 from midflight.cli.placing import placing
 from midflight.engines.leaving import GRACE_S
@@ -72,6 +72,14 @@ def test_every_service_is_looked_after_and_bounded(services: dict[str, Any]) -> 
     for service in services.values():
         assert {"test", "interval", "timeout", "retries"} <= service["healthcheck"].keys()
         assert {"cpus", "memory"} == service["deploy"]["resources"]["limits"].keys()
+
+
+def test_restate_is_told_to_leave_room_for_calls_below_its_limit(services: dict[str, Any]) -> None:
+    """Else its cache grows until the system ends it, and with it every call."""
+    cache = mebibytes(services["restate"]["environment"]["RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE"])
+    limit = mebibytes(services["restate"]["deploy"]["resources"]["limits"]["memory"])
+
+    assert cache <= limit / 2
 
 
 def test_no_secret_is_written_down(services: dict[str, Any]) -> None:
