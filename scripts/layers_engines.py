@@ -41,6 +41,16 @@ ENGINE_MUTANTS = (
         ),
     ),
     Mutant(
+        "engines: what a leaving worker cuts short is on record",
+        ENGINES + "crew.py",
+        "                driver.cut_short()\n",
+        "                pass\n",
+        (
+            "tests/scenarios/test_drain.py::"
+            "test_what_does_not_end_in_time_is_cut_short_on_record_and_asked_about",
+        ),
+    ),
+    Mutant(
         "Postgres workers: one that is not sure of its lease closes its door",
         ENGINES + "restate_door.py",
         "            self.unsure.set()\n",

@@ -132,6 +132,15 @@ async def deliver(brief: str, idempotency_key: str) -> None:
     do(idempotency_key)
 
 
+@tool(effect="once", check=look_up, timeout=60)
+async def carry(brief: str, idempotency_key: str) -> None:
+    """As ``deliver``, and it can be looked up."""
+    note("begin", idempotency_key)
+    while not (folder() / "go").exists():  # noqa: ASYNC110
+        await anyio.sleep(0.02)
+    do(idempotency_key)
+
+
 @tool(effect="read")
 async def linger(brief: str) -> None:
     note("begin", brief)
@@ -172,6 +181,11 @@ async def deliverer(run: Run) -> None:
 
 
 @agent()
+async def carrier(run: Run) -> None:
+    await run.step("Carry", carry, run.brief)
+
+
+@agent()
 async def lingerer(run: Run) -> None:
     await run.step("Linger", linger, run.brief)
 
@@ -193,4 +207,4 @@ async def asker(run: Run) -> object:
     return (await run.ask("Which one?")).payload
 
 
-AGENTS = (busy, deliverer, lingerer, teller, counter, asker)
+AGENTS = (busy, deliverer, carrier, lingerer, teller, counter, asker)

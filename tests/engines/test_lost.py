@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 import anyio
 import httpx
@@ -11,10 +12,12 @@ from engines import fleet_world
 from engines.conftest import ON_RESTATE, Hired
 from engines.faults import audit, losing_workers
 from engines.ways import UNHURRIED, all_at_work, begun, calls
+from midflight.control import Control
 from midflight.kernel.phases import Phase
 
 pytestmark = ON_RESTATE
 
+SOON_S = 20.0
 KILLED_S, FROZEN_S = 6.0, 20.0  # what a busy machine allows: how soon it is: `make bench-scale`
 
 
@@ -99,3 +102,31 @@ async def test_a_worker_that_is_told_to_leave_hands_its_runs_over_and_ends(hired
         for run in runs:
             await control.ended(run)
             assert "worker lost" not in str(await control.receipt(run))
+
+
+async def test_what_a_leaving_worker_cuts_short_is_looked_up_and_done_elsewhere_at_once(
+    hired: Hired,
+) -> None:
+    """It is not lost: nobody has to wait for what it may still do, nor to be asked."""
+    async with hired(2, options=("--drain", "1")) as (control, workers):
+        run = await control.start(fleet_world.carrier, "parcel")
+        await begun(workers.folder, "Carry")
+        leaving = workers.hand((await control.store.row(run)).driver)
+        assert leaving is not None
+
+        assert await leaving.leave() == 0
+        (workers.folder / "go").touch()
+        with anyio.fail_after(SOON_S):  # its timeout is a minute
+            assert (await control.ended(run)).phase is Phase.DONE
+
+        processes = [one.process for one in fleet_world.noted(workers.folder)]
+        assert processes.count(leaving.process.pid) == 1
+        assert sorted(one.what for one in fleet_world.noted(workers.folder)) == [
+            "begin", "begin", "done"
+        ]  # fmt: skip
+        assert leaving.driver not in [row["driver"] for row in await leases(control)]
+
+
+async def leases(control: Control) -> list[Any]:
+    found: list[Any] = await control.store._select("SELECT driver FROM leases")  # type: ignore[attr-defined]
+    return found

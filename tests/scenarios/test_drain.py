@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.kernel.phases import Cause, Phase
+from midflight.kernel.phases import Cause, Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.stores.sqlite import SqliteStore
 from scenarios.stories import environment
@@ -109,17 +109,24 @@ async def test_an_effect_in_flight_has_its_time_and_nothing_begins_after_it(
     assert (state.phase, len(state.effects)) == (Phase.DONE, 2)
 
 
-async def test_what_does_not_end_in_time_is_left_and_asked_about(program: Program) -> None:
+async def test_what_does_not_end_in_time_is_cut_short_on_record_and_asked_about(
+    program: Program,
+) -> None:
     life = program.starts("effect", drain_s=0.3)
     program.until("begun")
     life.send_signal(signal.SIGTERM)
 
     assert life.wait(5) == 0
     state = await program.state()
-    assert (state.phase, len(state.open)) == (Phase.PAUSING, 1)
+    (effect,) = state.effects.values()
+    assert (state.phase, state.driver, state.open) == (Phase.PAUSED, "", {})
+    assert (effect.outcome, effect.why) == (Outcome.UNKNOWN, "aborted: its process is ending")
+
     program.lets_go()
     program.starts("effect")
     program.until("asked")
+    (question,) = (await program.state()).questions.values()
+    assert "was lost" not in question.message
 
 
 async def test_a_thread_that_does_not_end_does_not_keep_the_process(program: Program) -> None:

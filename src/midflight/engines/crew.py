@@ -35,6 +35,7 @@ from midflight.tasks import owned_tasks
 from midflight.tools.supervised import outlived
 
 DRAIN_S: Final = 10.0  # what steps in flight have to end before this process does
+CUT_S: Final = 1.0  # what those that did not have to be ended and written down in
 LEASE_S: Final = 1.5  # of a worker: its runs are free so long after its death, or after a stall
 log: Final = logging.getLogger(__name__)
 
@@ -128,13 +129,25 @@ class Crew:
         self._memory.look()
 
     async def _drain(self, drain_s: float) -> None:
-        """Let every run come to rest and leave it; what is not at rest in time is left as it is."""
+        """Let every run come to rest and leave it.
+
+        What is not at rest in time is cut short, and that is put on record: whoever goes on need
+        not think that we are lost and may still be at it. What cannot be ended is left as it is.
+        """
         self.closing = True
-        with anyio.CancelScope(shield=True), anyio.move_on_after(drain_s):
-            while self._driving:
-                for driver in filter(None, self._driving.values()):
-                    driver.drain()
-                await anyio.sleep(0.005)
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(drain_s):
+                await self._come_to_rest()
+            for driver in filter(None, self._driving.values()):
+                driver.cut_short()
+            with anyio.move_on_after(min(drain_s, CUT_S)):
+                await self._come_to_rest()
+
+    async def _come_to_rest(self) -> None:
+        while self._driving:
+            for driver in filter(None, self._driving.values()):
+                driver.drain()
+            await anyio.sleep(0.005)
 
     async def _drive(self, run: str) -> None:
         """Claim a run and drive it; the edge at which a driver's failure is recorded."""

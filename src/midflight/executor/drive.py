@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -39,6 +39,7 @@ from midflight.run import Agent
 from midflight.stores.base import PAGE, Draft, Lease, Store, Submit, View, Watch
 
 Ensure = Callable[[str], Awaitable[None]]
+ENDING: Final = "its process is ending"
 
 
 async def _nobody_else(_run: str) -> None:
@@ -290,8 +291,12 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self.draining = True
-        self.triage.abort("its process is ending")
+        self.triage.abort(ENDING)
         self.log.stir()
+
+    def cut_short(self) -> None:
+        """End what is inside a tool, effects too: this process ends now, and they with it."""
+        self.working.cut_short(ENDING)
 
     @property
     def wakes(self) -> bool:

@@ -96,6 +96,12 @@ class Working:
             if step.attempt == attempt and step.call is not None:
                 step.call.abort("stopped by a person")
 
+    def cut_short(self, why: str) -> None:
+        """End all of it, also what no person may stop: it would end in a moment, unrecorded."""
+        for step in self.steps:
+            if step.call is not None:
+                step.call.abort(why)
+
     def cancel(self, *, now: bool) -> None:
         """What a cancel ends hears of it here, and not when the pilot has its turn.
 
