@@ -97,17 +97,12 @@ def worker(
     options = WorkerOptions(
         store=address,
         placed=placing(engine, address, ingress, admin=admin, service=service),
-        uri=uri,
+        uri=_checked(uri),
         workdir=workdir,
         drain=drain,
         lease=lease,
         as_json=as_json,
     )
-    if uri and not is_http(uri):
-        raise InvalidRequest(
-            f"{shown_place(uri)!r} is not an address at which Restate could find workers: write it "
-            f"like http://workers-v1:{PORT}. Nothing was started."
-        )
     log_to_stderr()
     if engine == "local":
         anyio.run(_sweeping, options, found, backend_options=quick_loop())
@@ -119,6 +114,15 @@ def worker(
         )
         anyio.run(answering, options, found, backend_options=quick_loop())
     return 0
+
+
+def _checked(uri: str) -> str:
+    if uri and not is_http(uri):
+        raise InvalidRequest(
+            f"{shown_place(uri)!r} is not an address at which Restate could find workers: write it "
+            f"like http://workers-v1:{PORT}. Nothing was started."
+        )
+    return uri
 
 
 def quick_loop() -> dict[str, bool]:
