@@ -41,6 +41,16 @@ ENGINE_MUTANTS = (
         ),
     ),
     Mutant(
+        "executor: how old a key is goes by the store's clock",
+        "src/midflight/executor/doubt.py",
+        "    recent = step.driver.time_of_the_store() - first.at",
+        "    recent = step.driver.clock() - first.at",
+        (
+            "tests/scenarios/test_replay.py::"
+            "test_how_old_a_key_is_goes_by_the_stores_clock_whatever_the_workers_says",
+        ),
+    ),
+    Mutant(
         "engines: what a leaving worker cuts short is on record",
         ENGINES + "crew.py",
         "                driver.cut_short()\n",

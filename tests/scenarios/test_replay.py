@@ -5,17 +5,22 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from msgspec import Struct
 
+from midflight.control import Control
+from midflight.engines.local import LocalEngine
 from midflight.errors import StepFailed
+from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.phases import Outcome, Phase
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
+from midflight.stores.base import Store
 from midflight.tools.base import tool
 from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
@@ -417,6 +422,33 @@ async def test_a_write_in_doubt_is_repeated_while_its_key_is_honoured_and_then_a
         assert (await control.state(run)).phase is Phase.DONE
     assert stage.begun == ["list", "list"]
     assert stage.keys[0] == stage.keys[1] != ""
+
+
+async def test_how_old_a_key_is_goes_by_the_stores_clock_whatever_the_workers_says(
+    store: Store, crashing: Open, tmp_path: Path
+) -> None:
+    """A worker whose clock is an hour late must not repeat what its provider has forgotten."""
+    stage = Stage("ttl-clock")
+    make = stage.writer(effect="write", key_ttl=0.05)
+    stage.gate("list")
+
+    @agent()
+    async def clerk(run: Run) -> object:
+        return await run.step("Make", make, "list")
+
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("list")
+    await anyio.sleep(0.1)
+    stage.gate("list").set()
+    late = LocalEngine.open(
+        store, [clerk], workdir=tmp_path, clock=lambda: wall_clock() - 3600, sweep_s=0.05
+    )
+    async with late as engine:
+        with anyio.fail_after(10):
+            await the_question(Control(store, engine), run)
+
+    assert stage.begun == ["list"]
 
 
 @pytest.mark.slow

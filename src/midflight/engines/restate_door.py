@@ -94,6 +94,8 @@ class Door:
             await anyio.sleep(LOOK_S)
             if self._sure():
                 break
+        else:
+            return  # it stays closed, and what was said of the lease holds
         if self.unsure.is_set() and self._sure():
             log.info("The lease is held again", extra={"action": "lease_held"})
         self.unsure = anyio.Event()

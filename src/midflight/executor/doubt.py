@@ -65,7 +65,7 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     crash, an abort or a stop does not, nor does what a person wants done again.
     """
     first, *_ = step.driver.replay.attempts_of(step.identity)  # a repeat makes no key younger
-    recent = step.driver.clock() - first.at <= step.tool.key_ttl
+    recent = step.driver.time_of_the_store() - first.at <= step.tool.key_ttl
     if step.tool.effect is Effect.WRITE and recent:
         return True  # the same key makes a repeat harmless
     answer, how = await _check(step, begun), "check"
