@@ -23,6 +23,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from engines import contested
 from engines.bad import FORGETS
+from engines.contested import READY
 from midflight.kernel.phases import ENDS, Phase
 from midflight.run import Agent
 from midflight.stores.base import Query, Store
@@ -50,11 +51,20 @@ class Contest:
     @asynccontextmanager
     async def open(cls, store: Store, address: str, folder: Path) -> AsyncIterator[Self]:
         """``address`` is the store's, as workers are told it. Their logs are in the folder."""
-        workers: list[Process] = []
         command = [sys.executable, contested.__file__, address, str(folder / "work")]
+        async with cls.between(store, [command, command], folder) as engine:
+            yield engine
+
+    @classmethod
+    @asynccontextmanager
+    async def between(
+        cls, store: Store, commands: list[list[str]], folder: Path
+    ) -> AsyncIterator[Self]:
+        """Between workers that these commands start."""
+        workers: list[Process] = []
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
-            for number in range(2):
+            for number, command in enumerate(commands):
                 with (folder / f"worker-{number}.log").open("wb") as log:
                     started = await anyio.open_process(
                         command, stdin=subprocess.PIPE, stderr=log, env=environment
@@ -62,7 +72,7 @@ class Contest:
                 workers.append(started)
             engine = cls(store, *workers)
             async with owned_tasks(*[partial(engine._hear, w) for w in workers]) as tasks:
-                await engine.beginning(contested.READY, len(workers))
+                await engine.beginning(READY, len(workers))
                 tasks.start_soon(engine._pester)
                 yield engine
                 await engine._leave()
@@ -101,7 +111,7 @@ class Contest:
         with suppress(anyio.EndOfStream, anyio.IncompleteRead):
             while True:
                 run = (await said.receive_until(b"\n", 1000)).decode()
-                self._begins[run] += 1
+                self._begins[READY if run.startswith("{") else run] += 1
                 self._heard.set()
                 self._heard = anyio.Event()
 

@@ -6,7 +6,7 @@ The tests tell it with a small count, and ``make bench-scale`` with a large one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import msgspec
 from engines.contest import Contest
 from engines.contested_audit import Contested
 from midflight.control import Control
+from midflight.stores.base import Store
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
 from scenarios.ledger import Ledger
@@ -47,12 +48,16 @@ class SqliteDesk(Desk, SqliteStore):
 
 
 Place = tuple[str, AbstractAsyncContextManager[PostgresDesk | SqliteDesk]]
+Opening = Callable[[Store, str, Path], AbstractAsyncContextManager[Contest]]
+USUAL = ("worker_registered", "leaving")  # in the log of a worker at a Restate
 
 
 @asynccontextmanager
-async def contested(place: Place, folder: Path) -> AsyncIterator[tuple[Control, Contest]]:
+async def contested(
+    place: Place, folder: Path, contest: Opening
+) -> AsyncIterator[tuple[Control, Contest]]:
     address, opening = place
-    async with opening as store, Contest.open(store, address, folder) as engine:
+    async with opening as store, contest(store, address, folder) as engine:
         store.engine = engine
         yield Control(store, engine), engine
 
@@ -79,11 +84,15 @@ async def torture(control: Control, ledger: Ledger, cancels: int) -> list[str]:
 
 
 async def told(
-    place: Place, ledger: Ledger, folder: Path, cancels: int
+    place: Place,
+    ledger: Ledger,
+    folder: Path,
+    cancels: int,
+    contest: Opening = Contest.open,
 ) -> tuple[list[Contested], dict[str, list[object]]]:
     """Tell it: the runs and their children, and everything that is not as it must be."""
     story = Story(list)
-    async with contested(place, folder) as (control, engine):
+    async with contested(place, folder, contest) as (control, engine):
         runs = await torture(control, ledger, cancels)
         processes = engine.processes
         await anyio.sleep(0.5)  # for whoever is still at it, taken for lost
@@ -92,6 +101,7 @@ async def told(
         trees = [await tree(control, run, story, kind=Contested) for run in runs]
     cases = [case for one in trees for case in one if isinstance(case, Contested)]
     logs = [(folder / f"worker-{number}.log").read_text() for number in range(2)]
+    unusual = [line for log in logs for line in log.splitlines() if not _is_usual(line)]
     wrong: dict[str, list[object]] = {
         "begun after the answer": [x for case in cases for x in case.begun_after_the_answer()],
         "acted after the end": [x for case in cases for x in case.acted_after_the_end()],
@@ -100,9 +110,13 @@ async def told(
         "untrue": [(case.receipt.run, x) for case in cases for x in case.untrue()],
         "left out": [(case.receipt.run, x) for case in cases for x in case.left_out()],
         "processes left": [x for process in processes for x in processes_left(process)],
-        "in the logs": [log for log in logs if log],
+        "in the logs": [*unusual],
     }
     return cases, {what: found for what, found in wrong.items() if found}
+
+
+def _is_usual(line: str) -> bool:
+    return line.startswith("{") and msgspec.json.decode(line).get("action") in USUAL
 
 
 def taken(cases: list[Contested]) -> int:

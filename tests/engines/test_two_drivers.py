@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from engines.contest_restate import RestateContest
 from engines.contested_story import Place, PostgresDesk, SqliteDesk, summary, taken, told
+from engines.hosts import RestateServer
 from scenarios.ledger import SOCKET, Ledger, witness
 
 CANCELS = 50
@@ -45,3 +48,22 @@ async def test_two_drivers_alive_at_once_break_no_promise_of_a_cancel(
     assert wrong == {}
     if "schema=" in place[0]:
         assert taken(cases) > CANCELS / 2  # they were contested
+
+
+@pytest.mark.postgres
+@pytest.mark.node
+async def test_two_workers_of_a_restate_that_places_every_run_on_both_break_none_either(
+    restate: RestateServer, postgres_address: str, ledger: Ledger, tmp_path: Path
+) -> None:
+    schema = f"test_{uuid4().hex}"
+    place: Place = (
+        f"{postgres_address} schema={schema}",
+        PostgresDesk.open(postgres_address, schema=schema),
+    )
+
+    at_restate = partial(RestateContest.open_at, restate)
+    cases, wrong = await told(place, ledger, tmp_path, CANCELS, at_restate)
+    sys.stdout.write(f"\n{summary(cases)}\n")
+
+    assert wrong == {}
+    assert taken(cases) > CANCELS / 2  # they were contested
