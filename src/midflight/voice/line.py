@@ -22,7 +22,8 @@ from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.voice import taking as t
 from midflight.voice.account import Account
-from midflight.voice.acts import Acts, Moment
+from midflight.voice.acts import Acts
+from midflight.voice.deeds import Moment
 from midflight.voice.ear import Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.lexicon import is_firm, judge, meaning
@@ -170,7 +171,7 @@ class Line:
         if not DEALT_WITH.isdisjoint(orders):
             self._ear.forget()
         if self.taking.sound != before.sound and self._ear.keep():
-            self._moment = Moment(self._telling.front, self.mouth.asked)
+            self._moment = Moment(self._telling.front, self.mouth.asked, self.mouth.last_heard)
         if before.pressed and not self.taking.pressed and isinstance(event, t.FrameHeard):
             self._show(Trouble(LET_GO))
         if self.taking.floor is not before.floor:
