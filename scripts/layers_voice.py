@@ -7,6 +7,7 @@ from layers import Mutant
 VOICE = "src/midflight/voice/"
 QUESTIONS = "tests/voice/test_questions.py::test_"
 OTHERS = "tests/voice/test_questions_of_others.py::test_"
+ODD = "tests/voice/test_odd_moments.py::test_"
 LINE = "tests/voice/test_line.py::test_"
 
 VOICE_MUTANTS = (
@@ -67,5 +68,19 @@ VOICE_MUTANTS = (
         "            case _ if asked and cancels(meant.said):\n",
         "            case _ if asked and meant.act is Act.YES:\n",
         (LINE + "a_polite_word_after_stop_keeps_it_paused_and_is_asked_again",),
+    ),
+    Mutant(
+        "voice: an answer that begins with the question's last sample is no assent to it",
+        VOICE + "line.py",
+        " or (floor is Floor.HELD and not self.mouth.can_go_on)\n",
+        "\n",
+        (ODD + "an_answer_that_begins_with_the_questions_last_sample_is_one",),
+    ),
+    Mutant(
+        "voice: a yes that is said again as was asked for is no assent either",
+        VOICE + "mouth.py",
+        "in (*self._queue, *self._aside) if not said.is_heard)",
+        "in self._queue if not said.is_heard)",
+        (ODD + "a_yes_that_is_said_again_as_was_asked_for_answers_the_question",),
     ),
 )

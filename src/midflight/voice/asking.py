@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from midflight.control import Control
+from midflight.errors import JournalNotFound
 from midflight.kernel.front import short
 from midflight.voice.mouth import Mouth
 from midflight.voice.utterance import Question
@@ -18,7 +19,10 @@ async def worded(control: Control, question: Question, message: str, front: str)
     """A question as it is read out: with what it is about, unless the run in front asks it."""
     if question.journal == front:
         return message
-    run = await control.state(question.journal)
+    try:
+        run = await control.state(question.journal)
+    except JournalNotFound:  # it was purged meanwhile: nothing is left to be said of it
+        return message
     return f"About {short(run.title or run.brief)}: {message}"
 
 

@@ -143,7 +143,9 @@ class Line:
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""
         self.mouth.stir()
-        if self.taking.floor is Floor.SPEAKING and not self.mouth.is_busy:
+        floor = self.taking.floor
+        ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.can_go_on)
+        if ended and not self.mouth.is_busy:
             await self._happen(t.SpeechEnded())
         self.begin()
 
@@ -187,6 +189,8 @@ class Line:
                 return self.mouth.hold
             case Order.GO_ON:
                 return partial(self._go_on, heard)
+            case Order.LET_GO:
+                return self.mouth.go_on
             case Order.CUT:
                 return self._cut
             case Order.JUDGE | Order.JUDGE_WHOLE:

@@ -235,8 +235,9 @@ class Mouth:
 
     @property
     def is_asking(self) -> bool:
-        """Whether what is being said is a question, which words may answer."""
-        return any(said.about for said in islice(self._unheard(), 1))
+        """Whether a question is being said, or was when we asked them to say it again."""
+        waiting = (said for said in (*self._queue, *self._aside) if not said.is_heard)
+        return any(said.about for said in islice((x for x in waiting if not x.fleeting), 1))
 
     @property
     def asked(self) -> tuple[Utterance, ...]:
