@@ -11,6 +11,7 @@ from layers_models import MODEL_MUTANTS
 from layers_server import SERVER_MUTANTS
 from layers_talk import TALK_MUTANTS
 from layers_tools import TOOL_MUTANTS
+from layers_voice import VOICE_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     *JOURNAL,
@@ -21,4 +22,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *SERVER_MUTANTS,
     *TALK_MUTANTS,
     *TOOL_MUTANTS,
+    *VOICE_MUTANTS,
 )

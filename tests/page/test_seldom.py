@@ -66,6 +66,26 @@ def test_who_says_stop_is_asked_in_the_thread_whether_to_cancel(running: Stage, 
     expect(tab.page.get_by_role("button", name="Cancel the run")).to_have_count(0)
 
 
+def test_work_that_was_kept_of_a_voice_that_was_cut_short_says_so(
+    running: Stage, look: Look
+) -> None:
+    tab = look(running)
+    tab.says("Running")
+    running.press("cancel")
+    tab.says("Cancelled")
+    kept = tab.page.locator(".lines li.todo-card", has_text="Saved from this run")
+    expect(kept).to_contain_text("Cancelled.", timeout=WAIT_MS)
+    expect(kept).not_to_contain_text("heard")
+    heard = {"text": "I have", "run": running.run}
+    running.theatre.post(f"/v1/threads/{running.thread}/heard", heard)  # as a line by voice does
+
+    expect(kept).to_contain_text(
+        "Not all of this was heard: it was cut short while it spoke", timeout=WAIT_MS
+    )
+    cut = tab.page.locator(".lines li", has_text="Cut short: no more of it was heard")
+    expect(cut).to_contain_text("I have")
+
+
 def test_earlier_messages_are_shown_when_they_are_wanted(running: Stage, look: Look) -> None:
     for number in range(152):
         running.theatre.post(f"/v1/threads/{running.thread}/messages", {"text": f"note {number}."})

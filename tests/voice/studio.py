@@ -7,7 +7,7 @@ Each spoken word takes a tenth of a second. So what was heard can be told to the
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -177,13 +177,16 @@ async def talking(
 
 @asynccontextmanager
 async def on_the_line(
-    agent: Agent, folder: Path, recogniser: Recogniser | None = None
+    agent: Agent,
+    folder: Path,
+    recogniser: Recogniser | None = None,
+    helpers: Sequence[Agent] = (),
 ) -> AsyncIterator[tuple[Control, Callable[[], AbstractAsyncContextManager[Scene]]]]:
     """The same for who looks at what is left when the line has ended."""
     words = Words()
     heard = recogniser or PlainRecogniser(words)
     engines = Engines(PlainVad, (heard,), (PlainSynthesiser(),))
-    async with local("memory:", agent, workdir=folder, drain_s=0.2) as control:
+    async with local("memory:", agent, *helpers, workdir=folder, drain_s=0.2) as control:
         yield control, lambda: _line(control, agent, engines, words, RoomSink(), ANN)
 
 

@@ -11,7 +11,7 @@ from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
-from midflight.voice.acts import Moment
+from midflight.voice.deeds import Moment
 from midflight.voice.lexicon import Act, meaning
 from midflight.voice.shown import Did
 from midflight.voice.taking import Floor
@@ -102,6 +102,21 @@ async def test_go_ahead_is_no_answer_where_words_are_asked_for(tmp_path: Path) -
         await there.rests()
 
         assert await there.said_by_agent() == ["Invoices"]
+
+
+async def test_no_and_other_words_redirect_the_run_that_asks_for_words(tmp_path: Path) -> None:
+    @agent(converses=True)
+    async def curious(run: Run) -> str:
+        await run.ask("Which name?", schema={"type": "string"})
+        return "made"
+
+    async with talking(curious, folder=tmp_path) as there:
+        await there.say("Make a folder")
+        await there.rests()
+        await there.say("No, make a file")
+        await there.rests()
+
+        assert Did(Act.REDIRECT) in there.of(Did)
 
 
 async def test_a_yes_that_was_begun_before_the_question_does_not_answer_it(tmp_path: Path) -> None:

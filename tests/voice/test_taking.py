@@ -233,6 +233,18 @@ def told(moves: list[tuple[float, int] | Event]) -> list[Told]:
 histories: st.SearchStrategy[list[Told]] = st.lists(MOVES, max_size=40).map(told)
 
 
+def test_who_begins_with_our_last_sample_has_the_floor_as_nothing_is_left_to_be_gone_on_with() -> (
+    None
+):
+    now, orders = play([LOUD, SpeechEnded()], SPEAKING)
+    assert (now.floor, now.held) == (Floor.HEARING, False)
+    assert orders == [Order.HOLD, Order.LET_GO]
+
+    ended, _ = play([*frames(1.0, 300), *frames(0.0, END_MS)], now)
+    _, orders = judged(ended, Verdict.BACKCHANNEL)
+    assert orders == [Order.TAKE]
+
+
 @given(histories)
 def test_every_hold_is_followed_by_going_on_or_a_cut_before_the_next_speech(
     history: list[Told],

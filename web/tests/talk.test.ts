@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { itemsOf, outcomeOf } from "../src/model/talk";
+import { itemsOf, outcomeOf, unheardOf } from "../src/model/talk";
 import type { Line, ThreadSheet } from "../src/model/types";
 import { line, run, step, thread } from "./given";
 
@@ -71,5 +71,17 @@ describe("the thread", () => {
 
     expect(itemsOf(given, run({ brief: "Find a room", changes: [change] })).map((item) => item.kind)).toEqual(["brief", "message", "change", "said"]);
     expect(itemsOf(thread({ lines: [line(4, "message", { text: "Find a table" })] }), run()).map((item) => item.kind)).toEqual(["message"]);
+  });
+});
+
+describe("under what was spoken aloud", () => {
+  it("stands that no more of it was heard, also under work that was kept of it", () => {
+    expect(unheardOf(line(4, "said: text", { text: "One two", status: "cut short" }))).toBe("Cut short: no more of it was heard");
+    expect(unheardOf(line(5, "said: partial", { text: "One two three", status: "not heard" }))).toBe("Not all of this was heard: it was cut short while it spoke");
+  });
+
+  it("stands nothing where all of it was heard, or nothing was spoken", () => {
+    expect(unheardOf(line(4, "said: text", { text: "One two" }))).toBe("");
+    expect(unheardOf(line(5, "said: partial", { text: "Two drafts" }))).toBe("");
   });
 });

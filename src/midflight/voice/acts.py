@@ -12,47 +12,28 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-import msgspec
-from msgspec import Struct
 
 from midflight.control import Control
 from midflight.conversation import stop_word
 from midflight.errors import JournalNotFound, MidflightError, NotAllowed, Refused
 from midflight.inputs import Ids
-from midflight.kernel.events import QuestionOpened
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
-from midflight.voice.lexicon import Act, Meaning, approves, cancels, doing, plain
+from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
+from midflight.voice.deeds import Done, Moment
+from midflight.voice.lexicon import Act, Meaning, approves, cancels
 from midflight.voice.mouth import Mouth
 from midflight.voice.shown import Saying, Shown
-from midflight.voice.utterance import Question, Utterance
+from midflight.voice.utterance import Utterance
 
 STOP: Final = "stop"
-APPROVE, REJECT = "approve", "reject"
-ANSWERS: Final = {Act.YES, Act.NO}
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
+TO_RUNS: Final = WORDS | {Act.REDIRECT}  # what may be about a question
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
 YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
-
-
-class Done(Struct, frozen=True):
-    """What came of somebody's words: ``say`` is our answer, ``go_on`` with what was put aside."""
-
-    act: Act
-    say: str = ""
-    about: Question | None = None  # which ``say`` asks once more
-    go_on: bool = False
-    refused: bool = False
-
-
-class Moment(Struct, frozen=True):
-    """How it stood when somebody began to speak: they answer nothing that they had not heard."""
-
-    front: str = ""
-    asked: tuple[Question, ...] = ()  # of which they had heard something, the last one last
 
 
 class Acts:
@@ -73,7 +54,7 @@ class Acts:
         self._who, self._ids, self._mouth, self._show = who, ids, mouth, show
         self._one = anyio.Lock()
         self._cancelling = ("", 0)  # a run that was stopped, and where in the thread
-        self._known: set[Question] = set()  # that were asked before their last words
+        self._answers = Answers(control, thread, mouth)
 
     async def do(self, meant: Meaning, moment: Moment) -> Done:
         """Do it; what is refused is answered with why, and changes nothing."""
@@ -83,7 +64,7 @@ class Acts:
             except MidflightError as error:
                 return Done(meant.act, str(error), refused=True)
             finally:
-                self._known.update(moment.asked)
+                self._answers.spoke(moment)
 
     async def _do(self, meant: Meaning, moment: Moment) -> Done:
         run = await self._front()
@@ -102,6 +83,12 @@ class Acts:
             case Act.NO if asked:
                 self._cancelling = ("", 0)
                 return await self._go_on(run)
+            case _:
+                answered = await self._answer(run, meant, moment)
+                return answered or await self._to_front(run, meant, moment)
+
+    async def _to_front(self, run: RunState | None, meant: Meaning, moment: Moment) -> Done:
+        match meant.act:
             case _ if run is None or not run.alive:
                 return await self._to_nobody(meant)
             case _ if Cause.HUMAN in run.holds:
@@ -110,13 +97,13 @@ class Acts:
                 await self._send(meant.said)
                 return Done(Act.SAY)
             case _:
-                return await self._to_run(run, meant, moment)
+                return await self._to_run(run, meant)
 
     async def _asked_to_cancel(self, moment: Moment) -> str:
         """The run that is still held, and of which they had last heard whether to cancel it."""
         run, since = self._cancelling
-        last = moment.asked[-1] if run and moment.asked else Question("", 0)
-        if last.journal != self._thread or last.place <= since:
+        last = moment.asked[-1].about if run and moment.asked else None
+        if last is None or last.journal != self._thread or last.place <= since:
             return ""
         return run if Cause.USER in (await self._control.state(run)).holds else ""
 
@@ -139,11 +126,8 @@ class Acts:
         await self._send(meant.said)
         return Done(Act.SAY)
 
-    async def _to_run(self, run: RunState, meant: Meaning, moment: Moment) -> Done:
+    async def _to_run(self, run: RunState, meant: Meaning) -> Done:
         match meant.act:
-            case Act.GO_ON if Cause.USER not in run.holds and approves(meant.said):
-                yes = Meaning(Act.YES, "", "")
-                return await self._answer(run, yes, moment) or await self._go_on(run)
             case Act.GO_ON:
                 return await self._go_on(run)
             case Act.HUMAN:
@@ -155,7 +139,7 @@ class Acts:
             case Act.REDIRECT:
                 return await self._redirect(run, meant.text)
             case _:
-                return await self._say(run, meant, moment)
+                return await self._say(run, meant)
 
     # ── the controls ─────────────────────────────────────────────────────────────────────────
 
@@ -202,10 +186,7 @@ class Acts:
 
     # ── words for the run ────────────────────────────────────────────────────────────────────
 
-    async def _say(self, run: RunState, meant: Meaning, moment: Moment) -> Done:
-        answer = await self._answer(run, meant, moment)
-        if answer is not None:
-            return answer
+    async def _say(self, run: RunState, meant: Meaning) -> Done:
         if Cause.USER in run.holds:  # they want it to wait, and what is aside, too
             await self._write(meant.said)
             return Done(Act.SAY)
@@ -217,44 +198,28 @@ class Acts:
         await self._send(meant.said)
         return Done(Act.SAY)
 
-    async def _answer(self, run: RunState, meant: Meaning, moment: Moment) -> Done | None:
+    async def _answer(self, run: RunState | None, meant: Meaning, moment: Moment) -> Done | None:
         """What came of it as the answer to a question that they had heard; None if it is none."""
-        heard = [q.place for q in reversed(moment.asked) if q.journal == run.journal]
-        fitting: dict[int, Any] = {}
-        for place in dict.fromkeys(heard):
-            asked = await self._question(run.journal, place) if place in run.questions else None
-            payload = _payload(asked, meant) if asked is not None else None
-            if payload is not None:
-                fitting[place] = payload
-        if not fitting:
-            return None
-        place = next(iter(fitting))
-        doubt = self._doubt(run, meant, list(fitting), last=heard[0])
-        if doubt:
-            return Done(Act.SAY, doubt, Question(run.journal, place))
-        await self._control.answer(run.journal, place, fitting[place], **self._by())
-        if Cause.USER not in run.holds:
+        is_held = run is not None and Cause.USER in run.holds
+        if meant.act is Act.GO_ON and not is_held and approves(meant.said):
+            meant = Meaning(Act.YES, "", "")
+        found = await self._answers.find(meant, moment) if meant.act in TO_RUNS else None
+        if not isinstance(found, Fitting):
+            return found
+        question = found.question
+        await self._control.answer(question.journal, question.place, found.payload, **self._by())
+        if question.journal != moment.front:
+            return await self._answered_aside(found, meant, is_held=is_held)
+        if not is_held:
             await self.give_up()
         return Done(meant.act)
 
-    def _doubt(self, run: RunState, meant: Meaning, places: list[int], last: int) -> str:
-        """What to ask where it is not plain which of these questions was meant, the last first."""
-        message = run.questions[places[0]].message
-        new = [place for place in places if Question(run.journal, place) not in self._known]
-        if len(new) > 1:
-            return f"{len(new)} questions are open. The last one first: {message}"
-        if last not in run.questions:  # what they have heard last is settled
-            return f"Still open: {message}"
-        verb = doing(meant.said) if meant.act in ANSWERS else ""
-        if verb and verb not in plain(message):
-            return f"Say “yes” or “no”, please: {message}"
-        return ""
-
-    async def _question(self, run: str, place: int) -> QuestionOpened | None:
-        for record in await self._control.store.read(run, after=place - 1, limit=1):
-            if isinstance(record.event, QuestionOpened):
-                return record.event
-        return None
+    async def _answered_aside(self, found: Fitting, meant: Meaning, *, is_held: bool) -> Done:
+        """Other work was answered: what the run in front was saying goes on."""
+        await self._mouth.take_back(lambda said: said.about == found.question)
+        if is_held or not self._mouth.can_go_on:
+            return Done(meant.act, LATER if Cause.PARKED in found.run.holds else PASSED_ON)
+        return Done(meant.act, go_on=True)
 
     async def _send(self, text: str) -> str:
         """Write it into the thread; gives the run that it has begun."""
@@ -316,21 +281,3 @@ def _after(cut: Sequence[Utterance]) -> str:
     """What was heard of words that are not on record, for the model that said them."""
     heard = " ".join(said.heard for said in cut if said.run and not said.of).strip()
     return f"\n\n(Said while you spoke. Of your answer they had heard: “{heard}”)" if heard else ""
-
-
-def _payload(asked: QuestionOpened, meant: Meaning) -> Any:
-    """The answer that words give to a question; None where a form is needed, or other words."""
-    schema = msgspec.json.decode(asked.schema)
-    kinds = schema if isinstance(schema, dict) else {}
-    if meant.act in ANSWERS:
-        yes = meant.act is Act.YES
-        choices = str(schema)
-        if kinds.get("type") == "boolean":
-            return yes
-        if APPROVE in choices and REJECT in choices:
-            return APPROVE if yes else REJECT
-    if kinds.get("type") == "string" and "enum" not in kinds:
-        return meant.text or None
-    return next(
-        (v for v in kinds.get("enum", ()) if str(v).casefold() == meant.text.casefold()), None
-    )

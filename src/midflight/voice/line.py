@@ -22,7 +22,8 @@ from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.voice import taking as t
 from midflight.voice.account import Account
-from midflight.voice.acts import Acts, Moment
+from midflight.voice.acts import Acts
+from midflight.voice.deeds import Moment
 from midflight.voice.ear import Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.lexicon import is_firm, judge, meaning
@@ -142,7 +143,9 @@ class Line:
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""
         self.mouth.stir()
-        if self.taking.floor is Floor.SPEAKING and not self.mouth.is_busy:
+        floor = self.taking.floor
+        ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.can_go_on)
+        if ended and not self.mouth.is_busy:
             await self._happen(t.SpeechEnded())
         self.begin()
 
@@ -170,7 +173,7 @@ class Line:
         if not DEALT_WITH.isdisjoint(orders):
             self._ear.forget()
         if self.taking.sound != before.sound and self._ear.keep():
-            self._moment = Moment(self._telling.front, self.mouth.asked)
+            self._moment = Moment(self._telling.front, self.mouth.asked, self.mouth.last_heard)
         if before.pressed and not self.taking.pressed and isinstance(event, t.FrameHeard):
             self._show(Trouble(LET_GO))
         if self.taking.floor is not before.floor:
@@ -186,6 +189,8 @@ class Line:
                 return self.mouth.hold
             case Order.GO_ON:
                 return partial(self._go_on, heard)
+            case Order.LET_GO:
+                return self.mouth.go_on
             case Order.CUT:
                 return self._cut
             case Order.JUDGE | Order.JUDGE_WHOLE:

@@ -46,6 +46,7 @@ class Mouth:
         self._queue: deque[Utterance] = deque()
         self._aside: deque[Utterance] = deque()  # put aside where they were
         self._asked: deque[Utterance] = deque(maxlen=ASKED)  # questions that have begun
+        self._begun: Utterance | None = None  # what has begun last, of all that is of use later
         self._segments: deque[tuple[int, Clause, int, int]] = deque()  # in the sink, not played
         self._given = 0  # samples that the sink has got in all, without what it was made to forget
         self._stir = anyio.Event()
@@ -234,13 +235,19 @@ class Mouth:
 
     @property
     def is_asking(self) -> bool:
-        """Whether what is being said is a question, which words may answer."""
-        return any(said.about for said in islice(self._unheard(), 1))
+        """Whether a question is being said, or was when we asked them to say it again."""
+        waiting = (said for said in (*self._queue, *self._aside) if not said.is_heard)
+        return any(said.about for said in islice((x for x in waiting if not x.fleeting), 1))
 
     @property
-    def asked(self) -> tuple[Question, ...]:
+    def asked(self) -> tuple[Utterance, ...]:
         """The questions of which something was heard, in the order in which they began."""
-        return tuple(said.about for said in self._asked if said.about)
+        return tuple(self._asked)
+
+    @property
+    def last_heard(self) -> Utterance | None:
+        """What was begun last, a question or not; our asking to say it again is neither."""
+        return self._begun
 
     def will_ask(self, question: Question) -> bool:
         """Whether it waits to be asked."""
@@ -271,8 +278,10 @@ class Mouth:
                 break
             self._segments.popleft()
         for said in self._queue:
-            if said.about and said.is_begun and said not in self._asked:
-                self._asked.append(said)
+            if said.is_begun and said.text and not said.fleeting:
+                self._begun = said
+                if said.about and said not in self._asked:
+                    self._asked.append(said)
 
     # ── speaking ─────────────────────────────────────────────────────────────────────────────
 

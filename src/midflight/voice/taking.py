@@ -68,7 +68,7 @@ class SpeechBegan(Struct, frozen=True):
 
 
 class SpeechEnded(Struct, frozen=True):
-    """All that we had to say was played."""
+    """All that we had to say was played, perhaps only after a sound had begun."""
 
 
 class Judged(Struct, frozen=True):
@@ -93,6 +93,7 @@ class Order(StrEnum):
 
     HOLD = "hold"  # be silent now, forget nothing
     GO_ON = "go on"  # at the very next sample
+    LET_GO = "let go"  # of what is held: there is nothing in it
     CUT = "cut"  # forget what was not heard
     JUDGE = "judge"  # what is being said?
     JUDGE_WHOLE = "judge whole"  # what was said?
@@ -129,8 +130,7 @@ def advance(now: Taking, event: Event) -> Step:
         case SpeechBegan():
             return _begin(now)
         case SpeechEnded():
-            over = now.floor is Floor.SPEAKING
-            return (replace(now, floor=Floor.QUIET, quiet_ms=0) if over else now), ()
+            return _end(now)
         case Judged():
             return _judge(now, event)
         case Pressed():
@@ -142,6 +142,17 @@ def _begin(now: Taking) -> Step:
     if now.floor is Floor.QUIET:
         return replace(now, floor=Floor.SPEAKING, loud_ms=0, quiet_ms=0), ()
     return now, ()
+
+
+def _end(now: Taking) -> Step:
+    """All was said. Who begins with our last sample has the floor: they assent to nothing."""
+    match now.floor:
+        case Floor.SPEAKING:
+            return replace(now, floor=Floor.QUIET, quiet_ms=0), ()
+        case Floor.HELD:
+            return replace(now, floor=Floor.HEARING, held=False), (Order.LET_GO,)
+        case _:
+            return now, ()
 
 
 def _hear(now: Taking, likely: float) -> Step:

@@ -12,9 +12,10 @@ from midflight.errors import JournalNotFound, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
-from midflight.kernel.phases import Cause, Effect
+from midflight.kernel.phases import LIVE, Cause, Effect
 from midflight.kernel.record import Recorded, Who
-from midflight.stores.base import Delta, LiveWatch
+from midflight.stores.base import Delta, LiveWatch, Query
+from midflight.voice.asking import Asking
 from midflight.voice.mouth import Mouth
 from midflight.voice.shown import Handed, Saying, Shown
 from midflight.voice.utterance import Question, Utterance
@@ -39,8 +40,9 @@ class Telling:
         self._control, self._thread, self._mouth, self._who = control, thread, mouth, who
         self._begin, self._show = begin, show  # ``begin``: somebody has something to say
         self.front = ""
-        self._questions: dict[Question, str] = {}  # that are open, oldest first
-        self._runs: set[str] = set()
+        self._asking = Asking(control, mouth, begin)
+        self._runs: set[str] = set()  # that are followed
+        self._spoken_for: set[str] = set()  # of these, whose words are spoken: were in front
         self._thinking: dict[tuple[str, str], int] = {}  # steps of models -> their attempt
         self._open: dict[tuple[str, str], Utterance] = {}
         self._last: dict[str, Utterance] = {}  # what each run's model has said last
@@ -52,19 +54,12 @@ class Telling:
         """Follow for as long as it is not cancelled; what was said before is not said again."""
         talk = await self._talk()
         cursors = {self._thread: talk.head}
+        self._to_front(talk.front)
+        cursors |= await self._others()
         if talk.front:
-            state = await self._control.state(talk.front)
-            cursors[talk.front] = state.head
-            self.front = talk.front
-            self._runs.add(talk.front)
-            if Cause.HUMAN in state.holds:
-                self._with_a_person(talk.front, "a person")
-            for place, attempt in state.open.items():
-                if attempt.effect is Effect.MODEL:
-                    self._thinking[talk.front, attempt.step] = place
-            for place, asked in state.questions.items():
-                self._questions[Question(talk.front, place)] = asked.message
-            self._ask_again(talk.front)
+            cursors[talk.front] = await self._meet(talk.front, cursors)
+        self._runs.update(run for run in cursors if run != self._thread)
+        await self._asking.ask_again(self.front)
         async with self._control.watch_live(cursors) as news:
             self._news = news
             async for item in news:
@@ -74,6 +69,43 @@ class Telling:
                     await self._take_line(item)
                 else:
                     await self._take_step(item)
+
+    async def _others(self) -> dict[str, int]:
+        """Where the other runs of the thread are that live: they may ask something, too."""
+        places: dict[str, int] = {}
+        query = Query(thread=self._thread, phases=LIVE)
+        for row in reversed(await self._control.runs(query)):
+            if row.journal != self.front:
+                places[row.journal] = row.head
+                if row.open_questions:
+                    places[row.journal] = await self._meet(row.journal, places)
+        return places
+
+    async def _meet(self, run: str, known: dict[str, int]) -> int:
+        """A run that lives already: what it asks and does. Gives where it is."""
+        state = await self._control.state(run)
+        for place, attempt in state.open.items():
+            if attempt.effect is Effect.MODEL:
+                self._thinking[run, attempt.step] = place
+        for place, asked in state.questions.items():
+            [record] = await self._control.store.read(run, after=place - 1, limit=1)
+            self._asking.note(Question(run, place), asked.message, record.at)
+        for child, outcome in state.children.items():
+            if not outcome:  # also one that was begun since we looked who is there
+                known.setdefault(child, 0)
+        if run == self.front and Cause.HUMAN in state.holds:
+            self._with_a_person(run, "a person")
+        return state.head
+
+    def _follow(self, run: str) -> None:
+        if run not in self._runs and self._news is not None:
+            self._runs.add(run)
+            self._news.add(run, 0)
+
+    def _to_front(self, run: str) -> None:
+        self.front = run
+        if run:
+            self._spoken_for.add(run)
 
     async def _talk(self) -> t.ThreadState:
         """The thread as it is; an empty one where nothing was ever said."""
@@ -86,7 +118,7 @@ class Telling:
     def _hear(self, delta: Delta) -> None:
         """A piece of what a step says; a model's is spoken, a tool's progress is not."""
         place = (delta.journal, delta.step)
-        if place not in self._thinking:
+        if place not in self._thinking or delta.journal not in self._spoken_for:
             return
         said = self._open.get(place)
         if said is None or len(said.text) > delta.offset + len(delta.text):
@@ -99,10 +131,9 @@ class Telling:
         event = record.event
         match event:
             case t.FrontChanged():
-                self.front = event.run
-                if event.run and event.run not in self._runs and self._news is not None:
-                    self._runs.add(event.run)
-                    self._news.add(event.run, 0)
+                self._to_front(event.run)
+                if event.run:
+                    self._follow(event.run)
             case t.Said() if event.kind in SPOKEN and not event.to:
                 await self._said(record.position, event)
             case t.MessageSent() if self._human and event.who.by != self._who.by:
@@ -138,28 +169,9 @@ class Telling:
                     self._thread, words, run=said.run, of=said.of, who=self._who
                 )
 
-    def _say(self, text: str, about: Question | None = None) -> None:
-        self._mouth.say(text, about=about)
+    def _say(self, text: str) -> None:
+        self._mouth.say(text)
         self._begin()
-
-    # ── questions ────────────────────────────────────────────────────────────────────────────
-
-    def _ask(self, question: Question, message: str) -> None:
-        self._questions[question] = message
-        self._say(message, question)
-
-    async def _settle(self, run: str, place: int) -> None:
-        """It need not be asked any longer."""
-        question = Question(run, place)
-        self._questions.pop(question, None)
-        await self._mouth.take_back(lambda said: said.about == question)
-
-    def _ask_again(self, run: str) -> None:
-        """Ask the newest that is open; people answer one at a time."""
-        left = [question for question in self._questions if question.journal == run]
-        if run == self.front and left and not any(map(self._mouth.will_ask, left)):
-            count = f"{len(left)} questions are open. The newest: " * (len(left) > 1)
-            self._say((count or "Still open: ") + self._questions[left[-1]], left[-1])
 
     # ── controls from other doors ────────────────────────────────────────────────────────────
 
@@ -186,8 +198,7 @@ class Telling:
         self._ended.add(run)
         for place in [place for place in self._thinking if place[0] == run]:
             del self._thinking[place]
-        for question in [question for question in self._questions if question.journal == run]:
-            await self._settle(run, question.place)
+        await self._asking.settle_all(run)
         was_speaking = await self._silence(run, lambda _: True)
         if who != self._who and (was_speaking or run == self.front):  # our own acts tell it
             self._say(told)
@@ -210,28 +221,33 @@ class Telling:
             case e.AttemptSettled() | e.LateOutcome():
                 self._settled(run, event)
             case e.QuestionOpened():
-                self._ask(Question(run, record.position), event.message)
+                question = Question(run, record.position)
+                await self._asking.ask(question, event.message, self.front)
             case e.QuestionAnswered():
-                await self._settle(run, event.question)
-                self._ask_again(run)
+                await self._asking.settle(Question(run, event.question))
+                await self._asking.ask_again(self.front)
             case e.QuestionClosed():
-                await self._settle(run, event.question)
+                await self._asking.settle(Question(run, event.question))
+            case e.ChildSpawned():
+                self._follow(event.child)
             case _:
                 await self._take_control(event, run)
 
     async def _take_control(self, event: object, run: str) -> None:
         """Whoever it comes from: what the run was saying is not said on."""
         match event:
+            case e.CancelRequested():
+                await self._over(run, self._by(event.who, "cancelled"), event.who)
+            case e.Killed():
+                await self._over(run, self._by(event.who, "stopped"), event.who)
+            case _ if run not in self._spoken_for:
+                pass  # it has said nothing here, and others tell how it ended
             case e.PauseRequested():
                 await self._mouth.keep(run)
             case e.ResumeRequested():
                 await self._begins_anew(run)
             case e.RedirectRequested() if event.who != self._who:  # our own acts give it all up
                 await self._begins_anew(run, resumes=event.resume)
-            case e.CancelRequested():
-                await self._over(run, self._by(event.who, "cancelled"), event.who)
-            case e.Killed():
-                await self._over(run, self._by(event.who, "stopped"), event.who)
             case _:
                 self._take_turn(event, run)
 

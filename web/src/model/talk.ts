@@ -48,6 +48,12 @@ function itemOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Ite
   }
 }
 
+/** Of what was spoken aloud: what of it people have not heard. */
+export function unheardOf(line: Line): string {
+  if (line.status === "cut short") return "Cut short: no more of it was heard";
+  return line.status === "not heard" ? "Not all of this was heard: it was cut short while it spoke" : "";
+}
+
 function todoText(line: Line, thread: ThreadSheet): string {
   return parkedName(thread.lines.find((each) => each.position === line.todo)?.text ?? "") || "a to-do";
 }

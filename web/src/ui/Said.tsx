@@ -2,6 +2,7 @@
 import { lazy, Suspense, useState } from "react";
 import { press, shownRun } from "../actions";
 import { pathOf } from "../model/route";
+import { unheardOf } from "../model/talk";
 import type { Change, Line } from "../model/types";
 import { go, useApp } from "../store";
 import { Diff } from "./Diff";
@@ -16,6 +17,7 @@ const isMarked = (text: string): boolean => /(^|\n)\s*([-*#>]|\d+\.)\s|[*_`]{1,2
 
 export function Said({ line }: { line: Line }) {
   const title = TITLES[line.kind];
+  const unheard = unheardOf(line) && <span className="who">{unheardOf(line)}</span>;
   const body = isMarked(line.text) ? (
     <div className="said markdown">
       <Suspense fallback={line.text}>
@@ -30,13 +32,14 @@ export function Said({ line }: { line: Line }) {
       <li className="todo-card">
         <h3>{title}</h3>
         {body}
+        {unheard}
       </li>
     );
   return (
     <li>
       {title && <span className="who">{title}</span>}
       {body}
-      {line.status === "cut short" && <span className="who">Cut short: no more of it was heard</span>}
+      {unheard}
       {line.kind === "said: cancel?" && <CancelAsked run={line.run} />}
     </li>
   );

@@ -1,0 +1,86 @@
+"""The protecting layers of voice: what words may answer, stop and begin; see ``layers.py``."""
+
+from __future__ import annotations
+
+from layers import Mutant
+
+VOICE = "src/midflight/voice/"
+QUESTIONS = "tests/voice/test_questions.py::test_"
+OTHERS = "tests/voice/test_questions_of_others.py::test_"
+ODD = "tests/voice/test_odd_moments.py::test_"
+LINE = "tests/voice/test_line.py::test_"
+
+VOICE_MUTANTS = (
+    Mutant(
+        "voice: nobody answers a question that they have not heard",
+        VOICE + "mouth.py",
+        "            if said.is_begun and said.text and not said.fleeting:\n",
+        "            if said.text and not said.fleeting:\n",
+        (
+            QUESTIONS
+            + "words_are_no_answer_to_an_approval_that_nobody_has_heard_and_it_is_asked_then",
+        ),
+    ),
+    Mutant(
+        "voice: of several questions none is answered before it is plain which is meant",
+        VOICE + "answers.py",
+        "        if several > 1:\n",
+        "        if several > 99:\n",
+        (
+            QUESTIONS
+            + "a_yes_to_two_questions_in_a_row_is_asked_about_and_they_are_taken_one_by_one",
+        ),
+    ),
+    Mutant(
+        "voice: a yes to what the front has said since is no approval of other work",
+        VOICE + "answers.py",
+        " and not is_last(first.question, moment):\n",
+        " and False:\n",
+        (OTHERS + "a_yes_after_other_words_of_the_front_is_asked_about",),
+    ),
+    Mutant(
+        "voice: words to the front are not for who has asked something else long ago",
+        VOICE + "answers.py",
+        " or self._is_about(question, meant, moment):\n",
+        " or True:\n",
+        (
+            OTHERS + "a_yes_in_a_conversation_with_the_front_is_not_the_helpers",
+            OTHERS + "other_words_are_an_answer_only_right_after_who_has_asked_for_words",
+        ),
+    ),
+    Mutant(
+        "voice: the front is not redirected to what other work was told",
+        VOICE + "answers.py",
+        "            return await self._instead(meant, moment)\n",
+        "            return None\n",
+        (OTHERS + "a_redirect_right_after_it_is_asked_about_once_and_then_is_the_fronts",),
+    ),
+    Mutant(
+        "voice: what a person has taken over is theirs to answer",
+        VOICE + "answers.py",
+        " or Cause.HUMAN in run.holds:\n",
+        ":\n",
+        (OTHERS + "nobody_but_who_has_taken_it_over_answers_for_it_by_voice",),
+    ),
+    Mutant(
+        "voice: a polite word after stop does not cancel",
+        VOICE + "acts.py",
+        "            case _ if asked and cancels(meant.said):\n",
+        "            case _ if asked and meant.act is Act.YES:\n",
+        (LINE + "a_polite_word_after_stop_keeps_it_paused_and_is_asked_again",),
+    ),
+    Mutant(
+        "voice: an answer that begins with the question's last sample is no assent to it",
+        VOICE + "line.py",
+        " or (floor is Floor.HELD and not self.mouth.can_go_on)\n",
+        "\n",
+        (ODD + "an_answer_that_begins_with_the_questions_last_sample_is_one",),
+    ),
+    Mutant(
+        "voice: a yes that is said again as was asked for is no assent either",
+        VOICE + "mouth.py",
+        "in (*self._queue, *self._aside) if not said.is_heard)",
+        "in self._queue if not said.is_heard)",
+        (ODD + "a_yes_that_is_said_again_as_was_asked_for_answers_the_question",),
+    ),
+)

@@ -1,0 +1,26 @@
+"""What somebody's words were about, and what came of them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from midflight.voice.lexicon import Act
+from midflight.voice.utterance import Question, Utterance
+
+
+class Moment(Struct, frozen=True):
+    """How it stood when somebody began to speak: they answer nothing that they had not heard."""
+
+    front: str = ""
+    asked: tuple[Utterance, ...] = ()  # questions of which they had heard something, in that order
+    last: Utterance | None = None  # what they had heard last, a question or not
+
+
+class Done(Struct, frozen=True):
+    """What came of somebody's words: ``say`` is our answer, ``go_on`` with what was put aside."""
+
+    act: Act
+    say: str = ""
+    about: Question | None = None  # which ``say`` asks once more
+    go_on: bool = False
+    refused: bool = False
