@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
@@ -65,6 +66,8 @@ class AgentCall:
             if driver.log.state.fork_of:
                 await settle_with_the_past(driver)
             calling = driver.agent.function(context)
+            if not isinstance(calling, Coroutine):
+                raise TypeError(f"agent {driver.agent.name} has to be an async def, and is not")
             value = await detachable(calling, lambda: self._abandoned)
             self.ended = values.encode_result(driver.agent.name, value)
         except asyncio.CancelledError as error:
@@ -73,11 +76,19 @@ class AgentCall:
             self.ended = driver.course.told or error  # ours, or its own
         except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
             self.ended = _unwrapped(error)
+            self._report(error)
         finally:
             self.running = False
             if driver.course.heard != driver.course.number:
                 self.redirected(driver.replay.brief)
             driver.log.stir()
+
+    def _report(self, error: BaseException) -> None:
+        """The journal keeps one line of it; who has written the function needs the place."""
+        if not isinstance(self.ended, Signal):
+            driver = self._driver
+            about = {"action": "agent_failed", "run": driver.run, "agent": driver.agent.name}
+            log.error("The agent's function has failed", extra=about, exc_info=error)
 
     async def unwind(self) -> None:
         """Wait for the function to end; one that does not is abandoned."""
