@@ -13,7 +13,7 @@ from midflight.kernel.limits import Meter
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits
 from midflight.sheets import WORDS, RunBook, RunSheet
-from midflight.sheets.shapes import Asked
+from midflight.sheets.shapes import Asked, Background
 from midflight.terminal import looks
 
 
@@ -129,3 +129,16 @@ def test_a_run_that_a_person_has_is_not_said_to_be_at_rest() -> None:
     )
     given = a_sheet(**held, questions=asked("Please sign", "human"))
     assert looks.headline(given) == ("Handed to a person", "Please sign")
+
+
+@pytest.mark.parametrize(
+    ("below", "says"),
+    [(Phase.RUNNING, "1 background task still runs"), (Phase.PAUSED, "Nothing is running")],
+)
+def test_a_background_run_that_is_held_too_does_not_run(below: Phase, says: str) -> None:
+    child = Background("r-2", "Check the figures", below, 0.0, None, "")
+    sheet = a_sheet(phase=Phase.PAUSED, holds=[Cause.USER], background=[child])
+
+    word, rest = looks.headline(sheet)
+    assert word == "Paused"
+    assert rest.startswith(says)

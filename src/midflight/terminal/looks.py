@@ -225,7 +225,7 @@ def _doing(sheet: RunSheet) -> str:
 
 
 def _paused(sheet: RunSheet) -> tuple[str, str]:
-    alive = sum(child.phase not in ENDS for child in sheet.background)
+    alive = sum(child.phase not in {*ENDS, Phase.PAUSED} for child in sheet.background)
     holds = set(sheet.holds)
     if Cause.CAP in holds:
         return "Paused at the cap", at_cap(sheet)
