@@ -72,6 +72,28 @@ def replace_spent(sheet: RunSheet, name: str, used: float) -> RunSheet:
     return sheet
 
 
+def test_a_cap_that_is_hardly_used_takes_no_room_beside_that_on_money() -> None:
+    meters = [Meter("usd", 0.0, 2.0), Meter("steps", 4, 10)]
+    sheet = a_sheet(Limits(usd=2.0, steps=10), meters=meters)
+    assert looks.spend(sheet, sheet.updated_at) == "$0.00 of $2.00"
+    alone = a_sheet(Limits(steps=10), meters=[Meter("steps", 4, 10)])
+    assert looks.spend(alone, sheet.updated_at) == "4 of 10 steps"
+
+
+@pytest.mark.parametrize(
+    ("phase", "converses", "says"),
+    [
+        (Phase.RUNNING, False, "read at the next safe point"),
+        (Phase.PAUSED, False, "read when it goes on"),
+        (Phase.CANCELLING, False, "kept in the thread"),
+        (Phase.DONE, False, "nobody reads it until a run starts"),
+        (Phase.DONE, True, "starts the next run"),
+    ],
+)
+def test_who_writes_is_told_when_it_is_read(phase: Phase, converses: bool, says: str) -> None:
+    assert looks.read_when(a_sheet(phase=phase), converses=converses) == says
+
+
 def test_money_is_shown_beside_a_cap_that_is_nearer() -> None:
     meters = [Meter("usd", 0.1, 2.0), Meter("steps", 9, 10)]
     sheet = a_sheet(Limits(usd=2.0, steps=10), meters=meters)
