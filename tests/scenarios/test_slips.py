@@ -321,6 +321,7 @@ async def test_the_log_shows_where_a_function_and_its_tool_have_failed(
     shown = logging.Formatter().format(record)
     assert "in clerk" in shown  # the line of the agent
     assert "in boom" in shown  # and that of the tool
+    assert "in _call" not in shown  # and not how we came there
 
 
 async def test_a_run_that_is_stopped_is_no_failure_in_the_log(

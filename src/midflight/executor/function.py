@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
@@ -88,7 +89,11 @@ class AgentCall:
         if not isinstance(self.ended, Signal):
             driver = self._driver
             about = {"action": "agent_failed", "run": driver.run, "agent": driver.agent.name}
-            log.error("The agent's function has failed", extra=about, exc_info=error)
+            where = error.__traceback__
+            while where is not None and where.tb_next is not None and _is_ours(where):
+                where = where.tb_next  # begins with the function's own lines
+            exc_info = (type(error), error, where)
+            log.error("The agent's function has failed", extra=about, exc_info=exc_info)
 
     async def unwind(self) -> None:
         """Wait for the function to end; one that does not is abandoned."""
@@ -116,6 +121,10 @@ class AgentCall:
         """It has not ended in time."""
         self._late = True
         self._driver.log.stir()
+
+
+def _is_ours(place: TracebackType) -> bool:
+    return str(place.tb_frame.f_globals.get("__name__", "")).startswith("midflight.executor.")
 
 
 def _unwrapped(error: BaseException) -> BaseException:
