@@ -20,7 +20,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Controlling runs": ("local", "Control", "Accepted", "Who", "Role", "Phase"),
     "Conversation": ("Message", "Spoken", "TriageView", "Choice", "rule_triage"),
     "Stores": ("open_store", "Store"),
-    "Errors": ("MidflightError", "Refused", "StoreError"),
+    "Errors": ("MidflightError", "Refused", "NoResult", "StoreError"),
 }
 """The names of ``midflight`` in the order in which a reader needs them; a test sees to the rest."""
 

@@ -236,6 +236,7 @@ def test_the_public_names_are_these() -> None:
         "Limits",
         "Message",
         "MidflightError",
+        "NoResult",
         "NotDone",
         "Performed",
         "Phase",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from midflight.control import Control, local
     from midflight.conversation import Choice, Message, Spoken, TriageView, rule_triage
-    from midflight.errors import MidflightError, Refused, StepFailed, StoreError
+    from midflight.errors import MidflightError, NoResult, Refused, StepFailed, StoreError
     from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
     from midflight.kernel.phases import Phase, Role
     from midflight.kernel.record import Limits, Who
@@ -43,6 +43,7 @@ _PLACES: Final = {
     "Limits": "midflight.kernel.record",
     "Message": "midflight.conversation",
     "MidflightError": "midflight.errors",
+    "NoResult": "midflight.errors",
     "NotDone": "midflight.tools.base",
     "Performed": "midflight.tools.base",
     "Phase": "midflight.kernel.phases",
@@ -100,6 +101,7 @@ __all__ = [
     "Limits",
     "Message",
     "MidflightError",
+    "NoResult",
     "NotDone",
     "Performed",
     "Phase",

@@ -18,14 +18,14 @@ from msgspec import Raw
 from midflight.engines.base import Engine, NoEngine
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.local import LocalEngine
-from midflight.errors import InvalidRequest, JournalNotFound
+from midflight.errors import InvalidRequest, JournalNotFound, NoResult
 from midflight.executor.front import look_after
 from midflight.inputs import Ids, new_id
 from midflight.kernel import events as e
 from midflight.kernel.decide import Switch, check_reach, scopes
 from midflight.kernel.fold import fold
 from midflight.kernel.limits import NO_CAPS
-from midflight.kernel.phases import Cause
+from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits, Request, Who
 from midflight.kernel.state import Delivery, RunState
 from midflight.run import Agent
@@ -65,10 +65,13 @@ class Control(Starting):
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 
     async def result(self, run: str) -> Any:
-        """Wait for the end of a run and give what its function returned."""
+        """Wait for the end of a run and give what its function returned.
+
+        Raises ``NoResult`` if it has failed, was cancelled or was killed.
+        """
         state = await self.ended(run)
-        if not state.finished:
-            return None
+        if state.phase is not Phase.DONE:
+            raise NoResult(run, state.phase, state.error)
         (record,) = await self.store.read(run, after=state.finished - 1, limit=1)
         blob, result = record.event.blob, record.event.result
         return msgspec.json.decode(await self.store.blob(blob.hash) if blob else result)
@@ -301,6 +304,15 @@ def _check_scope(scope: str) -> None:
         )
 
 
+def _check_agents(agents: Iterable[object]) -> None:
+    named: dict[str, Agent] = {}
+    for each in agents:
+        if not isinstance(each, Agent):
+            raise InvalidRequest(f"{each!r:.80} is no agent: put @agent() above it.")
+        if named.setdefault(each.name, each) is not each:
+            raise InvalidRequest(f"two agents are called {each.name}: name one, @agent('another').")
+
+
 @asynccontextmanager
 async def local(
     address: str | Path,
@@ -316,6 +328,7 @@ async def local(
     behind the block. The next start takes the runs up again. A second signal ends the process at
     once, which is as safe as a crash.
     """
+    _check_agents(agents)
     leave_on = (Signals.SIGTERM, Signals.SIGINT) if signals else ()
     async with (
         open_store(str(address)) as store,

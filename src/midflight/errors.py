@@ -12,7 +12,9 @@ MidflightError
 ├── IllegalEvent            a driver tried what the table forbids: a bug, stopped in time
 ├── InvalidTool             a tool says something of itself that cannot be
 ├── StepFailed              a step has failed; the same at replay
+├── NoResult                a run has failed, was cancelled or was killed: it returned nothing
 ├── NotPlainData            a value cannot be stored
+├── NotReadable             an entry could be written and never read again; it was not written
 ├── ProcessFailed           work in a process of its own has come to nothing
 │   ├── ProcessNotStarted   the command could not be run; nothing happened
 │   ├── CallRefused         this call cannot be sent to another process; nothing happened
@@ -139,6 +141,21 @@ class StepFailed(MidflightError):
         super().__init__(f"step {step!r} failed: {error}")
 
 
+class NoResult(MidflightError):
+    """Somebody waits for what a run returns, and it has ended without returning anything.
+
+    ``phase`` says how it ended, ``error`` why, where that is known.
+    """
+
+    def __init__(self, run: str, phase: str, error: str = "") -> None:
+        self.run, self.phase, self.error = run, phase, error
+        how = "has failed" if phase == "failed" else f"was {phase}"
+        why = f": {error.rstrip('.')}" if error else ""
+        super().__init__(
+            f"run {run} {how} and has no result{why}. What it has done is in its receipt."
+        )
+
+
 class NotPlainData(MidflightError):
     """A value that has to be stored is not plain data."""
 
@@ -148,6 +165,14 @@ class NotPlainData(MidflightError):
             f"step {step!r}: {what} cannot be stored: {path} is a {kind}. Use plain data (numbers, "
             "text, lists, dicts, dataclasses). The run was not changed."
         )
+
+
+class NotReadable(MidflightError):
+    """A part of an entry is not what it has to be: text where there should be a number."""
+
+    def __init__(self, journal: str, event: str, why: str) -> None:
+        self.journal, self.event = journal, event
+        super().__init__(f"{journal}: {event} cannot be stored: {why}. Nothing was appended.")
 
 
 class ProcessFailed(MidflightError):

@@ -19,6 +19,7 @@ from midflight.conversation import TRIAGE_AFTER_S, Message, Spoken, Triage
 from midflight.errors import InvalidRequest
 from midflight.guards import Guard
 from midflight.kernel.decide import ASIDE
+from midflight.kernel.limits import validate
 from midflight.kernel.record import Limits
 
 EVICT_AFTER_S: Final = 60.0  # a held run keeps its function in memory this long
@@ -275,6 +276,10 @@ def agent(
     questions, in a run of its own beside the work. ``helpers`` are agents that it spawns by name:
     whoever can drive it can drive them.
     """
+    if callable(name):
+        raise InvalidRequest("@agent needs its brackets: write @agent() above the function.")
+    if limits is not None:
+        validate(limits)
     if mode not in {"immediate", "boundary"}:
         raise InvalidRequest(f"mode {mode!r} is neither 'immediate' nor 'boundary'.")
     if triage is not None and not converses:
@@ -283,6 +288,8 @@ def agent(
         raise InvalidRequest(f"triage_after= is between 0 and {TRIAGE_AFTER_MAX_S:g} seconds.")
 
     def declare(function: AgentFunction) -> Agent:
+        if not callable(function):
+            raise InvalidRequest(f"@agent() stands above an async def, not above {function!r:.60}.")
         called = name or function.__name__
         return Agent(
             called,

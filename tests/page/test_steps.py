@@ -68,6 +68,25 @@ def test_the_list_of_runs_counts_the_steps_that_the_run_shows_as_done(
     expect(tab.page.get_by_label("1 of 2 steps done")).to_be_visible()
 
 
+@pytest.mark.parametrize("scene", [scenes.stale, scenes.capped])
+def test_the_list_says_of_a_held_run_that_somebody_is_needed(
+    theatre: Theatre, look: Look, scene: Callable[[Theatre], Stage]
+) -> None:
+    tab = look(scene(theatre))
+    row = tab.page.locator(".run-row[aria-current]")
+    expect(row).to_contain_text("Paused, needs you")
+
+
+def test_what_was_ended_in_the_middle_says_so_as_a_person_would(
+    theatre: Theatre, look: Look
+) -> None:
+    tab = look(scenes.paused(theatre))
+    expect(tab.step("Score churn risk")).to_contain_text("Stopped by the pause")
+    tab.turn_to(scenes.cancelling(theatre))
+    receipt = tab.page.get_by_role("region", name="Receipt")
+    expect(receipt.locator("h2")).to_have_text("To be undone")  # which is not: not undone
+
+
 def test_what_could_not_be_undone_says_what_to_do_until_somebody_has(
     theatre: Theatre, look: Look
 ) -> None:

@@ -443,6 +443,59 @@ async def test_pause_and_resume_cover_all_who_live_below_and_at_once(driving: Op
             assert (await control.ended(journal_)).phase is Phase.DONE
 
 
+async def test_a_redirect_that_resumes_lets_everybody_below_go_on_whom_the_pause_has_held(
+    driving: Open,
+) -> None:
+    stage = Stage("child-redirect-resume")
+    cast = three_generations(stage)
+    slow = ("brief leaf slow", "long leaf slow", "top slow")
+    for name in slow:
+        stage.gate(name)
+
+    async with driving(*cast) as control:
+        run = await control.start(cast[0], "work")
+        for name in slow:
+            await stage.until_begun(name)
+        below = await everybody(control, run)
+        live = [below[b] for b in ("long", "brief leaf", "long leaf")]
+        await control.pause(run)
+        for journal_ in (run, *live):
+            await control.until(journal_, lambda state: state.phase is Phase.PAUSED)
+
+        redirected = await control.redirect(run, "other work", resume=True, key="once")
+        again = await control.redirect(run, "other work", resume=True, key="once")
+        assert again.position == redirected.position
+        for journal_ in (run, *live):
+            assert Cause.USER not in (await control.state(journal_)).holds, "in one transaction"
+        for gate in stage.gates.values():
+            gate.set()
+        for journal_ in (run, *live):
+            assert (await control.ended(journal_)).phase is Phase.DONE
+        briefs = {(await control.state(one)).brief for one in live}
+        assert "other work" not in briefs  # they go on with what they were doing
+
+
+async def test_a_redirect_of_a_run_that_was_not_held_leaves_a_child_held_that_a_person_held(
+    driving: Open,
+) -> None:
+    stage = Stage("child-redirect-held")
+    parent, child = family(stage)
+    stage.gate("leaf slow")
+
+    async with driving(parent, child) as control:
+        run = await control.start(parent, "work")
+        await stage.until_begun("leaf slow")
+        born = await child_of(control, run)
+        await control.applied(await control.pause(born))
+        await control.redirect(run, "other work", resume=True)
+        await control.until(run, lambda state: state.brief == "other work")
+
+        assert Cause.USER in (await control.state(born)).holds
+        stage.gate("leaf slow").set()
+        await control.resume(born)
+        assert await control.result(run) == "made leaf"
+
+
 async def test_pause_of_this_run_alone_lets_its_children_go_on(driving: Open) -> None:
     stage = Stage("child-pause-this")
     parent, child = family(stage)

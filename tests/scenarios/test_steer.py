@@ -232,7 +232,10 @@ async def test_an_unclear_check_asks_the_person(driving: Open) -> None:
         run = await control.start(clerk, "work")
         question = await the_question(control, run)
         message = (await control.state(run)).questions[question].message
-        assert message == "It is not known whether this happened: payment. the bank is closed"
+        assert message == (
+            "It is not known whether this happened: payment. "
+            "ConnectionError: reset by peer. The bank is closed"
+        )
         await control.answer(run, question, "fail")
 
         assert (await control.ended(run)).phase is Phase.FAILED

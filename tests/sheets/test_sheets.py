@@ -89,6 +89,16 @@ def test_of_a_run_that_is_paused_in_a_step_the_next_one_has_not_begun() -> None:
     assert stands(run) == [("Score", "Paused"), ("Write memo", "Queued")]
 
 
+def test_why_a_step_was_ended_is_said_as_a_person_would() -> None:
+    run, attempt = planned()
+    run.pause()
+    run.settle(attempt, Outcome.ABORTED, error="aborted: paused")
+    run.hold()
+
+    shown, _ = from_scratch(run, len(run.records)).steps
+    assert shown.error == "Stopped by the pause, begins again at the resume"
+
+
 def test_while_a_step_waits_for_its_next_try_the_one_behind_it_waits_too() -> None:
     run, attempt = planned()
     run.settle(attempt, Outcome.FAILED)

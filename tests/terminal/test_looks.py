@@ -13,7 +13,7 @@ from midflight.kernel.limits import Meter
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Limits
 from midflight.sheets import WORDS, RunBook, RunSheet
-from midflight.sheets.shapes import Asked
+from midflight.sheets.shapes import Asked, Background
 from midflight.terminal import looks
 
 
@@ -70,6 +70,28 @@ def test_every_cap_is_shown_with_how_full_it_is(
 def replace_spent(sheet: RunSheet, name: str, used: float) -> RunSheet:
     setattr(sheet.spent, name, used)
     return sheet
+
+
+def test_a_cap_that_is_hardly_used_takes_no_room_beside_that_on_money() -> None:
+    meters = [Meter("usd", 0.0, 2.0), Meter("steps", 4, 10)]
+    sheet = a_sheet(Limits(usd=2.0, steps=10), meters=meters)
+    assert looks.spend(sheet, sheet.updated_at) == "$0.00 of $2.00"
+    alone = a_sheet(Limits(steps=10), meters=[Meter("steps", 4, 10)])
+    assert looks.spend(alone, sheet.updated_at) == "4 of 10 steps"
+
+
+@pytest.mark.parametrize(
+    ("phase", "converses", "says"),
+    [
+        (Phase.RUNNING, False, "read at the next safe point"),
+        (Phase.PAUSED, False, "read when it goes on"),
+        (Phase.CANCELLING, False, "kept in the thread"),
+        (Phase.DONE, False, "nobody reads it until a run starts"),
+        (Phase.DONE, True, "starts the next run"),
+    ],
+)
+def test_who_writes_is_told_when_it_is_read(phase: Phase, converses: bool, says: str) -> None:
+    assert looks.read_when(a_sheet(phase=phase), converses=converses) == says
 
 
 def test_money_is_shown_beside_a_cap_that_is_nearer() -> None:
@@ -129,3 +151,16 @@ def test_a_run_that_a_person_has_is_not_said_to_be_at_rest() -> None:
     )
     given = a_sheet(**held, questions=asked("Please sign", "human"))
     assert looks.headline(given) == ("Handed to a person", "Please sign")
+
+
+@pytest.mark.parametrize(
+    ("below", "says"),
+    [(Phase.RUNNING, "1 background task still runs"), (Phase.PAUSED, "Nothing is running")],
+)
+def test_a_background_run_that_is_held_too_does_not_run(below: Phase, says: str) -> None:
+    child = Background("r-2", "Check the figures", below, 0.0, None, "")
+    sheet = a_sheet(phase=Phase.PAUSED, holds=[Cause.USER], background=[child])
+
+    word, rest = looks.headline(sheet)
+    assert word == "Paused"
+    assert rest.startswith(says)

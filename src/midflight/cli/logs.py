@@ -18,6 +18,7 @@ class Lines(logging.Formatter):
         line: dict[str, Any] = {
             "at": record.created,
             "level": record.levelname.lower(),
+            "log": record.name,
             "message": record.getMessage(),
         }
         line |= {key: value for key, value in vars(record).items() if key not in USUAL}

@@ -91,7 +91,7 @@ def _table(rows: list[Row], now: float) -> None:
 async def show(desk: Desk, run: RunArgument) -> int:
     """How a run stands: its steps, what it asks, what each verb would do, the receipt."""
     book = await book_of(desk.control, await desk.run(run))
-    sheet = book.sheet()
+    sheet = book.sheet(await _below(desk.control, book))
     if desk.as_json:
         print_json(sheet)
         return 0
@@ -112,6 +112,12 @@ async def show(desk: Desk, run: RunArgument) -> int:
         if not await desk.driven(sheet.run) and book.state.wants_driver:
             print(NOBODY)
     return 0
+
+
+async def _below(control: Any, book: RunBook) -> dict[str, Row]:
+    """How the runs stand that it has begun: its own journal knows only how they ended."""
+    rows = await control.runs(Query(parent=book.state.journal)) if book.children else ()
+    return {row.journal: row for row in rows}
 
 
 async def book_of(control: Any, run: str) -> RunBook:

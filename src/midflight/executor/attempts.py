@@ -53,7 +53,7 @@ async def _read(step: Step) -> Raw:
                 return await step.record(*values.storable(step.name, value))
             case Raised(error=error) if tries_left(step, error) <= 0:
                 await step.speech.keep()
-                return await step.record(NULL, values.words(error))
+                return await step.record(NULL, values.words(error), cause=error)
             case Raised():
                 await step.driver.log.decide(partial(back_off, step))
             case Aborted():
@@ -93,7 +93,8 @@ async def _effect(step: Step) -> Raw:
             step.resting = True
             return await step.recorded(result)
         if over:
-            return await step.record(NULL, error)
+            assert isinstance(ending, Raised)
+            return await step.record(NULL, error, cause=ending.error)
 
 
 async def _begin(step: Step) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import math
 import threading
 from collections.abc import Awaitable, Callable
@@ -155,7 +156,18 @@ class Call:
             return self._aborted(error)
         if isinstance(error, TimeoutError) and self._late:
             return Raised(self._timed_out())
-        return Raised(error, began=not self._was_refused(error))
+        return Raised(error, began=not (self._was_refused(error) or self._misfits(error)))
+
+    def _misfits(self, error: BaseException) -> bool:
+        """Whether its arguments do not fit: then its first line has not run."""
+        function = self.tool.function
+        if not (isinstance(error, TypeError) and inspect.isfunction(function)):
+            return False  # of anything else a wrapper may have begun
+        try:
+            inspect.signature(function, follow_wrapped=False).bind(*self._args, **self._kwargs)
+        except TypeError:
+            return True
+        return False
 
     def _was_refused(self, error: BaseException) -> bool:
         """Whether its process never ran; from within it the same error has another cause."""

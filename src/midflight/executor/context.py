@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -105,6 +106,7 @@ class RunContext(People):
         key: str,
     ) -> Any:
         refuse_inside_a_step("run.step")
+        _check_call(name, function)
         await self._listen()
         driver, tool = self._driver, as_tool(function)
         given = values.encode(name, "its arguments", {"args": args, "kwargs": kwargs})
@@ -206,6 +208,10 @@ class RunContext(People):
     async def guard(self, guard: Guard) -> None:
         """See ``Run.guard``."""
         refuse_inside_a_step("run.guard")
+        if not callable(getattr(guard, "look", None)):
+            raise InvalidRequest(
+                f"run.guard takes a guard, as FileContent(path), not {guard!r:.60}."
+            )
         await self._listen()
         async with self._turn(f"guard:{guard.name}", f"a guard: {guard.name}") as (_, course):
             await self._driver.guards.take(guard, course)
@@ -244,3 +250,20 @@ class RunContext(People):
     def uuid(self) -> UUID:
         """See ``Run.uuid``."""
         return UUID(int=self.random().getrandbits(128), version=4)
+
+
+def _check_call(name: object, function: object) -> None:
+    """Two slips that everybody makes once: no name, or a call where the function should be."""
+    if not isinstance(name, str):
+        raise InvalidRequest(
+            f"run.step takes a name first, in words that a person reads, and got {name!r:.40}…: "
+            'await run.step("Look", look, …). Nothing was done.'
+        )
+    if inspect.iscoroutine(function):
+        function.close()
+        raise InvalidRequest(
+            f"step {name!r} got a call where it takes the function and its arguments: "
+            f"await run.step({name!r}, {function.__name__}, …). Nothing was done."
+        )
+    if not callable(function):
+        raise InvalidRequest(f"step {name!r}: {function!r:.60} is no function. Nothing was done.")

@@ -70,7 +70,7 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
         return True  # the same key makes a repeat harmless
     answer, how = await _check(step, begun), "check"
     if isinstance(answer, Unclear):
-        answer, how = await _ask_person(step, begun.position, answer.why), "person"
+        answer, how = await _ask_person(step, begun.position, answer.why, failed), "person"
     known = step.driver.log.state.effects[begun.position].outcome
     if known is not Outcome.UNKNOWN:  # who has done it has told meanwhile, and knows better
         return known is not Outcome.DONE
@@ -124,8 +124,9 @@ async def _give_time(step: Step, attempt: int, left: float) -> None:
         await driver.log.until(lambda: not driver.may_start(step.course))
 
 
-async def _ask_person(step: Step, attempt: int, why: str) -> Any:
-    why = hide(why)
+async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
+    """Say what the tool raised, too: it is often enough to know where to look."""
+    why = ". ".join(one[:1].upper() + one[1:].rstrip(".") for one in (failed, hide(why)) if one)
     message = f"It is not known whether this happened: {step.noun}. {why}".strip()
     if may_act_for(step.driver, step.driver.log.state.effects[attempt]):
         message = f"{message.rstrip('.')}. {STILL_AT_IT}"

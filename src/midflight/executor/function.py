@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
@@ -65,6 +67,8 @@ class AgentCall:
             if driver.log.state.fork_of:
                 await settle_with_the_past(driver)
             calling = driver.agent.function(context)
+            if not isinstance(calling, Coroutine):
+                raise TypeError(f"agent {driver.agent.name} has to be an async def, and is not")
             value = await detachable(calling, lambda: self._abandoned)
             self.ended = values.encode_result(driver.agent.name, value)
         except asyncio.CancelledError as error:
@@ -73,11 +77,23 @@ class AgentCall:
             self.ended = driver.course.told or error  # ours, or its own
         except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
             self.ended = _unwrapped(error)
+            self._report(error)
         finally:
             self.running = False
             if driver.course.heard != driver.course.number:
                 self.redirected(driver.replay.brief)
             driver.log.stir()
+
+    def _report(self, error: BaseException) -> None:
+        """The journal keeps one line of it; who has written the function needs the place."""
+        if not isinstance(self.ended, Signal):
+            driver = self._driver
+            about = {"action": "agent_failed", "run": driver.run, "agent": driver.agent.name}
+            where = error.__traceback__
+            while where is not None and where.tb_next is not None and _is_ours(where):
+                where = where.tb_next  # begins with the function's own lines
+            exc_info = (type(error), error, where)
+            log.error("The agent's function has failed", extra=about, exc_info=exc_info)
 
     async def unwind(self) -> None:
         """Wait for the function to end; one that does not is abandoned."""
@@ -105,6 +121,10 @@ class AgentCall:
         """It has not ended in time."""
         self._late = True
         self._driver.log.stir()
+
+
+def _is_ours(place: TracebackType) -> bool:
+    return str(place.tb_frame.f_globals.get("__name__", "")).startswith("midflight.executor.")
 
 
 def _unwrapped(error: BaseException) -> BaseException:

@@ -211,8 +211,11 @@ class Step:
         if log.busy or log.state.phase is Phase.WAITING:
             await log.decide(self.driver.wait_over)
 
-    async def record(self, result: Raw, error: str) -> Raw:
-        """Write down how the step ended, for good; raises if that is a failure."""
+    async def record(self, result: Raw, error: str, *, cause: BaseException | None = None) -> Raw:
+        """Write down how the step ended, for good; raises if that is a failure.
+
+        ``cause`` is what the tool raised: on no record, but a traceback shows where it was.
+        """
         epoch = self.driver.epoch
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
@@ -226,7 +229,7 @@ class Step:
         else:
             self.driver.replay.learn(written[-1].at)
         if error:
-            raise StepFailed(self.name, error)
+            raise StepFailed(self.name, error) from cause
         return result
 
     async def recorded(self, result: Raw) -> Raw:

@@ -6,14 +6,17 @@ import inspect
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, get_type_hints
+from typing import Any, Final, get_type_hints
 
 import msgspec
 from msgspec import Raw
 
-from midflight.errors import NotPlainData
+from midflight.errors import NotPlainData, PayloadTooLarge
 from midflight.kernel.record import NULL
+from midflight.stores.codec import BLOB_MAX
 from midflight.tools.secret import hide, hide_within, known, to_stored
+
+WORDS_MAX: Final = 20_000  # of an error: a page that a server sent back, and more than is read
 
 _encoder = msgspec.json.Encoder(order="deterministic", enc_hook=to_stored)
 
@@ -30,6 +33,8 @@ def encode(step: str, what: str, value: Any) -> Raw:
 def encode_result(step: str, value: Any) -> Raw:
     """Encode what a tool or an agent has returned, with dots where it holds a secret."""
     raw = encode(step, "its result", value)
+    if len(raw) > BLOB_MAX:
+        raise PayloadTooLarge(step, "its result", len(raw), BLOB_MAX)
     if any(msgspec.json.encode(secret)[1:-1] in bytes(raw) for secret in known()):
         return Raw(_encoder.encode(hide_within(msgspec.json.decode(raw))))
     return raw
@@ -41,11 +46,16 @@ def storable(step: str, value: Any) -> tuple[Raw, str]:
         return encode_result(step, value), ""
     except NotPlainData as error:
         return NULL, f"{error.path} is a {error.kind}, which cannot be stored"
+    except PayloadTooLarge as error:
+        limit = f"has {error.size:,} bytes, and at most {error.limit:,} can be stored"
+        return NULL, f"its result {limit}: save it to a file or a table and return where it is"
 
 
 def words(error: BaseException) -> str:
     """An error as it is recorded."""
     said = hide(str(error))
+    if len(said) > WORDS_MAX:
+        said = f"{said[:WORDS_MAX]} … ({len(said):,} characters in all)"
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 

@@ -32,8 +32,12 @@ class Meter(Struct, frozen=True):
 
 def validate(limits: Limits) -> None:
     """Refuse caps that cannot be meant."""
+    given: object = limits
+    if not isinstance(given, Limits):
+        raise InvalidRequest(f"{given!r:.60} is not Limits(…). Nothing was changed.")
     for name, cap in msgspec.structs.asdict(limits).items():
-        if cap is not None and not cap >= 0:  # also catches NaN
+        number = isinstance(cap, int | float) and not isinstance(cap, bool)
+        if cap is not None and not (number and cap >= 0):  # also catches NaN
             raise InvalidRequest(
                 f"limit {name}={cap} is not a number of zero or more. Nothing was changed."
             )

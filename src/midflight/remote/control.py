@@ -14,10 +14,11 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from midflight.control import Accepted, Turn
+from midflight.errors import NoResult
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.limits import NO_CAPS
-from midflight.kernel.phases import Role
+from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.kernel.state import Delivery
 from midflight.remote.journals import RemoteJournals, place_of
@@ -124,10 +125,10 @@ class RemoteControl(RemoteTalks, Looking):
         return started.run
 
     async def result(self, run: str) -> Any:
-        """Wait for the end of a run and give what its function returned."""
+        """Wait for the end of a run and give what its function returned; see ``Control``."""
         state = await self.ended(run)
-        if not state.finished:
-            return None
+        if state.phase is not Phase.DONE:
+            raise NoResult(run, state.phase, state.error)
         return (await self._link.get(f"{place_of(run)}/result", _Result)).result
 
     async def applied(self, accepted: Accepted) -> Delivery:

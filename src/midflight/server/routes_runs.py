@@ -104,7 +104,7 @@ async def result(run: b.RunId, control: Controlled, who: Caller) -> Response:
     state = await control.state(run)
     if state.alive:
         raise InvalidRequest(f"run {run} is {state.phase} and has no result yet.")
-    returned = await control.result(run)
+    returned = await control.result(run) if state.phase is Phase.DONE else None
     return as_json(views.ResultView(run, state.phase, state.error, returned))
 
 

@@ -17,7 +17,7 @@ from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Event, Recorded
 from midflight.kernel.state import Attempt, RunState
 from midflight.sheets.shapes import WORDS, StepSheet
-from midflight.sheets.words import short, summary
+from midflight.sheets.words import short, stopped, summary
 
 HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
 RESTING: Final = frozenset({"paused", "retrying"})  # begun, and goes on before what is planned
@@ -240,7 +240,7 @@ def _sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
         attempt=entry.retries + 1,
         tries=entry.tries,
         summary=entry.summary,
-        error=short(entry.error),
+        error=short(stopped(entry.error)),
         question=question,
         rewritten=entry.rewritten,
         can_be_stopped=entry.attempt in state.open

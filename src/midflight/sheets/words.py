@@ -12,12 +12,25 @@ from midflight.kernel.record import Blob
 WIDTH: Final = 140
 READ_MAX: Final = 64 * 1024  # larger ones are not decoded only to be shortened
 NAMED_MAX: Final = 4  # members of an object that are named
+STOPPED: Final = {
+    "aborted: paused": "Stopped by the pause, begins again at the resume",
+    "aborted: redirected": "Stopped by the redirect",
+    "aborted: cancelled": "Stopped by the cancel",
+    "aborted: killed": "Stopped by the kill switch",
+    "aborted: stopped by a person": "Stopped by a person",
+}
+"""What a journal says of calls that somebody ended, in words for people."""
 
 
 def short(text: str, width: int = WIDTH) -> str:
     """The first line that says something, cut where it gets long."""
     line = next((part.strip() for part in text.splitlines() if part.strip()), "")
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def stopped(error: str) -> str:
+    """Why a step has ended, as a person would say it; other errors as they are."""
+    return STOPPED.get(error, error)
 
 
 def summary(result: Raw, blob: Blob | None = None) -> str:

@@ -14,9 +14,9 @@ from typing import Any, Final, Union
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.errors import CorruptEntry, PayloadTooLarge
+from midflight.errors import CorruptEntry, InvalidRequest, NotReadable, PayloadTooLarge
 from midflight.kernel.catalogue import EVENTS
-from midflight.kernel.record import Blob, Event, Recorded, Unknown
+from midflight.kernel.record import Blob, Event, Recorded, Request, Unknown
 
 INLINE_MAX: Final = 64 * 1024  # larger results go to the blobs table, once per content
 EVENT_MAX: Final = 1024 * 1024  # what else an event carries: a brief, a question, a scrap of text
@@ -62,7 +62,19 @@ def encode(journal: str, event: Event) -> Encoded:
     body = _encoder.encode(event)
     if len(body) > EVENT_MAX:
         raise PayloadTooLarge(journal, event.stored_name(), len(body), EVENT_MAX)
+    _check_readable(journal, event, body)
     return Encoded(event, body, zlib.crc32(body), blob)
+
+
+def _check_readable(journal: str, event: Event, body: bytes) -> None:
+    """Refuse what nobody could read again: a caller's ``key=5`` would cost them their journal."""
+    try:
+        _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        why = NotReadable(journal, event.stored_name(), str(error))
+        if isinstance(event, Request):
+            raise InvalidRequest(str(why)) from None
+        raise why from None
 
 
 def decode(

@@ -20,6 +20,8 @@ def open_store(address: str, *, lease_s: float | None = None) -> AbstractAsyncCo
     What a store needs is imported only when it is asked for. ``lease_s`` is how long a driver of
     this process counts as living when nothing is heard of it, where death is guessed by time.
     """
+    if not address.strip():
+        raise StoreUnavailable("there is no address of a store: name a file, such as midflight.db.")
     address = "memory:" if address == ":memory:" else address  # as SQLite calls it
     scheme = urlsplit(address.partition("//")[0]).scheme  # of the rest nothing is sure yet
     match scheme:

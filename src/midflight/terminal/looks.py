@@ -65,6 +65,7 @@ PHASES: Final = {
 
 CAP: Final = "cap"
 GROW: Final = 2  # a cap that is reached is offered twice as high
+WORTH_SAYING: Final = 0.5  # of caps that are hardly used, which is fuller changes all the time
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
 
@@ -119,14 +120,28 @@ def steps(sheet: RunSheet, state: RunState) -> str:
     return f"{sheet.done} step{'s' * (sheet.done != 1)}"
 
 
+def read_when(sheet: RunSheet, *, converses: bool) -> str:
+    """When a message that is written now is read."""
+    if sheet.phase in ENDS:
+        return "starts the next run" if converses else "nobody reads it until a run starts"
+    if sheet.phase is Phase.CANCELLING:
+        return "kept in the thread"
+    return "read when it goes on" if sheet.phase is Phase.PAUSED else "read at the next safe point"
+
+
 def spend(sheet: RunSheet, now: float) -> str:
-    """Money where it is known, else tokens; and the cap that is nearest, if that is another one."""
+    """Money where it is known, else tokens; and the cap that is nearest, if that is another one.
+
+    While no cap is half full, the one on what is shown anyway says enough: a line has little room.
+    """
     priced = bool(sheet.spent.usd or sheet.limits.usd is not None)
     name = "usd" if priced else "tokens"
     known = priced or sheet.spent.tokens or sheet.limits.tokens is not None
     spent = figure(name, getattr(sheet.spent, name), getattr(sheet.limits, name)) if known else ""
     nearest = fullest(sheet, now)
     if nearest is None or (known and nearest.name == name):
+        return spent
+    if nearest.share < WORTH_SAYING and getattr(sheet.limits, name) is not None:
         return spent
     return "  ".join(filter(None, [spent, figure(nearest.name, nearest.used, nearest.cap)]))
 
@@ -225,7 +240,7 @@ def _doing(sheet: RunSheet) -> str:
 
 
 def _paused(sheet: RunSheet) -> tuple[str, str]:
-    alive = sum(child.phase not in ENDS for child in sheet.background)
+    alive = sum(child.phase not in {*ENDS, Phase.PAUSED} for child in sheet.background)
     holds = set(sheet.holds)
     if Cause.CAP in holds:
         return "Paused at the cap", at_cap(sheet)

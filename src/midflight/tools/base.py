@@ -131,7 +131,7 @@ class Options(TypedDict, total=False):
     schema: dict[str, Any] | None
 
 
-def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
+def tool(*function: Any, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     """Declare a tool.
 
     ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key), ``once``, or
@@ -152,6 +152,8 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     ``relies_on`` names guards that are checked just before. After ``stall`` seconds without a word
     the step is shown as stalled.
     """
+    if function:
+        raise InvalidTool(f"{function[0]!r:.60}", "@tool needs its brackets: write @tool(effect=…)")
     return lambda function: register(declared(function, **options))
 
 
@@ -159,6 +161,7 @@ def declared(function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
     """A tool that is not registered: for a function made on the spot, which has no undo to find."""
     given: dict[str, Any] = {**options}
     given["name"] = given.get("name") or _name(function)
+    _check_options(function, given)
     given["effect"] = Effect(given.get("effect", Effect.ONCE))
     given["relies_on"] = tuple(given.get("relies_on", ()))
     given["runs"] = given.get("runs") or _runs(function)
@@ -167,6 +170,28 @@ def declared(function: Callable[..., Any], **options: Unpack[Options]) -> Tool:
     made = Tool(function=function, wants_key=wants_key, **given)
     _validate(made)
     return made
+
+
+def _check_options(function: object, given: dict[str, Any]) -> None:
+    """A slip of the pen, named before anything is made of it."""
+    unknown = sorted(given.keys() - Options.__annotations__.keys())
+    functions = ("undo", "check", "leaves", "reserves")
+    numbers = ("hold", "timeout", "retry", "backoff", "fresh", "key_ttl", "stall", "approve_within")
+    problems = [
+        *(f"there is no {name}=" for name in unknown),
+        *(["it stands above a function"] if not callable(function) else []),
+        *(f"{name}= is a function" for name in functions if not _is(given, name, Callable)),
+        *(f"{name}= is a number" for name in numbers if not _is(given, name, int | float)),
+    ]
+    if given.get("effect", Effect.ONCE) not in list(Effect):
+        problems.append(f"effect= is one of {', '.join(Effect)}")
+    if problems:
+        raise InvalidTool(str(given["name"]), problems[0])
+
+
+def _is(given: dict[str, Any], name: str, kind: Any) -> bool:
+    value = given.get(name)
+    return value is None or (isinstance(value, kind) and not isinstance(value, bool))
 
 
 def _runs(function: Callable[..., Any]) -> str:

@@ -34,9 +34,10 @@ RUNS_S: Final = 2.0
 CLOCK_S: Final = 5.0
 LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
+WRITE: Final = "Write to the agent"
 HELP: Final = (
-    "Esc pause or resume   ^R redirect   ^X cancel   Enter send   Alt+Enter send and switch now   "
-    "Tab next   F2 runs   F3 light or dark   ^C twice leave   / lists what else can be written"
+    "Esc pause or resume · ^R redirect · ^X cancel · Enter send · Alt+Enter send and switch now · "
+    "Tab next · F2 runs · F3 light or dark · ^C twice leave · / lists what else can be written"
 )
 
 
@@ -95,9 +96,7 @@ class MidflightApp(App[None]):
         yield Layer()
         with Horizontal(id="say"):
             yield Static(">")
-            yield Input(
-                id="composer", placeholder="Write to the agent; read at the next safe point"
-            )
+            yield Input(id="composer", placeholder=WRITE)
         yield Bar(id="bar")
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -195,6 +194,9 @@ class MidflightApp(App[None]):
             width = self.query_one("#talk").scrollable_content_region.width - 1
             told = pictures.talk(session.thread, max(20, width), tones)
             self._show("#talk", told)
+        converses = session.book.state.converses
+        composer = self.query_one("#composer", Input)
+        composer.placeholder = f"{WRITE}; {looks.read_when(sheet, converses=converses)}"
         self.slots = self.bar.show(sheet, session.book.state, now, tones, there=self.there)
         asked = next(filter(looks.is_answered, sheet.questions), None)
         await self.query_one(Card).show(asked, now, tones["quiet"])

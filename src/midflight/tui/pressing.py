@@ -148,7 +148,8 @@ class Pressing:
     def _redirect(self) -> None:
         sheet = self._sheet
         held = sheet.phase in {Phase.PAUSED, Phase.PAUSING}
-        hint = f"Enter redirects{' and resumes' * held}: {sheet.preview['redirect'].consequence}"
+        now = f"Enter redirects: {sheet.preview['redirect'].consequence}"
+        hint = "Enter redirects and resumes" if held else now
         expect = sheet.position
 
         async def done(text: str) -> None:

@@ -62,7 +62,8 @@ def cover(
     thread: str = "",
 ) -> Draft:
     """Decide one verb over a run, and over its children where it covers them."""
-    covered = tree(run, view) if getattr(request, "scope", "") == "tree" else [run]
+    below = _for_those_below(view.states[run], request)
+    covered = [run] if below is None else tree(run, view)
     talk = view.states.get(thread)
     events: dict[str, Any] = {}
     flying: list[Attempt] = []
@@ -70,11 +71,12 @@ def cover(
         state = view.states[journal]
         assert isinstance(state, RunState)
         flying += state.open.values() if state.alive else ()
-        if journal != run and not _concerns(state, request):
+        asked = request if journal == run or below is None else below
+        if journal != run and not _concerns(state, asked):
             continue
         verdict = decide(
             state,
-            request,
+            asked,
             expect=expect if journal == run else None,
             switches=view.switches,
             thread=talk if journal == run and isinstance(talk, ThreadState) else None,
@@ -107,6 +109,20 @@ _AFTER_STEP: Final[dict[type[Event], str]] = {
     e.CancelRequested: "stops",
 }
 """What follows where a verb is heard between steps only."""
+
+
+def _for_those_below(state: State, request: Request) -> Request | None:
+    """What is asked of a run's children when this is asked of it; None: nothing.
+
+    A redirect is not for them. But where it lets go of a pause, that had held them as well, and
+    a parent that waits for such a child would wait for ever.
+    """
+    match request:
+        case e.RedirectRequested(resume=True):
+            held = isinstance(state, RunState) and Cause.USER in state.holds
+            return e.ResumeRequested(who=request.who, key=request.key) if held else None
+        case _:
+            return request if getattr(request, "scope", "") == "tree" else None
 
 
 def _concerns(child: RunState, request: Request) -> bool:

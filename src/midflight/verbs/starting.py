@@ -16,6 +16,7 @@ from midflight.executor.front import finder, thread_of, to_front
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
 from midflight.kernel.front import is_free
+from midflight.kernel.limits import validate
 from midflight.kernel.phases import ENDS, Mode
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.kernel.state import RunState
@@ -59,6 +60,10 @@ class Starting(Messages, Todos, Asides, Looking):
         key: str = "",
     ) -> str:
         """Start a run and give its id. Repeated under the same key it gives the same run."""
+        if limits is not None:
+            validate(limits)
+        if thread and not thread.startswith(THREAD_PREFIX):
+            raise InvalidRequest(f"{thread!r} is no thread: its id begins with {THREAD_PREFIX}.")
         name = agent.name if isinstance(agent, Agent) else agent
         known = agent if isinstance(agent, Agent) else self._engine.agent(name)
         who = who or self._who
@@ -205,6 +210,9 @@ def run_named(who: Who, key: str) -> str:
     A key that is an id of ours begins with the time; so does its run's id, which keeps its place
     among the others.
     """
+    given: object = key
+    if not isinstance(given, str):
+        raise InvalidRequest(f"key={given!r:.60} is not a text. Nothing was changed.")
     if not _ID.fullmatch(key):
         return f"{RUN_PREFIX}{who.by}-{key}"
     whose = blake2b(f"{who.by} {key}".encode(), digest_size=8).hexdigest()

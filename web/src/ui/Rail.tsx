@@ -139,6 +139,7 @@ function RunRow({ row }: { row: Row }) {
 
 function RowDetail({ row }: { row: Row }) {
   if (row.phase === "running" && row.steps > 0) return <>, {count(row.steps, "step")} done</>;
+  if (row.phase === "paused" && row.open_questions > 0) return <>, needs you</>;
   if (row.phase === "paused") return <PausedFor since={row.updated_at} />;
   if (ENDED.has(row.phase) && row.usd > 0) return <>, {money(row.usd)}</>;
   return null;

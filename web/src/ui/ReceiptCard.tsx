@@ -3,10 +3,14 @@ import { expecting, press } from "../actions";
 import { causeOf } from "../model/bar";
 import { read, write } from "../model/drafts";
 import { ENDED, type ReceiptLine, type RunSheet } from "../model/types";
+import { capital } from "../model/words";
 import { useState } from "react";
 import { Steer } from "./Steer";
 
 const UNDOABLE: ReadonlySet<string> = new Set(["kept", "could not be undone", "unknown"]);
+
+/** What stands over the effects that are not undone: while they are being undone nobody can say that they were not. */
+const OTHERS: Partial<Record<RunSheet["phase"], string>> = { done: "Done", cancelling: "To be undone" };
 
 export function ReceiptCard({ run }: { run: RunSheet }) {
   const { lines, saved, inherited } = run.receipt;
@@ -19,11 +23,11 @@ export function ReceiptCard({ run }: { run: RunSheet }) {
     <section className="receipt" aria-label="Receipt">
       {result && <p className="result">{result}</p>}
       {error && <p className="bad">{error}</p>}
-      {saved.length > 0 && <List title="Saved to thread" items={saved} />}
+      {saved.length > 0 && <List title="Saved to thread" items={saved.map(capital)} />}
       {undone.length > 0 && <List title="Undone" items={undone.map((line) => line.noun + earlier(line))} />}
       {others.length > 0 && (
         <div>
-          <h2>{run.phase === "done" ? "Done" : "Not undone"}</h2>
+          <h2>{OTHERS[run.phase] ?? "Not undone"}</h2>
           <ul>
             {others.map((line) => (
               <Effect key={line.position} run={run} line={line} />

@@ -1,0 +1,335 @@
+"""Slips of the first day: each is refused at once, in words that say what to write instead.
+
+Nothing of it may cost a journal, hang a run or pass for a result.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from midflight.control import Control, local
+from midflight.errors import (
+    InvalidRequest,
+    InvalidTool,
+    NoResult,
+    NotReadable,
+    StepFailed,
+    StoreUnavailable,
+)
+from midflight.kernel.phases import Phase, Role
+from midflight.kernel.record import Limits, Who
+from midflight.run import Run, agent
+from midflight.stores.codec import BLOB_MAX
+from midflight.tools.base import tool
+from scenarios.conftest import Open
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(effect="read", name="slips.look")
+async def look(what: str) -> str:
+    return what.upper()
+
+
+@tool(effect="once", name="slips.pay", noun="payment")
+async def pay(amount: int) -> int:
+    return amount
+
+
+@agent("slips.asker")
+async def asker(run: Run) -> object:
+    return (await run.ask("Which?")).payload
+
+
+# ── what is declared ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_decorator_without_its_brackets_says_so() -> None:
+    bare: Any = agent
+    with pytest.raises(InvalidRequest, match=r"write @agent\(\) above the function"):
+
+        @bare
+        async def clerk(run: Run) -> None: ...
+
+    with pytest.raises(InvalidTool, match=r"write @tool\(effect=…\)"):
+
+        @tool
+        async def made() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"effect": "reed"}, "effect= is one of read, model, write, once"),
+        ({"efect": "read"}, "there is no efect="),
+        ({"undo": "remove"}, "undo= is a function"),
+        ({"hold": "5"}, "hold= is a number"),
+        ({"timeout": True}, "timeout= is a number"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_named(options: Any, why: str) -> None:
+    with pytest.raises(InvalidTool, match=why):
+        tool(name="slips.bad", **options)(print)
+
+
+def test_caps_that_are_no_caps_are_refused_where_the_agent_is_declared() -> None:
+    for limits in ({"steps": 3}, Limits(steps="ten"), Limits(steps=-1), Limits(usd=True)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match=r"Limits|is not a number of zero or more"):
+            agent(limits=limits)  # type: ignore[arg-type]
+
+
+async def test_what_is_no_agent_and_two_of_one_name_are_refused_before_a_store_is_opened() -> None:
+    async def plain(run: Run) -> None: ...
+
+    namesake = agent("slips.asker")(plain)
+    for agents, why in (((plain,), r"put @agent\(\) above it"), ((asker, namesake), "two agents")):
+        with pytest.raises(InvalidRequest, match=why):
+            async with local("nowhere/at/all.db", *agents):  # type: ignore[arg-type]
+                pass
+    with pytest.raises(StoreUnavailable, match="no address of a store"):
+        async with local("", asker):
+            pass
+
+
+# ── what is asked for ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"brief": 5},
+        {"title": 5},
+        {"key": 5},
+        {"thread": "abc"},
+        {"limits": {"steps": 1}},
+        {"limits": Limits(steps="ten")},  # type: ignore[arg-type]
+    ],
+    ids=str,
+)
+async def test_a_run_whose_record_nobody_could_read_is_not_started(
+    driving: Open, wrong: dict[str, Any]
+) -> None:
+    async with driving(asker) as control:
+        with pytest.raises(InvalidRequest, match=r"othing was|no thread"):
+            await control.start(asker, **({"brief": "work"} | wrong))
+        assert await control.runs() == []
+
+
+async def test_a_press_that_nobody_could_read_again_is_refused_and_the_run_unharmed(
+    driving: Open,
+) -> None:
+    number: Any = 5
+    async with driving(asker) as control:
+        run = await control.start(asker, "work")
+        state = await control.until(run, lambda state: bool(state.questions))
+        for press in (
+            control.pause(run, key=number),
+            control.redirect(run, "elsewhere", profile=number),
+            control.cancel(run, key=number),
+        ):
+            with pytest.raises(InvalidRequest, match=r"Expected `str`, got `int`.*Nothing was"):
+                await press
+        await control.answer(run, next(iter(state.questions)), "fine")
+        assert await control.result(run) == "fine"
+
+
+async def test_what_a_function_says_in_other_than_words_is_its_own_error(driving: Open) -> None:
+    number: Any = 5
+
+    @agent("slips.sayer")
+    async def clerk(run: Run) -> str:
+        with pytest.raises(NotReadable, match=r"Expected `str`, got `int`.*Nothing was appended"):
+            await run.plan("Look", number)
+        return await run.step("Look", look, "well")  # type: ignore[no-any-return]
+
+    async with driving(clerk) as control:
+        assert await control.result(await control.start(clerk, "work")) == "WELL"
+
+
+# ── what is done ─────────────────────────────────────────────────────────────────────────────
+
+
+async def failure(control: Control, clerk: Any) -> str:
+    run = await control.start(clerk, "work")
+    with pytest.raises(NoResult) as ended:
+        await control.result(run)
+    state = await control.state(run)
+    assert (ended.value.phase, state.phase) == (Phase.FAILED, Phase.FAILED)
+    assert list(state.effects) == []  # nothing has begun, so nobody is asked whether it happened
+    return str(ended.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (("Look", "look", "x"), "'look' is no function"),
+        ((look, "x"), "takes a name first"),
+        (("Look", look, "x"), "await run.step('Look', look, …)"),
+    ],
+)
+async def test_a_step_that_is_asked_for_wrongly_does_not_begin(
+    driving: Open, given: tuple[Any, ...], why: str
+) -> None:
+    @agent("slips.stepper")
+    async def clerk(run: Run) -> object:
+        if given[1] is look:
+            return await run.step("Look", look("x"))  # type: ignore[arg-type]  # the slip itself
+        return await run.step(*given)
+
+    async with driving(clerk) as control:
+        assert why in await failure(control, clerk)
+
+
+async def test_arguments_that_do_not_fit_are_no_effect_in_doubt(driving: Open) -> None:
+    @agent("slips.payer")
+    async def clerk(run: Run) -> str:
+        with pytest.raises(StepFailed, match="missing 1 required positional argument"):
+            await run.step("Pay", pay)
+        return "went on"
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        assert await control.result(run) == "went on"
+        (line,) = (await control.receipt(run)).lines
+        assert line.text == "payment: aborted (proven)"
+
+
+async def test_a_type_error_from_within_an_effect_still_leaves_it_in_doubt(driving: Open) -> None:
+    @tool(effect="once", name="slips.halfway", noun="payment")
+    async def halfway(amount: int) -> int:
+        return await pay(amount, "twice")
+
+    @agent("slips.halfway")
+    async def clerk(run: Run) -> object:
+        return await run.step("Pay", halfway, 80)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        state = await control.until(run, lambda state: bool(state.questions))
+        (question,) = state.questions.values()
+        assert question.kind == "doubt"
+        assert "TypeError: pay() takes 1 positional argument but 2 were given" in question.message
+
+
+async def test_a_function_that_is_not_async_fails_and_says_so(driving: Open) -> None:
+    made: Any = agent("slips.sync")
+
+    @made
+    def clerk(run: Run) -> int:
+        return 1
+
+    async with driving(clerk) as control:
+        assert "has to be an async def" in await failure(control, clerk)
+
+
+@pytest.mark.parametrize("effect", ["read", "once"])
+async def test_a_result_larger_than_a_journal_takes_fails_its_step_alone(
+    driving: Open, effect: str
+) -> None:
+    @tool(effect=effect, name=f"slips.large.{effect}", noun="thing")
+    async def make() -> str:
+        return "x" * BLOB_MAX
+
+    @agent("slips.large")
+    async def clerk(run: Run) -> str:
+        with pytest.raises(StepFailed, match=r"save it to a file or a table"):
+            await run.step("Make", make)
+        return "went on"
+
+    async with driving(clerk) as control:
+        assert await control.result(await control.start(clerk, "work")) == "went on"
+
+
+@pytest.mark.parametrize("end", ["returns", "raises"])
+async def test_a_run_that_ends_with_more_than_a_journal_takes_has_failed_in_words(
+    driving: Open, end: str
+) -> None:
+    @agent("slips.large.end")
+    async def clerk(run: Run) -> str:
+        if end == "raises":
+            raise ValueError("x" * BLOB_MAX)
+        return "x" * BLOB_MAX
+
+    async with driving(clerk) as control:
+        said = await failure(control, clerk)
+        assert "16,777,216" in said
+        assert len(said) < 100_000
+
+
+# ── how it is heard of ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [("fail", "has failed and has no result: ValueError: my bug"), ("cancel", "was cancelled")],
+)
+async def test_who_waits_for_a_result_that_never_comes_is_told(
+    driving: Open, end: str, says: str
+) -> None:
+    @agent("slips.ends")
+    async def clerk(run: Run) -> None:
+        await run.ask("Go on?")
+        raise ValueError("my bug")
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        state = await control.until(run, lambda state: bool(state.questions))
+        if end == "cancel":
+            await control.cancel(run)
+        else:
+            await control.answer(run, next(iter(state.questions)), "yes")
+        with pytest.raises(NoResult, match=says):
+            await control.result(run)
+
+
+async def test_a_killed_run_has_no_result(driving: Open) -> None:
+    @tool(effect="read", name="slips.forever")
+    async def forever() -> None:
+        await anyio.sleep_forever()
+
+    @agent("slips.killed")
+    async def clerk(run: Run) -> None:
+        await run.step("Look", forever)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await control.until(run, lambda state: state.phase is Phase.RUNNING)
+        await control.kill("all", who=Who("olga", Role.OPERATOR))
+        with pytest.raises(NoResult, match="was killed and has no result"):
+            await control.result(run)
+
+
+async def test_the_log_shows_where_a_function_and_its_tool_have_failed(
+    driving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool(effect="read", name="slips.boom")
+    async def boom() -> None:
+        raise ValueError("deep inside")
+
+    @agent("slips.failing")
+    async def clerk(run: Run) -> None:
+        await run.step("Look", boom)
+
+    async with driving(clerk) as control:
+        with pytest.raises(NoResult, match="ValueError: deep inside"):
+            await control.result(await control.start(clerk, "work"))
+    (record,) = [one for one in caplog.records if getattr(one, "action", "") == "agent_failed"]
+    shown = logging.Formatter().format(record)
+    assert "in clerk" in shown  # the line of the agent
+    assert "in boom" in shown  # and that of the tool
+    assert "in _call" not in shown  # and not how we came there
+
+
+async def test_a_run_that_is_stopped_is_no_failure_in_the_log(
+    driving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with driving(asker) as control:
+        run = await control.start(asker, "work")
+        await control.until(run, lambda state: bool(state.questions))
+        await control.cancel(run)
+        await control.ended(run)
+    assert [one for one in caplog.records if getattr(one, "action", "") == "agent_failed"] == []
