@@ -73,7 +73,7 @@ bench-voice: $(INSTALLED)  ## measure how well one can interrupt by voice, besid
 	@for part in flite pocketsphinx-testdata asterisk-core-sounds-en-wav; do dpkg -s $$part >/dev/null 2>&1 || apt-get install -qq -y $$part >/dev/null || exit 1; done
 	@PYTHONPATH=tests $(BIN)/python bench/speaking.py $(VOICE)
 
-bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, presses, 2,000 runs (14 min)
+bench-scale: $(INSTALLED) tests/engines/node_modules/.package-lock.json  ## measure many machines: takeovers, aborts, steps, presses, 2,000 runs (16 min)
 	@PYTHONPATH=tests $(BIN)/python bench/scale.py $(PARTS)
 
 tests/engines/node_modules/.package-lock.json: tests/engines/package-lock.json

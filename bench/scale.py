@@ -24,9 +24,11 @@ import anyio
 import psutil
 from figures import RESULTS, ROOT, Load, machine, percentile, save, show, table
 from figures import load as figures_load
-from stepping import COUNTERS, RAW_BYTES, made, raw, step_bytes, stepping
+from stepping import COUNTERS, RAW_BYTES, made, raw, records_a_step, step_bytes, stepping
 
 from engines import contested_story, fleet_world
+from engines.contest import Contest
+from engines.contest_restate import RestateContest
 from engines.elsewhere import read_out, serving
 from engines.faults import audit, losing_workers
 from engines.fleet import Fleet, fleet
@@ -44,7 +46,8 @@ KILLS, KILLED_RUNS = 20, 40
 FLEETS, FREEZES, FROZEN_RUNS = 2, 100, 24
 NOTICED, NOTICED_RUNS = 4, 12
 CANCELS = 300
-CONTESTED = 300
+CONTESTED = 600
+WRITING_S = 3.0
 SIZES = (500, 1000, 2000)
 LOADED_CANCELS = 100
 BESIDE, PRESSES = 500, 100
@@ -141,20 +144,30 @@ async def frozen(yard: Yard) -> dict[str, float]:
 
 
 async def contested(yard: Yard) -> dict[str, float]:
-    """Runs cancelled while two workers are alive, each of which is sure to drive them."""
-    with tempfile.TemporaryDirectory(prefix="mf-scale-") as name:
-        folder, schema = Path(name), f"bench_{uuid4().hex}"
-        with witness(folder) as ledger:
-            os.environ[SOCKET] = str(folder / "ledger")
-            desk = contested_story.PostgresDesk.open(yard.address, schema=schema)
-            place = f"{yard.address} schema={schema}", desk
-            cases, wrong = await contested_story.told(place, ledger, folder, CONTESTED)
-    if wrong:
-        print(wrong)
+    """Runs cancelled while two workers are alive, each of which is sure to drive them.
+
+    With local engines, and with workers of a Restate that places every run on both.
+    """
+    taken = wrong = 0
+    at_restate = partial(RestateContest.open_at, yard.server)
+    for contest in (Contest.open, at_restate):
+        with tempfile.TemporaryDirectory(prefix="mf-scale-") as name:
+            folder, schema = Path(name), f"bench_{uuid4().hex}"
+            with witness(folder) as ledger:
+                os.environ[SOCKET] = str(folder / "ledger")
+                desk = contested_story.PostgresDesk.open(yard.address, schema=schema)
+                place = f"{yard.address} schema={schema}", desk
+                cases, found = await contested_story.told(
+                    place, ledger, folder, CONTESTED // 2, contest
+                )
+        if found:
+            print(found)
+        taken += contested_story.taken(cases)
+        wrong += sum(map(len, found.values()))
     return {
         "contested_cancels": CONTESTED,
-        "contested_taken": contested_story.taken(cases),
-        "contested_wrong": sum(map(len, wrong.values())),
+        "contested_taken": taken,
+        "contested_wrong": wrong,
     }
 
 
@@ -239,6 +252,26 @@ async def steps(yard: Yard) -> dict[str, float]:
         "step_bytes": bytes_each,
         "raw_bytes": RAW_BYTES,
         "stepping_fullest_worker": max(fullest),
+    }
+
+
+async def writes(yard: Yard) -> dict[str, float]:
+    """The same with steps that touch the world, whose attempt is on record before they begin."""
+    rates, manys, records = [], [], 0.0
+    for _round in range(3):
+        many = await raw(yard.address, COUNTERS)
+        async with yard.at_work(2) as (control, _), stepping(control, fleet_world.putter) as runs:
+            before, began = await made(control, runs)
+            await anyio.sleep(WRITING_S)
+            after, ended = await made(control, runs)
+            records = await records_a_step(control, runs)
+        rates.append((after - before) / (ended - began))
+        manys.append((many + await raw(yard.address, COUNTERS)) / 2)
+    return {
+        "writes_per_s": statistics.median(rates),
+        "writes_ratio": statistics.median(map(truediv, rates, manys)),
+        "writes_raw_per_s": statistics.median(manys),
+        "records_a_write": records,
     }
 
 
@@ -364,6 +397,7 @@ async def _busy(yard: Yard, workers: Fleet) -> dict[str, float]:
 PARTS: dict[str, list[Callable[[Yard], Awaitable[dict[str, float]]]]] = {
     "aborts": [aborts],
     "steps": [steps],
+    "writes": [writes],
     "live": [live],
     "killed": [killed],
     "loaded": [loaded],
@@ -395,6 +429,7 @@ ROWS = {
     "live_text_p95_ms": ("what a step says, read at a server elsewhere, p95 ms", "≤ 400"),
     "steps_ratio": ("steps a second of 50 runs against 50 raw connections of asyncpg", "≥ 0.6"),
     "steps_ratio_to_one": ("the same against one raw connection", ""),
+    "writes_ratio": ("steps that touch the world against 50 raw connections", ""),
 }
 
 WRONG = ("lost", "duplicates", "freeze_wrong", "contested_wrong")

@@ -12,6 +12,7 @@ import asyncpg
 from engines import fleet_world
 from midflight.control import Control
 from midflight.kernel.phases import ENDS
+from midflight.run import Agent
 from midflight.stores.base import Query
 
 COUNTERS, MANY_STEPS = 50, 100_000  # more than anybody waits for: they are cancelled
@@ -19,10 +20,10 @@ RAW_BYTES = 400
 
 
 @asynccontextmanager
-async def stepping(control: Control) -> AsyncIterator[list[str]]:
+async def stepping(control: Control, kind: Agent = fleet_world.counter) -> AsyncIterator[list[str]]:
     """Runs that step as fast as they can, each of which has begun to, while the block runs."""
     brief = str(MANY_STEPS)
-    runs = [await control.start(fleet_world.counter, brief) for _ in range(COUNTERS)]
+    runs = [await control.start(kind, brief) for _ in range(COUNTERS)]
     for run in runs:
         await control.until(run, lambda state: state.spent.steps > 0)
     yield runs
@@ -40,6 +41,12 @@ async def made(control: Control, runs: list[str]) -> tuple[int, float]:
     assert len(rows) == len(runs)
     assert not any(row.phase in ENDS for row in rows), "some have no steps left"
     return sum(row.steps for row in rows), at
+
+
+async def records_a_step(control: Control, runs: list[str]) -> float:
+    """How many events are on record for each of their steps."""
+    rows = [await control.store.row(run) for run in runs]
+    return sum(row.head for row in rows) / sum(row.steps for row in rows)
 
 
 async def step_bytes(address: str, control: Control) -> float:

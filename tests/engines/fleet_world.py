@@ -155,6 +155,12 @@ async def count(number: int) -> str:
     return RESULT
 
 
+@tool(effect="write")
+async def put(number: int, idempotency_key: str) -> str:
+    """Its provider is quick: what it costs is its records."""
+    return RESULT
+
+
 @tool(effect="read")
 async def tell(words: int) -> None:
     for number in range(words):
@@ -203,8 +209,15 @@ async def counter(run: Run) -> None:
 
 
 @agent()
+async def putter(run: Run) -> None:
+    """The same, and each touches the world."""
+    for number in range(int(run.brief)):
+        await run.step(f"Put {number}", put, number)
+
+
+@agent()
 async def asker(run: Run) -> object:
     return (await run.ask("Which one?")).payload
 
 
-AGENTS = (busy, deliverer, carrier, lingerer, teller, counter, asker)
+AGENTS = (busy, deliverer, carrier, lingerer, teller, counter, putter, asker)

@@ -63,6 +63,13 @@ async def moves_on(control: Control, run: str) -> None:
     await control.until(run, lambda state: state.head > before + 3)
 
 
+async def has_settled(control: Control, run: str, step: str) -> None:
+    async with control.store.watch({run: 0}) as news:
+        async for record in news:
+            if isinstance(record.event, e.StepSettled) and record.event.name == step:
+                return
+
+
 async def one_of(control: Control, runs: list[str], driver: str) -> str:
     """A run that this one is at; a new one, if others have taken all that it had."""
     for _ in range(MORE):
@@ -92,6 +99,7 @@ async def test_whatever_the_link_between_worker_and_store_does_nothing_is_lost_o
                 await anyio.sleep(LASTS_S)
             state = await control.until(run, lambda s: "redirect" not in s.pending.values())
             assert state.brief == brief
+            await has_settled(control, run, f"Enough {brief}")  # or the next one comes before it
         await work_on(control, workers, runs, Person(control, workers))
 
         for run, position, brief in acknowledged:

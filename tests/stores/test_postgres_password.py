@@ -46,6 +46,19 @@ async def test_the_right_password_is_let_in(address: str) -> None:
         assert await store.rows(Query()) == []
 
 
+async def test_a_password_in_a_file_needs_to_be_in_no_address(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in deploy/, so that it is in no command line and in no environment."""
+    file = tmp_path / "pgpass"
+    file.touch(mode=0o600)
+    file.write_text("*:*:postgres:ann:s3cret\n")
+    monkeypatch.setenv("PGPASSFILE", str(file))
+
+    async with PostgresStore.open(logged_in(address, "ann")) as store:
+        assert await store.rows(Query()) == []
+
+
 @pytest.mark.parametrize(
     ("credentials", "user"),
     [("ann:wr0ng", "ann"), ("ann", "ann"), ("bob:s3cret", "bob"), ("carl:s3cret", "carl")],
