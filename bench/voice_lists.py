@@ -16,31 +16,30 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+travis", "espeak:en+adam", "espeak:en-gb-x-rp+ian", "espeak:en-us+edward2",
-    "flite:rms@0.99", "flite:awb@1.04", "pico:en-GB@1.08", "pico:en-US@0.95",
+    "espeak:en-us+sandro", "espeak:en+miguel", "espeak:en-gb-x-rp+m2", "espeak:en-us+Mario",
+    "flite:slt@0.95", "flite:awb@0.98", "pico:en-GB@0.96", "pico:en-US@1.04",
 )  # fmt: skip
-BESIDE = ("clean", "white17", "clean", "brown18", "pink16")
+BESIDE = ("clean", "white16", "clean", "brown17", "pink18")
 ORDERS = (
-    "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "enough", "go back", "hang on",
-    "please stop that", "wait there", "not so fast", "stay on the line", "one more time",
-    "turn it down", "switch that off", "too loud", "I object", "let me finish", "listen to me",
-    "may I ask something", "cross that out", "remove that line", "another person please",
-    "can I cut in here", "you skipped a chapter", "that is an old version",
-    "we agreed on something else",
-    "begin with the costs", "who signed the lease", "what does it weigh",
-    "when is the next train", "which of them is cheaper", "how far is the airport",
-    "can you move it to Friday", "only the open invoices", "no, the smaller office",
-    "no, in kilograms please", "write to the landlord instead", "include the bank holidays",
-    "sort it by city please", "leave out the second page", "ask Martin about the rent",
-    "do not send the contract", "wait, I cannot hear you", "how old are these numbers",
-    "why is Poland missing here", "let us talk about travel", "repeat the address once more",
+    "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "halt", "go on", "hang on",
+    "wait up", "back up a bit", "say less", "wrong folder", "be quiet", "quiet please",
+    "who are you", "jump to the end", "forget that one", "wrong person", "say it slower",
+    "I want to ask", "hold everything", "not the other one", "drop that", "strike that out",
+    "shut it off", "my turn now", "read the last part again", "what happens on Monday",
+    "who is paying for this", "how many people are coming", "move the meeting to noon",
+    "no, the green folder", "no, in Swiss francs please", "send it to the other office",
+    "count the returned parcels", "leave the kitchen for later", "can we start with Spain",
+    "which street is it on", "tell me about the garden", "do not call the plumber",
+    "where did you find that", "that name is spelled wrong", "add the price of shipping",
+    "compare it with last autumn", "wait, who is on the list", "put my sister in copy",
+    "why did the order fail", "use the smaller of the two",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm hmm", "mhm", "yeah", "yep", "okay", "right", "sure", "I see", "aha", "um", "ah",
-    "all right", "good", "fine", "exactly", "indeed", "wow", "cool", "thanks", "got it",
-    "makes sense", "of course", "perfect", "oh great", "yes right", "okay good", "right sure",
-    "ah good", "oh fine", "yeah yeah okay", "good good", "well right", "totally", "wonderful",
-    "I understand",
+    "uh-huh", "mm hmm", "mhm", "yeah", "yep", "okay", "right", "sure", "I see", "ah", "oh",
+    "got it", "all right", "good", "exactly", "great", "fine", "thanks", "cool", "okay yeah",
+    "yes sure", "ah cool", "mm okay", "very nice", "good point", "that's right", "oh wonderful",
+    "sure thing", "right yeah", "yeah sure okay", "okay great", "mhm yeah", "I get it",
+    "well nice", "wow okay", "aha okay",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
@@ -48,39 +47,40 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "agent-incorrect": "Login incorrect.  Please enter your agent number followed by the pound "
-    "key.",
-    "at-tone-time-exactly": "At the sound of the tone, the time will be exactly...",
-    "call-fwd-no-ans": "Call-Forward on No Answer.",
-    "conf-hasjoin": "is now in the conference.",
-    "conf-invalid": "That is not a valid conference number.  Please try again.",
-    "conf-userswilljoin": "users will join the conference.",
-    "confbridge-begin-glorious-b": "the conference will begin when our glorious leader arrives",
-    "confbridge-begin-leader": "the conference will begin when the leader arrives",
-    "confbridge-dec-list-vol-out": "...to decrease the audio volume from other participants.",
-    "confbridge-dec-talk-vol-out": "...to decrease your speaking volume to other participants.",
-    "confbridge-has-left": "...has left the conference.",
-    "confbridge-inc-list-vol-out": "...to increase the audio volume from other participants.",
-    "confbridge-inc-talk-vol-out": "...to increase your speaking volume to other participants.",
-    "confbridge-lock-in": "To lock, or unlock the conference...",
-    "confbridge-locked": "The conference is now locked.",
-    "confbridge-menu-exit-out": "...to exit the menu.",
-    "confbridge-muted": "You are now muted.",
-    "confbridge-participants": "...participants in the conference.",
-    "confbridge-remove-last-out": "...to remove the participant who most recently joined the "
-    "conference.",
-    "confbridge-rest-list-vol-out": "...to reset the audio volume of the conference to the default "
-    "level.",
-    "confbridge-rest-talk-vol-out": "...to reset your speaking volume to the default level.",
-    "demo-thanks": "Goodbye.  Thank you for trying out the Asterisk Open Source PBX.",
-    "dir-firstlast": "... letters of your party's first or last name.",
-    "dir-pls-enter": "Please enter the first ...",
-    "invalid": "I am sorry, that's not a valid extension.  Please try again.",
-    "pbx-invalid": "I am sorry, that's not a valid extension.  Please try again.",
-    "priv-introsaved": "Thank you. Please hold, while I attempt to connect you with your party!",
-    "queue-holdtime": "The estimated hold time is currently",
-    "queue-quantity2": "... callers waiting to speak with a representative.",
-    "spy-misdn": "M I S D N",
+    "agent-loginok": "Agent logged in.",
+    "conf-thereare": "There are currently",
+    "confbridge-dec-talk-vol-in": "To decrease your speaking volume to other participants...",
+    "confbridge-inc-talk-vol-in": "To increase your speaking volume to other participants...",
+    "confbridge-leave-out": "...to leave the conference.",
+    "confbridge-menu-exit-in": "To exit the menu...",
+    "confbridge-only-one": "There is currently one other participant in the conference.",
+    "confbridge-there-are": "There are currently...",
+    "dir-instr": "If this is the person you are looking for press 1 now, otherwise please press "
+    "star now.",
+    "is-in-use": "Is in use.",
+    "is-set-to": "Is set to.",
+    "pbx-invalidpark": "I am sorry, there is no call parked on that extension.  Please try again.",
+    "pbx-parkingfailed": "Parking attempt failed.",
+    "to-listen-to-it": "To listen to it.",
+    "vm-delete": "Press 7 to delete this message.",
+    "vm-forward-multiple": "press 1 to send this message, or 2 to add another recipient.",
+    "vm-forwardoptions": "press 1 to prepend a message or 2 to forward the message without "
+    "prepending",
+    "vm-from-extension": "message from extension",
+    "vm-leavemsg": "Press 5 to leave a message",
+    "vm-mismatch": "The passwords you entered and re-entered did not match.  Please try again.",
+    "vm-newuser": "Welcome to Comedian Mail. First, I will guide you through a short setup "
+    "process.",
+    "vm-num-i-have": "the number i have is",
+    "vm-onefor-full": "Press one to listen to ...",
+    "vm-pls-try-again": "please try again",
+    "vm-prev": "Press 4 for the previous message",
+    "vm-review-nonurgent": "Press 4 to remove the urgent status of this message.",
+    "vm-review-urgent": "Press 4 to mark this message as urgent.",
+    "vm-saveoper": "press 1 to accept this recording, otherwise, please continue to hold",
+    "vm-tempgreeting": "press 1 to record your temporary greeting",
+    "vm-tempgreeting2": "press 1 to record your temporary greeting, or press 2 to erase your "
+    "temporary greeting",
 }
 NOISES = {
     "cough": 10,
@@ -103,7 +103,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "pink16"), ("white17", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "pink18"), ("white16", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -117,7 +117,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(801, 801 + count)
+        for seed in range(901, 901 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

@@ -8,6 +8,7 @@ VOICE = "src/midflight/voice/"
 QUESTIONS = "tests/voice/test_questions.py::test_"
 OTHERS = "tests/voice/test_questions_of_others.py::test_"
 ODD = "tests/voice/test_odd_moments.py::test_"
+JUDGING = "tests/voice/test_judging.py::test_"
 LINE = "tests/voice/test_line.py::test_"
 
 VOICE_MUTANTS = (
@@ -82,5 +83,26 @@ VOICE_MUTANTS = (
         "in (*self._queue, *self._aside) if not said.is_heard)",
         "in self._queue if not said.is_heard)",
         (ODD + "a_yes_that_is_said_again_as_was_asked_for_answers_the_question",),
+    ),
+    Mutant(
+        "voice: a wait that was heard a little wrong is no message",
+        VOICE + "judging.py",
+        "    alone = held and len(words) == 1 and _worst(heard) < EACH\n",
+        "    alone = False\n",
+        (JUDGING + "a_wait_that_was_heard_a_little_wrong_is_asked_about_and_is_no_message",),
+    ),
+    Mutant(
+        "voice: words that are nearly as likely an order to wait are asked about",
+        VOICE + "judging.py",
+        "    return alone or heard.control > LIKELY\n",
+        "    return alone\n",
+        (JUDGING + "a_wait_that_was_heard_a_little_wrong_is_asked_about_and_is_no_message",),
+    ),
+    Mutant(
+        "voice: one unsure assent is not passed over for having two syllables",
+        VOICE + "judging.py",
+        'plain(heard.text.replace("-", "")).split()',
+        "plain(heard.text).split()",
+        (JUDGING + "two_syllables_of_one_assent_are_not_two_assents",),
     ),
 )

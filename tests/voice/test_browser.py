@@ -215,6 +215,38 @@ def test_push_to_talk_is_chosen_before_the_call_and_a_call_that_opens_can_be_hun
         page.screenshot(path=str(tmp_path / "push.png"))
 
 
+def test_the_controls_of_a_call_are_named_told_of_and_pressed_by_key(
+    playwright: Playwright, url: str, tmp_path: Path
+) -> None:
+    sound = tmp_path / "microphone.wav"
+    sound.write_bytes(as_wav(silence(30)))
+    for page, _ in open_page(playwright, url, sound):
+        voice = page.get_by_role("region", name="Voice")
+        status = voice.get_by_role("status")
+        expect(status).to_have_text("")  # it is there before it has something to tell
+        ways = voice.get_by_role("radiogroup", name="How to talk")
+        ways.get_by_role("radio", name="Hands-free").focus()
+        page.keyboard.press("ArrowRight")
+        expect(ways.get_by_role("radio", name="Push to talk")).to_be_checked()
+        talk = voice.get_by_role("button", name="Talk", exact=True)
+        expect(talk).not_to_have_attribute("aria-pressed", re.compile(""))  # its name says it
+        talk.focus()
+        page.keyboard.press("Enter")
+        expect(status).to_have_text("The line is open.", timeout=LONG_MS)
+        expect(voice.get_by_role("button", name="Hang up")).to_be_focused()
+
+        hold = voice.get_by_role("button", name="Hold to talk")
+        for key in ("Enter", "Space"):
+            hold.focus()
+            page.keyboard.down(key)
+            expect(voice.locator(".voice-floor")).to_have_text("You are speaking", timeout=LONG_MS)
+            page.keyboard.up(key)
+            expect(voice.locator(".voice-floor")).not_to_have_text(
+                "You are speaking", timeout=LONG_MS
+            )
+        expect(voice.get_by_role("meter", name="How loud you are")).to_be_visible()
+
+
 def note(sent: str | bytes, greetings: list[str]) -> None:
     if isinstance(sent, str) and '"hello"' in sent:
         greetings.append(sent)

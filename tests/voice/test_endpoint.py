@@ -28,7 +28,8 @@ from midflight.run import Agent, Run, agent
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
-from midflight.voice.endpoint import BEHIND, FULL, POLICY, TOO_OFTEN, router
+from midflight.voice.call import BEHIND, POLICY, TOO_OFTEN
+from midflight.voice.endpoint import FULL, router
 from midflight.voice.line import Engines
 from midflight.voice.seams import FRAME, RATE, SpeechFailed
 from server.house import PATIENT, House, serving
@@ -224,7 +225,7 @@ async def test_who_says_wait_and_closes_the_page_has_paused(tmp_path: Path) -> N
 async def test_whose_key_is_revoked_is_not_obeyed_with_the_last_words_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.endpoint.KNOWN_S", 0.05)
+    monkeypatch.setattr("midflight.voice.call.KNOWN_S", 0.05)
     async with exchange(tmp_path, worker) as there, there.call() as phone:
         await phone.tell(t="hello", rate=RATE)
         await phone.frames(there.words.said("Begin the work"))
@@ -334,7 +335,7 @@ async def test_sound_of_another_rate_is_not_heard_until_it_is_ours(tmp_path: Pat
 async def test_a_microphone_without_any_sound_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.endpoint.SILENT_S", 0.2)
+    monkeypatch.setattr("midflight.voice.call.SILENT_S", 0.2)
     async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
         await phone.until(lambda: phone.troubles())
         await phone.frames(SILENCE * 60)
@@ -388,7 +389,7 @@ async def test_a_page_is_told_whether_one_can_talk_here(tmp_path: Path) -> None:
 async def test_whose_key_is_revoked_is_not_talked_to_any_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.endpoint.KNOWN_S", 0.05)
+    monkeypatch.setattr("midflight.voice.call.KNOWN_S", 0.05)
     async with exchange(tmp_path, clerk(TEXT)) as there:
         headers = {"authorization": f"Bearer {there.house.tokens[Role.CONTROLLER]}"}
         async with connect(there.url(), additional_headers=headers) as socket:
@@ -442,7 +443,7 @@ async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_l
 ) -> None:
     async with exchange(tmp_path, clerk(TEXT, "thirteen")) as there, there.call() as phone:
         await cut_and_not_told(there, phone, monkeypatch)
-        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 8 * FRAME)
+        monkeypatch.setattr("midflight.voice.call.UNHEARD_MAX", 8 * FRAME)
 
         await phone.tell(t="hello", rate=RATE, mode="push")
         await phone.frames(SILENCE * 20)
@@ -450,7 +451,7 @@ async def test_who_speaks_quicker_than_we_hear_is_told_once_and_a_key_is_never_l
         await phone.frames(SILENCE * 20)
         await phone.tell(t="talk", on=False)
         await phone.until(lambda: phone.troubles())
-        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 10_000 * FRAME)
+        monkeypatch.setattr("midflight.voice.call.UNHEARD_MAX", 10_000 * FRAME)
         phone.is_deaf_to_cuts = False
         await phone.tell(t="silenced", played=phone.played)
         await phone.until(lambda: "asked again" in phone.outcomes())
@@ -468,7 +469,7 @@ async def test_what_waits_to_be_heard_is_counted_by_its_length_and_not_by_its_me
 ) -> None:
     async with exchange(tmp_path, clerk(TEXT)) as there, there.call() as phone:
         await cut_and_not_told(there, phone, monkeypatch)
-        monkeypatch.setattr("midflight.voice.endpoint.UNHEARD_MAX", 10 * RATE)
+        monkeypatch.setattr("midflight.voice.call.UNHEARD_MAX", 10 * RATE)
 
         for _ in range(12):
             await phone.send(bytes(4 + 2 * RATE))
@@ -482,8 +483,8 @@ async def test_what_waits_to_be_heard_is_counted_by_its_length_and_not_by_its_me
 async def test_a_key_that_is_pressed_all_the_time_is_not_followed_and_is_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midflight.voice.endpoint.KEYS_MAX", 3)
-    monkeypatch.setattr("midflight.voice.endpoint.KEYS_S", 2.0)
+    monkeypatch.setattr("midflight.voice.call.KEYS_MAX", 3)
+    monkeypatch.setattr("midflight.voice.call.KEYS_S", 2.0)
     words = Words()
     recogniser, asked = PlainRecogniser(words), list[None]()
     recogniser.before = lambda: asked.append(None)

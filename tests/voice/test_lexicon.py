@@ -11,11 +11,8 @@ from midflight.voice.lexicon import (
     doing,
     is_assent,
     is_firm,
-    judge,
     meaning,
 )
-from midflight.voice.seams import Heard, Word
-from midflight.voice.taking import Verdict
 
 MEANINGS = {
     Act.PAUSE: """wait; Wait, wait.; Hold on.; hang on a second; Give me a minute, please.;
@@ -112,101 +109,3 @@ def test_these_are_assents(text: str) -> None:
 )
 def test_these_are_not(text: str) -> None:
     assert not is_assent(text)
-
-
-@pytest.mark.parametrize(
-    ("heard", "spoke_ms", "verdict"),
-    [
-        (Heard("Yeah.", 0.9), 300, Verdict.BACKCHANNEL),
-        (Heard("Stop.", 0.5), 300, Verdict.WORDS),
-        (Heard("Amend them.", 0.7, lean=5.0), 500, Verdict.BACKCHANNEL),
-        (Heard("Amend them.", 0.7, lean=3.0), 500, Verdict.UNCLEAR),
-        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=1.5), 350, Verdict.UNCLEAR),
-        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=4.5), 350, Verdict.BACKCHANNEL),
-        (Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.4))), 500, Verdict.UNCLEAR),
-        (
-            Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.8))),
-            500,
-            Verdict.BACKCHANNEL,
-        ),
-        (Heard("Ten of clubs.", 0.83, lean=4.3), 832, Verdict.WORDS),
-        (Heard("The heat that", 0.34, lean=2.9), 800, Verdict.UNCLEAR),
-        (Heard("Repeat that", 0.58, lean=3.1), 736, Verdict.UNCLEAR),
-        (Heard("Dog!", 0.5, lean=-5.0), 500, Verdict.UNCLEAR),
-        (Heard("Great.", 0.7, lean=-1.0), 400, Verdict.UNCLEAR),
-        (Heard("Let's listen.", 0.66, lean=4.2), 832, Verdict.UNCLEAR),
-        (Heard("Lively.", 0.66, lean=4.2), 500, Verdict.BACKCHANNEL),
-        (Heard("Definitely.", 0.74, (Word("Definitely.", 0.18),), 5.7), 580, Verdict.UNCLEAR),
-        (Heard("Definitely.", 0.74, (Word("Definitely.", 0.18),), 6.7), 580, Verdict.BACKCHANNEL),
-        (Heard("Lively.", 0.46, (Word("Lively.", 0.25),), 4.9), 550, Verdict.UNCLEAR),
-        (Heard("So it is Lord.", 0.6), 830, Verdict.UNCLEAR),
-        (Heard("So it is Lord.", 0.66), 830, Verdict.WORDS),
-        (Heard("Go back", 0.52, lean=-7.2), 540, Verdict.WORDS),
-        (Heard("Go back", 0.52, lean=0.0), 540, Verdict.UNCLEAR),
-        (Heard("They're back.", 0.52, lean=-7.2), 540, Verdict.UNCLEAR),
-        (Heard("Talk to the finance team.", 0.59), 1_400, Verdict.WORDS),
-        (Heard("Talk to the finance team.", 0.57), 1_400, Verdict.UNCLEAR),
-        (Heard("", 0.0), 130, Verdict.NOISE),
-        (Heard("", 0.0), 900, Verdict.UNCLEAR),
-        (Heard("What about Germany?", 0.9), 1_200, Verdict.WORDS),
-        (Heard("Water pout sherman hey", 0.4), 1_200, Verdict.UNCLEAR),
-    ],
-)
-def test_a_sound_was(heard: Heard, spoke_ms: int, verdict: Verdict) -> None:
-    assert judge(heard, spoke_ms) is verdict
-
-
-def test_what_is_only_near_to_an_assent_is_no_answer() -> None:
-    mumbled = Heard("Amend them.", 0.7, lean=5.0)
-
-    assert judge(mumbled, 500, held=False) is Verdict.UNCLEAR
-
-
-@pytest.mark.parametrize("text", ["Okay.", "Yes.", "Yeah, sure."])
-def test_an_answer_that_is_badly_heard_is_asked_about(text: str) -> None:
-    assert judge(Heard(text, 0.2), 400, held=False) is Verdict.UNCLEAR
-    assert judge(Heard(text, 0.95), 400, held=False) is Verdict.WORDS
-
-
-def test_to_hold_little_certainty_will_do_and_to_go_on_it_will_not() -> None:
-    assert judge(Heard("Stop.", 0.36), 400) is Verdict.WORDS
-    assert judge(Heard("Go on.", 0.36), 400) is Verdict.UNCLEAR
-
-
-def test_in_noise_words_have_to_be_surer_and_orders_do_not() -> None:
-    words = Heard("Talk to the finance team.", 0.66)
-
-    assert judge(words, 1_400) is Verdict.WORDS
-    assert judge(words, 1_400, noisy=True) is Verdict.UNCLEAR
-    assert judge(Heard(words.text, 0.8), 1_400, noisy=True) is Verdict.WORDS
-    assert judge(Heard("Stop.", 0.36), 400, noisy=True) is Verdict.WORDS
-
-
-@pytest.mark.parametrize(
-    ("text", "spoke_ms", "held", "verdict"),
-    [
-        ("Yes.", 300, False, Verdict.WORDS),
-        ("No.", 300, False, Verdict.WORDS),
-        ("Okay.", 300, True, Verdict.BACKCHANNEL),
-        ("Great.", 300, True, Verdict.UNCLEAR),
-        ("Stop.", 300, True, Verdict.WORDS),
-        ("Why?", 300, True, Verdict.WORDS),
-        ("Amend them.", 400, True, Verdict.UNCLEAR),
-        ("What about Germany?", 1_300, True, Verdict.WORDS),
-        ("", 900, True, Verdict.UNCLEAR),
-        ("you", 100, True, Verdict.NOISE),
-    ],
-)
-def test_where_nobody_says_how_sure_they_are_short_words_count_if_they_are_known(
-    text: str, spoke_ms: int, held: bool, verdict: Verdict
-) -> None:
-    assert judge(Heard(text, None), spoke_ms, held=held) is verdict
-
-
-def test_half_an_utterance_of_unknown_certainty_only_holds() -> None:
-    assert judge(Heard("Stop.", None), 800, whole=False) is Verdict.WORDS
-    assert judge(Heard("Yes but what about", None), 1_500, whole=False) is Verdict.UNCLEAR
-
-
-def test_half_an_utterance_that_that_is_short_is_not_judged_as_words() -> None:
-    assert judge(Heard("Yes but", 0.9), 800, whole=False) is not Verdict.WORDS

@@ -11,7 +11,8 @@ from midflight.assistant import Profile, Rules, assistant
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Who
 from midflight.models.scripted import ScriptedModel, say
-from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO, Moment
+from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO
+from midflight.voice.deeds import Moment
 from midflight.voice.lexicon import Act, meaning
 from midflight.voice.line import SORRY
 from midflight.voice.room import RoomSink

@@ -72,8 +72,8 @@ def test_interruptions_are_drawn_by_chance_with_all_recordings_whose_beginning_i
     assert people == known - set(speaking.BREATH)
     assert {row["noise"] for row in drawn if row["voice"] not in people} >= {
         "clean",
-        "pink16",
-        "white17",
+        "pink18",
+        "white16",
     }
     assert drawn == speaking.drawn(commands, 60)
 

@@ -13,7 +13,7 @@ import pytest
 from midflight.control import local
 from midflight.run import Run, agent
 from midflight.voice.espeak import Espeak
-from midflight.voice.lexicon import SURE, judge
+from midflight.voice.judging import SURE, judge
 from midflight.voice.line import Engines, line_to
 from midflight.voice.moonshine import Moonshine
 from midflight.voice.offline import offline_engines

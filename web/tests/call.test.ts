@@ -187,3 +187,18 @@ test("in push to talk nothing is sent but while the key is down, and another way
     { t: "hello", rate: 16_000, mode: "hands-free" },
   ]);
 });
+
+test("a page that may not have a microphone says why, in words for people", async () => {
+  vi.stubGlobal("navigator", {}); // as browsers do for pages over plain HTTP
+
+  await expect(new Call("t-1", "hands-free", listener).open()).rejects.toThrow(/only to pages that come over HTTPS/);
+});
+
+test("a browser whose sound cannot be prepared says so in words for people, and lets the microphone go", async () => {
+  browser.module = Promise.reject(new DOMException("Unable to load a worklet's module.", "AbortError"));
+  const opening = new Call("t-1", "hands-free", listener).open();
+  browser.allow();
+
+  await expect(opening).rejects.toThrow("This browser could not prepare its sound. Nothing was changed; try again, or write.");
+  expect(browser.tracks.every((track) => track.stopped)).toBe(true);
+});

@@ -13,9 +13,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.voice.seams import Heard
-from midflight.voice.taking import Verdict
-
 ASSENTS: Final = (
     "Uh-huh.", "Mm-hmm.", "Mhm.", "Mm.", "Hmm.", "Yeah.", "Yep.", "Yes.", "Okay.", "Right.",
     "All right.", "I see.", "Sure.", "Got it.", "Oh.", "Ah.", "Um.", "Uh.", "Wow.", "Cool.",
@@ -51,25 +48,6 @@ AGREEING: Final = frozenset({
 BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
 """Words of assents that are none by themselves."""
 
-SURE: Final = 0.58  # of words that are the run's to understand
-SURE_IN_NOISE: Final = 0.75  # the same certainty is wrong more often there
-SURE_OF_THREE: Final = 0.65  # words of a short sound, not to take them for an assent
-SURE_ORDER: Final = 0.7  # of those that act at once
-SURE_HOLD: Final = 0.35  # to hold costs little, to go on may not
-SURE_SHORT: Final = 0.8  # where there are few of them
-PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
-NEAR: Final = 4.0  # of a lean, to go by it
-NEARER: Final = 6.0  # the same where some word is hardly more than a guess
-GUESSED: Final = 0.3
-EACH: Final = 0.7  # of each word of an assent, to need no lean
-GARBLED: Final = 0.45  # what is heard so badly is near to nothing
-AGAINST: Final = -4.0
-RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
-SHORT_MS: Final = 1_100
-SHORT_WORDS: Final = 3
-BRIEF_MS: Final = 600  # what is said to show that one listens takes no longer, mostly
-BREATH_MS: Final = 160  # a sound as short as this in which nothing is heard holds no word
-
 
 class Act(StrEnum):
     """What an utterance wants done at once."""
@@ -86,6 +64,7 @@ class Act(StrEnum):
 
 
 HOLDING: Final = {Act.PAUSE, Act.STOP}
+CONTROLS: Final = HOLDING | {Act.GO_ON}
 
 
 class Meaning(Struct, frozen=True):
@@ -188,7 +167,7 @@ def plain(text: str) -> str:
     return " ".join(SIGNS.sub(" ", text.casefold().replace("\u2019", "'")).split())
 
 
-_ORDERED: Final = frozenset(map(plain, ORDERS))
+ORDERED: Final = frozenset(map(plain, ORDERS))
 
 
 def meaning(text: str) -> Meaning:
@@ -218,7 +197,7 @@ def _otherwise(text: str) -> Meaning | None:
     order = _order(rest)
     if order is not None and order.act not in {Act.YES, Act.NO}:
         return Meaning(order.act, order.text, text)
-    if order is not None or plain(rest) in _ORDERED:  # "no, yes", "sorry, what?"
+    if order is not None or plain(rest) in ORDERED:  # "no, yes", "sorry, what?"
         return None
     return Meaning(Act.REDIRECT, rest, text)
 
@@ -251,71 +230,3 @@ def is_firm(text: str) -> bool:
     """Whether it is an answer even over the question, where others would be assents."""
     words = set(plain(text).split())
     return bool(words) and words <= FIRM
-
-
-def judge(
-    heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True, noisy: bool = False
-) -> Verdict:
-    """What a sound of this length was. In doubt it is asked about: no order is passed over.
-
-    Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer.
-    """
-    words = plain(heard.text).split()
-    short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
-    if heard.confidence is None:
-        return _judge_by_words(heard.text, words, spoke_ms, short=short, whole=whole, held=held)
-    act = meaning(heard.text).act
-    if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
-        needed = SURE_HOLD if act in HOLDING else SURE_ORDER
-        return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
-    if is_assent(heard.text) and not held:  # an answer: it may approve, or cancel
-        return Verdict.WORDS if heard.confidence >= SURE_SHORT else Verdict.UNCLEAR
-    if is_assent(heard.text):
-        rhymes = set(words) <= RHYMES and heard.confidence < PLAIN
-        single = sum(word in ASSENTING for word in words) < 2  # no order is misheard as two of them
-        doubtful = single and _worst(heard) < EACH
-        needed = _near(heard) if rhymes or doubtful else AGAINST
-        return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
-    few = (
-        len(words) < SHORT_WORDS or heard.confidence < SURE_OF_THREE
-    )  # sure of three words is sure
-    ordered = " ".join(words) in _ORDERED  # whatever it leans to
-    needed = _near(heard) * max(1.0, spoke_ms / BRIEF_MS)  # longer: plainer
-    near = heard.lean >= needed and heard.confidence >= GARBLED and not ordered
-    if whole and held and short and few and near:
-        return Verdict.BACKCHANNEL
-    if whole and ordered and heard.lean <= AGAINST and heard.confidence >= GARBLED:
-        return Verdict.WORDS  # heard as an order to the letter, and nothing else is near
-    if words in ([], ["you"]):  # what recognisers write for a breath
-        return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
-    if not whole:  # nothing is lost by waiting for the end
-        return Verdict.WORDS if heard.confidence >= PLAIN and not short else Verdict.UNCLEAR
-    needed = SURE_SHORT if short else SURE_IN_NOISE if noisy else SURE
-    if spoke_ms <= SHORT_MS:  # many words in a moment are mostly none
-        needed = max(needed, SURE_OF_THREE)
-    return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
-
-
-def _worst(heard: Heard) -> float:
-    """How sure it is of the word that it is least sure of."""
-    return min((word.confidence for word in heard.words), default=heard.confidence or 0.0)
-
-
-def _near(heard: Heard) -> float:
-    """How much nearer to an assent than to an order it has to be, to be passed over for that."""
-    return NEAR if _worst(heard) >= GUESSED else NEARER
-
-
-def _judge_by_words(
-    text: str, words: list[str], spoke_ms: int, *, short: bool, whole: bool, held: bool
-) -> Verdict:
-    """The same where nobody says how sure they are: of short sounds, what is known was heard."""
-    if words in ([], ["you"]):
-        return Verdict.NOISE if spoke_ms < BREATH_MS else Verdict.UNCLEAR
-    act = meaning(text).act
-    if is_assent(text) and held:
-        return Verdict.UNCLEAR if short and set(words) <= RHYMES else Verdict.BACKCHANNEL
-    known = act is not Act.SAY or is_assent(text) or " ".join(words) in _ORDERED
-    if known and (whole or act in HOLDING):
-        return Verdict.WORDS
-    return Verdict.WORDS if whole and not short else Verdict.UNCLEAR

@@ -26,7 +26,8 @@ from midflight.voice.acts import Acts
 from midflight.voice.deeds import Moment
 from midflight.voice.ear import Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
-from midflight.voice.lexicon import is_firm, judge, meaning
+from midflight.voice.judging import judge
+from midflight.voice.lexicon import is_firm, meaning
 from midflight.voice.mouth import Mouth
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble

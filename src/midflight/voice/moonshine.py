@@ -6,6 +6,7 @@ as a whole, and is still nearer to "stop" than to "uh-huh", or the other way rou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -17,7 +18,8 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from midflight.voice.lexicon import ASSENTS, EACH, ORDERS, PLAIN
+from midflight.voice.judging import EACH, PLAIN
+from midflight.voice.lexicon import ASSENTS, CONTROLS, ORDERS, meaning
 from midflight.voice.seams import RATE, WIDTH, Heard, SpeechFailed, Word
 from midflight.voice.silero import LOUDEST, packaged, session
 
@@ -48,6 +50,7 @@ class Moonshine:
     def __init__(self, assents: Sequence[str] = ASSENTS, orders: Sequence[str] = ORDERS) -> None:
         self._model = _model()
         self._assents, self._orders = tuple(assents), tuple(orders)
+        self._controls = [n for n, order in enumerate(orders) if meaning(order).act in CONTROLS]
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.name)
 
     async def recognise(self, pcm: bytes) -> Heard:
@@ -84,10 +87,10 @@ class Moonshine:
             words = self._words(tokens, sure)
             plain = confidence >= PLAIN and all(word.confidence >= EACH for word in words)
             weighed = len(sound) <= SHORT and not plain
-            lean = self._lean(hidden) if weighed else 0.0  # four fifths of the work
+            weight = self._weigh(hidden) if weighed else {}  # four fifths of the work
         except ort.capi.onnxruntime_pybind11_state.Fail as error:
             raise SpeechFailed(self.name, f"failed: {error}") from None
-        return Heard(text, confidence, words, lean)
+        return Heard(text, confidence, words, **weight)
 
     def _words(self, tokens: Sequence[int], sure: Sequence[float]) -> tuple[Word, ...]:
         found: list[tuple[str, list[float]]] = []
@@ -99,19 +102,20 @@ class Moonshine:
                 found[-1] = (found[-1][0] + piece, [*found[-1][1], probability])
         return tuple(Word(text, min(probabilities)) for text, probabilities in found if text)
 
-    def _lean(self, hidden: Floats) -> float:
-        """How much better the best assent fits than the best order.
+    def _weigh(self, hidden: Floats) -> dict[str, float]:
+        """How much better the best assent fits than the best order, and how well a control does.
 
-        Twice over, as it is and against how well each fits no sound at all: the first knows which
-        words are frequent, the second hears.
+        The former twice over, as it is and against how well each fits no sound at all: the first
+        knows which words are frequent, the second hears.
         """
         phrases, many = (*self._assents, *self._orders), len(self._assents)
         if not (self._assents and self._orders):
-            return 0.0
+            return {}
         fits = self._model.fit(hidden, phrases)
         against = fits - self._model.fit_of_noise(phrases)
         both = [fit[:many].max() - fit[many:].max() for fit in (fits, against)]
-        return float(sum(both)) / 2
+        control = max((float(fits[many + place]) for place in self._controls), default=-math.inf)
+        return {"lean": float(sum(both)) / 2, "control": control}
 
 
 class _Model:

@@ -5,6 +5,7 @@ Sound is 16-bit PCM in bytes: one channel, little-endian, 16,000 samples a secon
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator
 from typing import Final, Protocol
 
@@ -44,6 +45,7 @@ class Heard(Struct, frozen=True):
     confidence: float | None
     words: tuple[Word, ...] = ()
     lean: float = 0.0  # a short sound: above 0 it is nearer to an assent, below to an order
+    control: float = -math.inf  # and the logarithm of the chance that it is "wait", "stop", "go on"
 
 
 class Mark(Struct, frozen=True):

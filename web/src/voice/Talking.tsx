@@ -4,6 +4,8 @@ import { Call } from "./call";
 import { after, floorInWords, NOTHING_YET, type Mode } from "./talk";
 import "./voice.css";
 
+const LINE = { off: "", opening: "Opening the line.", on: "The line is open." };
+
 export default function Talking({ thread }: { thread: string }) {
   const call = useRef<Call | null>(null);
   const meter = useRef<HTMLMeterElement>(null);
@@ -42,19 +44,15 @@ export default function Talking({ thread }: { thread: string }) {
   return (
     <section className="voice" aria-label="Voice" data-floor={on === "on" ? shown.floor : "off"}>
       <div className="voice-row">
-        <button type="button" className="voice-toggle" aria-pressed={on !== "off"} onClick={() => (on === "off" ? void begin() : call.current?.hangUp())}>
+        <button type="button" className="voice-toggle" data-on={on !== "off"} onClick={() => (on === "off" ? void begin() : call.current?.hangUp())}>
           <Microphone />
           {on === "off" ? "Talk" : "Hang up"}
         </button>
         {on === "off" && ways /* beside it: it takes no room of the thread */}
-        {on === "opening" && (
-          <span className="voice-floor" role="status">
-            Opening…
-          </span>
-        )}
+        {on === "opening" && <span className="voice-floor">Opening…</span>}
         {on === "on" && (
           <>
-            <span className="voice-floor" role="status">
+            <span className="voice-floor">
               {floorInWords(shown.floor, mode)}
               {shown.with && `, with ${shown.with}`}
             </span>
@@ -62,6 +60,10 @@ export default function Talking({ thread }: { thread: string }) {
           </>
         )}
       </div>
+      {/* of the line alone: who speaks when is heard, and a screen reader that told it would talk over both */}
+      <p className="hidden-words" role="status">
+        {LINE[on]}
+      </p>
       {on !== "off" && ways}
       {on === "on" && (shown.heard || shown.outcome) && (
         <p className="voice-heard">
@@ -80,6 +82,8 @@ export default function Talking({ thread }: { thread: string }) {
 
 type WaysProps = { mode: Mode; choose: (mode: Mode) => void; live: boolean; press: (down: boolean) => void };
 
+const HOLDS: ReadonlySet<string> = new Set([" ", "Enter"]); // as every button
+
 function Ways({ mode, choose, live, press }: WaysProps) {
   const release = () => press(false);
   useEffect(() => {
@@ -88,12 +92,14 @@ function Ways({ mode, choose, live, press }: WaysProps) {
   });
   return (
     <div className="voice-row">
-      <label>
-        <input type="radio" name="voice-mode" checked={mode === "hands-free"} onChange={() => choose("hands-free")} /> Hands-free
-      </label>
-      <label>
-        <input type="radio" name="voice-mode" checked={mode === "push"} onChange={() => choose("push")} /> Push to talk
-      </label>
+      <div className="voice-row" role="radiogroup" aria-label="How to talk">
+        <label>
+          <input type="radio" name="voice-mode" checked={mode === "hands-free"} onChange={() => choose("hands-free")} /> Hands-free
+        </label>
+        <label>
+          <input type="radio" name="voice-mode" checked={mode === "push"} onChange={() => choose("push")} /> Push to talk
+        </label>
+      </div>
       {live && mode === "push" && (
         <button
           type="button"
@@ -103,8 +109,9 @@ function Ways({ mode, choose, live, press }: WaysProps) {
           onPointerLeave={release}
           onPointerCancel={release}
           onBlur={release}
-          onKeyDown={(event) => event.key === " " && !event.repeat && press(true)}
-          onKeyUp={(event) => event.key === " " && release()}
+          onContextMenu={(event) => event.preventDefault() /* a finger that rests on it holds it, and wants no menu */}
+          onKeyDown={(event) => HOLDS.has(event.key) && !event.repeat && press(true)}
+          onKeyUp={(event) => HOLDS.has(event.key) && release()}
         >
           Hold to talk
         </button>

@@ -5,6 +5,10 @@ import worklet from "./worklet.ts?worker&url";
 
 export type Listener = { said: (message: FromServer) => void; level: (level: number) => void; over: (why: string) => void };
 const OPEN_MS = 20_000; // the server loads its engines when somebody first talks
+const NO_SOUND = "This browser could not prepare its sound. Nothing was changed; try again, or write.";
+const NOT_SAFE = "Browsers give a microphone only to pages that come over HTTPS or from the same machine. You can still write.";
+const REFUSED = "The microphone was not allowed. Allow it for this page and try again.";
+const NONE_THERE = "There is no microphone that this page can use. You can still write.";
 const NOT_OPENED = "The line could not be opened. Nothing was changed; try again.";
 
 /** It can be hung up at any time, also while it is being opened: nothing is left open then. */
@@ -65,7 +69,9 @@ export class Call {
     this.microphone = await opened();
     if (this.ended) return this.release(); // hung up before it was there
     this.context = new AudioContext({ latencyHint: "interactive" });
-    await this.context.audioWorklet.addModule(worklet);
+    await this.context.audioWorklet.addModule(worklet).catch(() => {
+      throw new Error(NO_SOUND);
+    });
     if (this.ended) return;
     this.node = new AudioWorkletNode(this.context, "line", { numberOfInputs: 1, numberOfOutputs: 1, outputChannelCount: [1], channelCount: 1, channelCountMode: "explicit" });
     this.node.port.onmessage = (event: MessageEvent<FromWorklet>) => this.hear(event.data);
@@ -140,10 +146,11 @@ export class Call {
 }
 
 async function opened(): Promise<MediaStream> {
+  if (!navigator.mediaDevices) throw new Error(NOT_SAFE);
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: { echoCancellation: true, noiseSuppression: true, channelCount: 1 } });
   } catch (error) {
     const refused = error instanceof DOMException && error.name === "NotAllowedError";
-    throw new Error(refused ? "The microphone was not allowed. Allow it for this page and try again." : "There is no microphone that this page can use.");
+    throw new Error(refused ? REFUSED : NONE_THERE);
   }
 }

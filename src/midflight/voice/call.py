@@ -1,0 +1,258 @@
+"""One page on the line: what it sends is heard, and what the line says and shows is sent to it.
+
+One task reads, one hears, one writes. Who reads never waits for who hears, because the answer that
+hearing waits for (how much was played) comes by the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastapi import WebSocket
+from msgspec import Struct
+from starlette.websockets import WebSocketDisconnect
+
+from midflight.control import Control
+from midflight.kernel.record import Who
+from midflight.run import Agent
+from midflight.voice.line import Engines, Line, line_to
+from midflight.voice.seams import FRAME, RATE, WIDTH
+from midflight.voice.shown import FloorShown, Shown, Trouble
+from midflight.voice.wire import (
+    Hello,
+    Misfit,
+    PageSink,
+    Silenced,
+    Talk,
+    as_text,
+    read_bytes,
+    read_text,
+)
+
+log: Final = logging.getLogger("midflight.voice")
+WAITING_MAX: Final = 256  # messages to a page that does not read them
+UNHEARD_MAX: Final = 24 * RATE  # samples that wait to be heard: those before the line was open, too
+KEYS_MAX: Final = 20  # times that a key is pressed in so many seconds: each is a recognition
+KEYS_S: Final = 10.0
+SILENT_S: Final = 5.0  # not a breath: the microphone is off
+LAST_WORD_S: Final = 1.0  # to a page that is shut out
+LAST_HEARD_S: Final = 2.0  # to hear what had come when it hung up
+KNOWN_S: Final = 15.0  # between looks whether the person is still let in
+SECONDS: Final = "midflight_voice_seconds_total"
+POLICY: Final = 1008
+TOO_OFTEN: Final = "The key was pressed too often for me to follow. Wait a little, then press it."
+BEHIND: Final = "I cannot keep up at the moment; some of that was not heard."
+
+
+class Sound(Struct, frozen=True):
+    """From a page. ``to_key``: to be heard only while the line knows its key to be down."""
+
+    pcm: bytes
+    to_key: bool
+
+    @property
+    def length(self) -> int:
+        """How many samples it counts for: a message is some work, however short."""
+        return max(FRAME, len(self.pcm) // WIDTH)
+
+
+class Call:
+    """See the module. ``run`` talks until one of both hangs up."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        control: Control,
+        agent: Agent,
+        thread: str,
+        who: Who,
+        engines: Engines,
+    ) -> None:
+        self._socket, self._who = socket, who
+        self._open = (control, agent, thread)
+        self._engines = engines
+        self._sink = PageSink(self._send)
+        self._out: MemoryObjectSendStream[bytes | str]
+        self._out, self._to_write = anyio.create_memory_object_stream[bytes | str](WAITING_MAX)
+        self._in: MemoryObjectSendStream[Sound | Talk]
+        self._in, self._to_hear = anyio.create_memory_object_stream[Sound | Talk](math.inf)
+        self._there = anyio.CancelScope()  # as long as the page is
+        self._shut_out = anyio.CancelScope()  # whose last words are not wanted either
+        self._heard_at = 0.0
+        self._misfit = False
+        self._push = self._pressed = False
+        self._unheard = 0  # samples that wait
+        self._keys: deque[float] = deque(maxlen=KEYS_MAX)  # when they were pressed
+        self._mute_told = self._behind_told = False
+        self._counted = {
+            "heard": 0.0,
+            "spoken": 0.0,
+        }  # seconds of speech that the server's figures have
+
+    async def run(self) -> None:
+        """Talk until one of both hangs up; what was said until then is still heard, and done."""
+        control, agent, thread = self._open
+        with self._shut_out, self._out, self._to_write, self._in, self._to_hear:
+            async with line_to(
+                control,
+                agent,
+                thread,
+                who=self._who,
+                engines=self._engines,
+                sink=self._sink,
+                show=self._show,
+            ) as line:
+                self._show(FloorShown(line.taking.floor))  # the page waits for it before it speaks
+                try:
+                    await self._talk(line)
+                finally:
+                    self._count(line)
+
+    async def _talk(self, line: Line) -> None:
+        async with anyio.create_task_group() as hearing:
+            hearing.start_soon(self._hear, line, self._to_hear)
+            with self._there:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._write, self._to_write)
+                    tasks.start_soon(self._look, line)
+                    await self._read()
+                    self._there.cancel()
+            self._in.close()  # what came is heard to its end, if that is soon
+            hearing.cancel_scope.deadline = anyio.current_time() + LAST_HEARD_S
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                message = await self._socket.receive()
+            except WebSocketDisconnect:
+                return
+            if message["type"] == "websocket.disconnect":
+                return
+            try:
+                self._take(message.get("bytes"), message.get("text"))
+            except Misfit as misfit:
+                self._show(Trouble(str(misfit)))
+
+    def _take(self, data: bytes | None, text: str | None) -> None:
+        if data is not None:
+            frame = read_bytes(data)
+            self._sink.note(frame.played)
+            if not self._misfit:
+                self._put(Sound(frame.pcm, self._push))
+            return
+        try:
+            said = read_text(text or "")
+        except Misfit:
+            self._misfit = self._misfit or '"hello"' in (text or "")  # sound of another kind
+            raise
+        match said:
+            case Hello():
+                self._misfit, self._push = False, said.mode == "push"
+                if self._pressed and not self._push:
+                    self._take_key(Talk(False))
+            case Talk():
+                self._take_key(said)
+            case Silenced():
+                self._sink.silenced(said.played)
+
+    def _take_key(self, said: Talk) -> None:
+        """A key that is let go is never dropped: one that stays down would keep us silent."""
+        if said.on == self._pressed:
+            return
+        now = anyio.current_time()
+        if said.on and len(self._keys) == KEYS_MAX and now - self._keys[0] < KEYS_S:
+            self._show(Trouble(TOO_OFTEN))
+            return
+        if said.on:
+            self._keys.append(now)
+        self._pressed = said.on
+        self._in.send_nowait(said)
+
+    def _put(self, sound: Sound) -> None:
+        if self._unheard < UNHEARD_MAX:
+            self._in.send_nowait(sound)
+            self._unheard += sound.length
+            self._behind_told &= self._unheard > UNHEARD_MAX // 2  # once, until it has caught up
+        elif not self._behind_told:
+            self._behind_told = True
+            self._show(Trouble(BEHIND))
+
+    # ── hearing ──────────────────────────────────────────────────────────────────────────────
+
+    async def _hear(self, line: Line, to_hear: MemoryObjectReceiveStream[Sound | Talk]) -> None:
+        self._heard_at = anyio.current_time()
+        async for heard in to_hear:
+            if isinstance(heard, Talk):
+                await line.press(down=heard.on)
+                continue
+            self._unheard -= heard.length
+            if heard.pcm and (line.taking.pressed or not heard.to_key):
+                await line.hear(heard.pcm)
+                self._note_silence(any(heard.pcm))
+            else:  # nobody presses, or for too long: it is silent, and time passes
+                await line.hear(bytes(FRAME * WIDTH))
+
+    def _note_silence(self, sounds: bool) -> None:
+        now = anyio.current_time()
+        if sounds:
+            self._heard_at, self._mute_told = now, False
+        elif now - self._heard_at > SILENT_S and not self._mute_told:
+            self._mute_told = True
+            self._show(
+                Trouble("Your microphone gives no sound at all. Is it muted, or another one?")
+            )
+
+    def _count(self, line: Line) -> None:
+        """Tell the server's figures how much was said since they were last told."""
+        metrics = getattr(self._socket.app.state, "metrics", None)
+        for side, seconds in line.spoken_s.items():
+            if metrics is not None:
+                metrics.count(SECONDS, seconds - self._counted[side], side=side)
+            self._counted[side] = seconds
+
+    async def _look(self, line: Line) -> None:
+        """Whose key is revoked is not talked to any longer."""
+        while self._socket.state.still_known():
+            self._count(line)
+            await anyio.sleep(KNOWN_S)
+        with anyio.move_on_after(LAST_WORD_S), suppress(WebSocketDisconnect, RuntimeError):
+            await self._socket.send_text(as_text(Trouble("You are not let in here any more.")))
+            await self._socket.close(POLICY)
+        self._shut_out.cancel()
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────
+
+    def _show(self, shown: Shown) -> None:
+        self._put_out(as_text(shown))
+
+    def _send(self, what: bytes | dict[str, object]) -> None:
+        self._put_out(what if isinstance(what, bytes) else as_text(what))
+
+    def _put_out(self, what: bytes | str) -> None:
+        if self._there.cancel_called:
+            return  # nobody is there any longer
+        try:
+            self._out.send_nowait(what)
+        except anyio.WouldBlock:
+            log.warning("A page does not read", extra={"action": "page_stuck", "by": self._who.by})
+            self._there.cancel()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # somebody has hung up
+
+    async def _write(self, to_write: MemoryObjectReceiveStream[bytes | str]) -> None:
+        try:
+            async for what in to_write:
+                if isinstance(what, bytes):
+                    await self._socket.send_bytes(what)
+                else:
+                    await self._socket.send_text(what)
+        except (WebSocketDisconnect, RuntimeError):  # it was closed under our hands
+            self._there.cancel()

@@ -1,0 +1,138 @@
+"""What a sound was, by its words, how sure they are, and what it is near to."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midflight.voice.judging import judge
+from midflight.voice.seams import Heard, Word
+from midflight.voice.taking import Verdict
+
+
+@pytest.mark.parametrize(
+    ("heard", "spoke_ms", "verdict"),
+    [
+        (Heard("Yeah.", 0.9), 300, Verdict.BACKCHANNEL),
+        (Heard("Stop.", 0.5), 300, Verdict.WORDS),
+        (Heard("Amend them.", 0.7, lean=5.0), 500, Verdict.BACKCHANNEL),
+        (Heard("Amend them.", 0.7, lean=3.0), 500, Verdict.UNCLEAR),
+        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=1.5), 350, Verdict.UNCLEAR),
+        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=4.5), 350, Verdict.BACKCHANNEL),
+        (Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.4))), 500, Verdict.UNCLEAR),
+        (
+            Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.8))),
+            500,
+            Verdict.BACKCHANNEL,
+        ),
+        (Heard("Ten of clubs.", 0.83, lean=4.3), 832, Verdict.WORDS),
+        (Heard("The heat that", 0.34, lean=2.9), 800, Verdict.UNCLEAR),
+        (Heard("Repeat that", 0.58, lean=3.1), 736, Verdict.UNCLEAR),
+        (Heard("Dog!", 0.5, lean=-5.0), 500, Verdict.UNCLEAR),
+        (Heard("Great.", 0.7, lean=-1.0), 400, Verdict.UNCLEAR),
+        (Heard("Let's listen.", 0.66, lean=4.2), 832, Verdict.UNCLEAR),
+        (Heard("Lively.", 0.66, lean=4.2), 500, Verdict.BACKCHANNEL),
+        (Heard("Definitely.", 0.74, (Word("Definitely.", 0.18),), 5.7), 580, Verdict.UNCLEAR),
+        (Heard("Definitely.", 0.74, (Word("Definitely.", 0.18),), 6.7), 580, Verdict.BACKCHANNEL),
+        (Heard("Lively.", 0.46, (Word("Lively.", 0.25),), 4.9), 550, Verdict.UNCLEAR),
+        (Heard("So it is Lord.", 0.6), 830, Verdict.UNCLEAR),
+        (Heard("So it is Lord.", 0.66), 830, Verdict.WORDS),
+        (Heard("Go back", 0.52, lean=-7.2), 540, Verdict.WORDS),
+        (Heard("Go back", 0.52, lean=0.0), 540, Verdict.UNCLEAR),
+        (Heard("They're back.", 0.52, lean=-7.2), 540, Verdict.UNCLEAR),
+        (Heard("Talk to the finance team.", 0.59), 1_400, Verdict.WORDS),
+        (Heard("Talk to the finance team.", 0.57), 1_400, Verdict.UNCLEAR),
+        (Heard("", 0.0), 130, Verdict.NOISE),
+        (Heard("", 0.0), 900, Verdict.UNCLEAR),
+        (Heard("What about Germany?", 0.9), 1_200, Verdict.WORDS),
+        (Heard("Water pout sherman hey", 0.4), 1_200, Verdict.UNCLEAR),
+    ],
+)
+def test_a_sound_was(heard: Heard, spoke_ms: int, verdict: Verdict) -> None:
+    assert judge(heard, spoke_ms) is verdict
+
+
+def test_a_wait_that_was_heard_a_little_wrong_is_asked_about_and_is_no_message() -> None:
+    late = Heard("Late.", 0.81, (Word("Late.", 0.61),), lean=-5.9)
+    come_on = Heard("Come on.", 0.86, (Word("Come", 0.96), Word("on.", 0.49)))
+
+    assert judge(late, 450) is Verdict.UNCLEAR
+    assert judge(replace(come_on, control=-7.1), 480) is Verdict.UNCLEAR
+    assert judge(replace(come_on, control=-9.0), 480) is Verdict.WORDS
+    assert judge(Heard("Tuesday.", 0.9, (Word("Tuesday.", 0.8),)), 450) is Verdict.WORDS
+
+
+def test_a_single_word_is_an_answer_where_nobody_is_talked_over() -> None:
+    late = Heard("Late.", 0.81, (Word("Late.", 0.61),), lean=-5.9)
+
+    assert judge(late, 450, held=False) is Verdict.WORDS
+
+
+def test_an_order_to_the_letter_is_not_asked_about_for_being_near_to_a_control() -> None:
+    start_over = Heard("Start over.", 0.85, (Word("Start", 0.8), Word("over.", 0.6)), control=-5.0)
+
+    assert judge(start_over, 640) is Verdict.WORDS
+
+
+def test_two_syllables_of_one_assent_are_not_two_assents() -> None:
+    unsure = Heard("Mm-Hmm", 0.62, (Word("Mm-Hmm", 0.4),), lean=0.2)  # it was "wait"
+
+    assert judge(unsure, 224) is Verdict.UNCLEAR
+    assert judge(replace(unsure, lean=4.5), 224) is Verdict.BACKCHANNEL
+    assert judge(Heard("Yeah, okay.", 0.62, unsure.words), 224) is Verdict.BACKCHANNEL
+
+
+def test_what_is_only_near_to_an_assent_is_no_answer() -> None:
+    mumbled = Heard("Amend them.", 0.7, lean=5.0)
+
+    assert judge(mumbled, 500, held=False) is Verdict.UNCLEAR
+
+
+@pytest.mark.parametrize("text", ["Okay.", "Yes.", "Yeah, sure."])
+def test_an_answer_that_is_badly_heard_is_asked_about(text: str) -> None:
+    assert judge(Heard(text, 0.2), 400, held=False) is Verdict.UNCLEAR
+    assert judge(Heard(text, 0.95), 400, held=False) is Verdict.WORDS
+
+
+def test_to_hold_little_certainty_will_do_and_to_go_on_it_will_not() -> None:
+    assert judge(Heard("Stop.", 0.36), 400) is Verdict.WORDS
+    assert judge(Heard("Go on.", 0.36), 400) is Verdict.UNCLEAR
+
+
+def test_in_noise_words_have_to_be_surer_and_orders_do_not() -> None:
+    words = Heard("Talk to the finance team.", 0.66)
+
+    assert judge(words, 1_400) is Verdict.WORDS
+    assert judge(words, 1_400, noisy=True) is Verdict.UNCLEAR
+    assert judge(Heard(words.text, 0.8), 1_400, noisy=True) is Verdict.WORDS
+    assert judge(Heard("Stop.", 0.36), 400, noisy=True) is Verdict.WORDS
+
+
+@pytest.mark.parametrize(
+    ("text", "spoke_ms", "held", "verdict"),
+    [
+        ("Yes.", 300, False, Verdict.WORDS),
+        ("No.", 300, False, Verdict.WORDS),
+        ("Okay.", 300, True, Verdict.BACKCHANNEL),
+        ("Great.", 300, True, Verdict.UNCLEAR),
+        ("Stop.", 300, True, Verdict.WORDS),
+        ("Why?", 300, True, Verdict.WORDS),
+        ("Amend them.", 400, True, Verdict.UNCLEAR),
+        ("What about Germany?", 1_300, True, Verdict.WORDS),
+        ("", 900, True, Verdict.UNCLEAR),
+        ("you", 100, True, Verdict.NOISE),
+    ],
+)
+def test_where_nobody_says_how_sure_they_are_short_words_count_if_they_are_known(
+    text: str, spoke_ms: int, held: bool, verdict: Verdict
+) -> None:
+    assert judge(Heard(text, None), spoke_ms, held=held) is verdict
+
+
+def test_half_an_utterance_of_unknown_certainty_only_holds() -> None:
+    assert judge(Heard("Stop.", None), 800, whole=False) is Verdict.WORDS
+    assert judge(Heard("Yes but what about", None), 1_500, whole=False) is Verdict.UNCLEAR
+
+
+def test_half_an_utterance_that_that_is_short_is_not_judged_as_words() -> None:
+    assert judge(Heard("Yes but", 0.9), 800, whole=False) is not Verdict.WORDS
