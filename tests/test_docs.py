@@ -118,13 +118,21 @@ async def test_the_code_about_the_journal_cancels_a_run(
     assert await cancel(driving.run) == driving.state.head + 1
 
 
-@pytest.mark.anyio
-async def test_the_loop_in_the_readme_is_redirected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_program_in_the_readme_prints_what_stands_below_it(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    program, told = shown
+    (tmp_path / "follow_up.py").write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "follow_up.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
 
-    assert await shown("README.md", "main")() == ["call Ada", "call Barbara"]
+    assert (done.stdout, done.stderr) == (told, "")
 
 
 def test_the_code_about_tools_for_models_runs(

@@ -49,16 +49,12 @@ async def asker(run: Run) -> object:
 
 
 def test_a_decorator_without_its_brackets_says_so() -> None:
-    bare: Any = agent
+    async def function(run: Run) -> None: ...
+
     with pytest.raises(InvalidRequest, match=r"write @agent\(\) above the function"):
-
-        @bare
-        async def clerk(run: Run) -> None: ...
-
+        agent(function)  # type: ignore[arg-type]  # what ``@agent`` alone comes to
     with pytest.raises(InvalidTool, match=r"write @tool\(effect=…\)"):
-
-        @tool
-        async def made() -> None: ...
+        tool(function)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +84,7 @@ async def test_what_is_no_agent_and_two_of_one_name_are_refused_before_a_store_i
     namesake = agent("slips.asker")(plain)
     for agents, why in (((plain,), r"put @agent\(\) above it"), ((asker, namesake), "two agents")):
         with pytest.raises(InvalidRequest, match=why):
-            async with local("nowhere/at/all.db", *agents):  # type: ignore[arg-type]
+            async with local("nowhere/at/all.db", *agents):
                 pass
     with pytest.raises(StoreUnavailable, match="no address of a store"):
         async with local("", asker):
@@ -177,7 +173,7 @@ async def test_a_step_that_is_asked_for_wrongly_does_not_begin(
     @agent("slips.stepper")
     async def clerk(run: Run) -> object:
         if given[1] is look:
-            return await run.step("Look", look("x"))  # type: ignore[arg-type]  # the slip itself
+            return await run.step("Look", look("x"))  # the slip itself
         return await run.step(*given)
 
     async with driving(clerk) as control:
@@ -201,7 +197,7 @@ async def test_arguments_that_do_not_fit_are_no_effect_in_doubt(driving: Open) -
 async def test_a_type_error_from_within_an_effect_still_leaves_it_in_doubt(driving: Open) -> None:
     @tool(effect="once", name="slips.halfway", noun="payment")
     async def halfway(amount: int) -> int:
-        return await pay(amount, "twice")
+        return int(await pay(amount, "twice"))
 
     @agent("slips.halfway")
     async def clerk(run: Run) -> object:
@@ -216,12 +212,10 @@ async def test_a_type_error_from_within_an_effect_still_leaves_it_in_doubt(drivi
 
 
 async def test_a_function_that_is_not_async_fails_and_says_so(driving: Open) -> None:
-    made: Any = agent("slips.sync")
-
-    @made
-    def clerk(run: Run) -> int:
+    def function(run: Run) -> int:
         return 1
 
+    clerk = agent("slips.sync")(function)  # type: ignore[arg-type]
     async with driving(clerk) as control:
         assert "has to be an async def" in await failure(control, clerk)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Never, TypedDict, Unpack
 
 from msgspec import Struct
 
@@ -131,7 +131,7 @@ class Options(TypedDict, total=False):
     schema: dict[str, Any] | None
 
 
-def tool(*function: Any, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
+def tool(*function: Never, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]:
     """Declare a tool.
 
     ``effect``: ``read`` (no side effect), ``write`` (repeatable under the same key), ``once``, or
