@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any, Final
 
 import msgspec
@@ -33,3 +34,10 @@ def log_to_stderr() -> None:
     handler.setFormatter(Lines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("midflight").setLevel(logging.INFO)
+
+
+def keep_tracebacks_off_the_screen() -> None:
+    """People are told in one line that an agent failed, and by what; where, to who asks for it."""
+    if not os.environ.get("MIDFLIGHT_TRACEBACK"):
+        place = logging.getLogger("midflight.executor.function")
+        place.addFilter(lambda record: getattr(record, "action", "") != "agent_failed")

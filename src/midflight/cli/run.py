@@ -26,6 +26,7 @@ from midflight.cli.desk import (
 )
 from midflight.cli.failing import DETACHED, Unknown
 from midflight.cli.following import Follower, follower
+from midflight.cli.logs import keep_tracebacks_off_the_screen
 from midflight.cli.printing import print_json
 from midflight.cli.steer import begun
 from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow
@@ -149,6 +150,7 @@ async def _here(
     who = Who(by=person(), role=Role.OPERATOR, channel="cli")
     status, started = DETACHED, ""
     shown: Follower = follower(where.command, as_json=as_json, plain=plain, driving=True)
+    keep_tracebacks_off_the_screen()
     async with (
         leaving_on((SIGINT, SIGTERM), DRAIN_S + LEAVE_S) as until_told,
         open_store(where.store) as store,
