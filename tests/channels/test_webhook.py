@@ -45,7 +45,10 @@ class Desk:
         self.url = self.points_to = ""
 
     async def take(self, request: web.Request) -> web.Response:
-        body = await request.read()
+        try:
+            body = await request.read()
+        except ConnectionResetError:  # whoever delivers has left in the middle of it
+            return web.Response(status=400)
         if self.answers:
             headers = {"Retry-After": "1", "Location": self.points_to or self.url}
             return web.Response(status=self.answers.pop(0), headers=headers)

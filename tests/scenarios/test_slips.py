@@ -5,6 +5,7 @@ Nothing of it may cost a journal, hang a run or pass for a result.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -24,7 +25,7 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Limits, Who
 from midflight.run import Run, agent
 from midflight.stores.codec import BLOB_MAX
-from midflight.tools.base import tool
+from midflight.tools.base import NotDone, tool
 from scenarios.conftest import Open
 
 pytestmark = pytest.mark.anyio
@@ -316,6 +317,28 @@ async def test_the_log_shows_where_a_function_and_its_tool_have_failed(
     assert "in clerk" in shown  # the line of the agent
     assert "in boom" in shown  # and that of the tool
     assert "in _call" not in shown  # and not how we came there
+
+
+async def test_a_function_that_fails_because_its_run_is_cancelled_is_no_failure_in_the_log(
+    driving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool(effect="once", name="slips.careful")
+    async def careful() -> None:
+        try:
+            await anyio.sleep(60)
+        except asyncio.CancelledError:
+            raise NotDone from None
+
+    @agent("slips.cancelled")
+    async def clerk(run: Run) -> None:
+        await run.step("Work", careful)
+
+    async with driving(clerk) as control:
+        run = await control.start(clerk, "work")
+        await control.until(run, lambda state: bool(state.open))
+        await control.cancel(run)
+        assert (await control.ended(run)).phase == "cancelled"
+    assert [one for one in caplog.records if getattr(one, "action", "") == "agent_failed"] == []
 
 
 async def test_a_run_that_is_stopped_is_no_failure_in_the_log(

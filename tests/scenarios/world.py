@@ -262,7 +262,7 @@ async def outcome(control: Control) -> dict[str, Any]:
     return {
         "phase": state.phase,
         "driver": state.driver,
-        "result": await control.result(RUN),
+        "result": await control.result(RUN) if state.phase == "done" else None,
         "undone": sorted({a.name for a in state.effects.values() if a.undone}),
         "applied": dict(book.applied()),
         "unasked": unasked_repeats(records),

@@ -77,23 +77,23 @@ class AgentCall:
             self.ended = driver.course.told or error  # ours, or its own
         except BaseException as error:  # noqa: BLE001 - the edge of the agent's own code
             self.ended = _unwrapped(error)
-            self._report(error)
         finally:
             self.running = False
             if driver.course.heard != driver.course.number:
                 self.redirected(driver.replay.brief)
             driver.log.stir()
 
-    def _report(self, error: BaseException) -> None:
+    def report_failure(self) -> None:
         """The journal keeps one line of it; who has written the function needs the place."""
-        if not isinstance(self.ended, Signal):
-            driver = self._driver
-            about = {"action": "agent_failed", "run": driver.run, "agent": driver.agent.name}
-            where = error.__traceback__
-            while where is not None and where.tb_next is not None and _is_ours(where):
-                where = where.tb_next  # begins with the function's own lines
-            exc_info = (type(error), error, where)
-            log.error("The agent's function has failed", extra=about, exc_info=exc_info)
+        error, driver = self.ended, self._driver
+        if not isinstance(error, BaseException):
+            return
+        about = {"action": "agent_failed", "run": driver.run, "agent": driver.agent.name}
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None and _is_ours(where):
+            where = where.tb_next  # begins with the function's own lines
+        exc_info = (type(error), error, where)
+        log.error("The agent's function has failed", extra=about, exc_info=exc_info)
 
     async def unwind(self) -> None:
         """Wait for the function to end; one that does not is abandoned."""

@@ -158,6 +158,7 @@ async def finish(driver: Driver) -> None:
 
     if await end(driver, finished):
         driver.over = True
+        driver.function.report_failure()
 
 
 async def _enter_again(driver: Driver) -> None:
