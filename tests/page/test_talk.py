@@ -63,6 +63,27 @@ def read(theatre: Theatre, stage: Stage) -> bool:
 
 
 @pytest.mark.picture
+def test_how_the_run_stood_when_a_message_came_is_not_said_of_its_next_step(
+    theatre: Theatre, look: Look
+) -> None:
+    stage = theatre.begin("clerk", "Look at churn {stage}")
+    tab = look(stage)
+    tab.says("Running", "Look")
+    tab.page.evaluate(  # what is said for a few seconds stays, unless something else ends it
+        """() => {
+            const later = window.setTimeout;
+            window.setTimeout = (what, ms, ...more) => (ms === 6000 ? 0 : later(what, ms, ...more));
+        }"""
+    )
+    hint = tab.page.locator("#message-hint")
+
+    say(tab, "also look at May")
+    expect(hint).to_contain_text("Look", timeout=WAIT_MS)
+    stage.give("look")
+
+    expect(hint).to_have_text("Read at the next safe point", timeout=WAIT_MS)
+
+
 def test_a_message_switches_and_the_way_back_leads_back(theatre: Theatre, look: Look) -> None:
     stage = theatre.begin("clerk", "Look at churn {stage}")
     tab = look(stage)

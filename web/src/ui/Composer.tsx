@@ -11,6 +11,8 @@ import { followFront, go, useApp, useThread } from "../store";
 import { Icon } from "./Icon";
 
 const HINT_MS = 6_000;
+const SENDING = "Sending…";
+const NO_HINT = { words: "", wrong: false };
 const coarse = (): boolean => matchMedia("(pointer: coarse)").matches;
 
 export function Composer({ run }: { run: RunSheet }) {
@@ -18,13 +20,16 @@ export function Composer({ run }: { run: RunSheet }) {
   const front = useThread()?.front ?? "";
   const place = `thread:${run.thread}`;
   const [text, setText] = useState(() => draft(place));
-  const [hint, setHint] = useState({ words: "", wrong: false });
+  const [hint, setHint] = useState(NO_HINT);
   const typed = useRef(text); // as it is now: an Enter may come before what was sent is drawn as gone
   useEffect(() => {
     if (!hint.words || hint.wrong) return;
-    const timer = setTimeout(() => setHint({ words: "", wrong: false }), HINT_MS);
+    const timer = setTimeout(() => setHint(NO_HINT), HINT_MS);
     return () => clearTimeout(timer);
   }, [hint]);
+  useEffect(() => {
+    setHint((told) => (told.wrong || told.words === SENDING ? told : NO_HINT)); // it says how the run stood
+  }, [run.phase, run.done]);
   const write = (words: string) => {
     typed.current = words;
     setText(words);
@@ -40,7 +45,7 @@ export function Composer({ run }: { run: RunSheet }) {
   const send = async (now: boolean) => {
     const words = typed.current.trim();
     if (!words) return;
-    setHint({ words: "Sending…", wrong: false });
+    setHint({ words: SENDING, wrong: false });
     const sent = await once(place, words, (key) => api.talk(run.thread, "messages", { text: words }, key), refused);
     if (!sent) return;
     gone(words);
@@ -69,7 +74,7 @@ export function Composer({ run }: { run: RunSheet }) {
         placeholder="Message the agent"
         value={text}
         aria-describedby="message-hint"
-        onChange={(event) => { write(event.target.value); if (hint.words) setHint({ words: "", wrong: false }); }}
+        onChange={(event) => { write(event.target.value); if (hint.words) setHint(NO_HINT); }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
           const now = event.ctrlKey || event.metaKey;
