@@ -350,3 +350,19 @@ async def test_a_run_that_is_stopped_is_no_failure_in_the_log(
         await control.cancel(run)
         await control.ended(run)
     assert [one for one in caplog.records if getattr(one, "action", "") == "agent_failed"] == []
+
+
+async def test_whoever_waits_for_an_agent_that_was_not_named_reads_which_one(
+    driving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    @agent("slips.unnamed")
+    async def clerk(run: Run) -> None: ...
+
+    async with driving(asker) as control:
+        run = await control.start(clerk, "work")
+        with anyio.fail_after(10):
+            while not caplog.messages:  # noqa: ASYNC110 - a log has no event
+                await anyio.sleep(0.01)
+        assert (await control.state(run)).phase is Phase.QUEUED
+    (told,) = caplog.messages
+    assert told.startswith("Agent slips.unnamed is not among those that were named here")

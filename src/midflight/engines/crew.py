@@ -178,7 +178,8 @@ class Crew:
         if not (known or row.agent in self._missed):
             self._missed.add(row.agent)
             about = {"action": "agent_unknown", "run": row.journal, "agent": row.agent}
-            log.warning("A run of an agent that is not known here is left to others", extra=about)
+            words = "Agent %s is not among those that were named here: its runs are left to others"
+            log.warning(words, row.agent, extra=about)
         return known
 
     def _driver(self, row: Row) -> Driver:
