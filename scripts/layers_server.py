@@ -194,6 +194,22 @@ SERVER_MUTANTS = (
         VIEWS,
     ),
     Mutant(
+        "views: what who left had taken and not told is told by the next one",
+        SERVER + "live.py",
+        '0.0 if self._untold and self._caught_up else float("inf")',
+        'float("inf")',
+        VIEWS,
+    ),
+    Mutant(
+        "views: a sheet is stale until another one is there",
+        SERVER + "live.py",
+        "            self.sheet, self._at = await self._made(), await self._control.store.now()\n"
+        "            self._stale = False  # not before: we may be ended while it is made\n",
+        "            self._stale = False\n"
+        "            self.sheet, self._at = await self._made(), await self._control.store.now()\n",
+        VIEWS,
+    ),
+    Mutant(
         "views: a patch leads on from what this reader was told",
         SERVER + "live.py",
         "            changes = patch(sheet, self.sheet)",

@@ -11,14 +11,16 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from anyio.abc import TaskStatus
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Recorded, Who
 from midflight.run import Agent, Run, agent
+from midflight.server.live import Live, Lives
 from midflight.server.sse import Pace
-from midflight.sheets import RunBook
+from midflight.sheets import RunBook, RunSheet
 from midflight.stores.base import PAGE
 from midflight.stores.memory import MemoryStore
 from midflight.stores.sqlite import SqliteStore
@@ -231,6 +233,34 @@ async def test_who_is_cut_off_again_and_again_misses_nothing(driving: Open) -> N
         assert all(view == expected[view["head"]] for _, view in one.history)
         names = [step["name"] for step in one.views[run]["steps"]]
         assert len(names) == len(set(names)) == 60
+
+
+async def test_who_does_the_work_for_all_may_leave_between_taking_an_end_and_telling_it(
+    driving: Open,
+) -> None:
+    works = worker(Stage("views-leaving"), steps=1)
+    async with driving(works) as control:
+        lives = Lives(control)
+        for _ in range(20):
+            run = await control.start(works, "work")
+            with lives.watched(run, 1, lambda: None) as live, anyio.fail_after(10):
+                async with anyio.create_task_group() as tasks:
+                    first = await tasks.start(partial(_works_until_told, live))
+                    tasks.start_soon(live.attend)
+                    await control.ended(run)
+                    first.cancel()
+                    await _until(partial(_shows_the_end, live))
+                    tasks.cancel_scope.cancel()
+
+
+def _shows_the_end(live: Live) -> bool:
+    return isinstance(live.sheet, RunSheet) and live.sheet.phase == "done"
+
+
+async def _works_until_told(live: Live, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
+    with anyio.CancelScope() as scope:
+        task_status.started(scope)
+        await live.attend()
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)

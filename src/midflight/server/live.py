@@ -45,6 +45,7 @@ class Live:
         self._due = 0.0
         self._nudged = False
         self._stale = False  # whether the sheet is behind what was taken
+        self._untold = False  # whether anything was taken of which watchers have not heard
         self._wait: anyio.CancelScope | None = None
         self._at = 0.0
         self._whole = b""
@@ -90,37 +91,37 @@ class Live:
                     await self._publish()
 
     async def _listen(self, news: LiveWatch) -> None:
-        """Take what comes until a sheet is due and something has changed."""
+        """Take what comes until a sheet is due and something has changed.
+
+        Who did the work before us may have left between taking something and telling it.
+        """
         while True:
-            changed = await self._next(news)
+            await self._next(news, 0.0 if self._untold and self._caught_up else float("inf"))
             left = self._due - anyio.current_time()
             while left > 0:
-                changed |= await self._next(news, left)
+                await self._next(news, left)
                 left = self._due - anyio.current_time()
-            if changed and self._caught_up:
+            if self._untold and self._caught_up:
                 return
 
     @property
     def _caught_up(self) -> bool:
         return self._book.state.head >= self._least
 
-    async def _next(self, news: LiveWatch, longest: float = float("inf")) -> bool:
-        """Take all that is there, waiting for the first of it; whether there was anything."""
-        taken = self._nudged
-        until = 0.0 if taken and self._caught_up else anyio.current_time() + longest
+    async def _next(self, news: LiveWatch, longest: float) -> None:
+        """Take all that is there, waiting for the first of it."""
+        until = 0.0 if self._nudged and self._caught_up else anyio.current_time() + longest
         with anyio.CancelScope(deadline=until) as self._wait:
             async for item in news:
                 self._take(item)
-                taken = True
                 if self._caught_up:
                     self._wait.deadline = 0.0  # what lies there already, and nothing further
         self._wait = None
-        self._stale |= self._nudged
-        taken |= self._nudged
-        self._nudged = False
-        return taken
+        if self._nudged:
+            self._nudged, self._stale, self._untold = False, True, True
 
     def _take(self, item: Recorded | Delta) -> None:
+        self._untold = True
         if isinstance(item, Delta):
             self._hear(item)
             return
@@ -149,13 +150,14 @@ class Live:
     async def _publish(self) -> None:
         began = anyio.current_time()
         if self._stale:
-            self._stale = False
             self.sheet, self._at = await self._made(), await self._control.store.now()
+            self._stale = False  # not before: we may be ended while it is made
             self.version += 1
             self._whole = b""
             self._patches.clear()
         took = anyio.current_time() - began
         self._due = anyio.current_time() + max(PACE_S, SHARE * took)
+        self._untold = False
         self.watchers.stir()
 
     async def _made(self) -> Sheet:
