@@ -316,4 +316,12 @@ EXECUTOR_MUTANTS = (
         "                pass",
         ("tests/scenarios/test_timers.py",),
     ),
+    Mutant(
+        "abort: a tool that proves that it was ended in time has not failed",
+        EXECUTOR + "calls.py",
+        "        if self._why:\n            return self._aborted(error)\n        if isinstance(error, T",
+        "        if self._why and not isinstance(error, NotDone):\n"
+        "            return self._aborted(error)\n        if isinstance(error, T",
+        ("tests/scenarios/test_drain.py",),
+    ),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from midflight import Control, Run, agent, local, tool
+from midflight import Control, NotDone, Run, agent, local, tool
 
 FOLDER, WHAT, DRAIN_S = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 
@@ -25,6 +25,13 @@ async def patiently() -> str:
     return "done"
 
 
+async def carefully() -> str:
+    try:
+        return await patiently()
+    except asyncio.CancelledError:
+        raise NotDone from None
+
+
 def patiently_in_a_thread() -> str:
     note("begun")
     while not (FOLDER / "go").exists():
@@ -35,6 +42,7 @@ def patiently_in_a_thread() -> str:
 TOOLS = {
     "read": tool(effect="read", name="leaver.read")(patiently),
     "effect": tool(effect="once", name="leaver.effect")(patiently),
+    "careful": tool(effect="once", name="leaver.careful")(carefully),
     "thread": tool(effect="once", name="leaver.thread")(patiently_in_a_thread),
     "unasked": tool(effect="read", name="leaver.unasked")(patiently),
 }

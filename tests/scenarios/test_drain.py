@@ -129,6 +129,21 @@ async def test_what_does_not_end_in_time_is_cut_short_on_record_and_asked_about(
     assert "was lost" not in question.message
 
 
+async def test_what_proves_that_it_was_cut_short_in_time_is_done_again_unasked(
+    program: Program,
+) -> None:
+    life = program.starts("careful", drain_s=0.3)
+    program.until("begun")
+    life.send_signal(signal.SIGTERM)
+    assert life.wait(5) == 0
+    (effect,) = (await program.state()).effects.values()
+    assert effect.outcome is Outcome.NOT_DONE
+
+    program.lets_go()
+    assert program.starts("careful").wait(20) == 0
+    assert (await program.state()).phase is Phase.DONE
+
+
 async def test_a_thread_that_does_not_end_does_not_keep_the_process(program: Program) -> None:
     """Its lease goes only with the process, so nobody takes over what may still act."""
     life = program.starts("thread", drain_s=0.2)

@@ -153,6 +153,8 @@ def _judge(step: Step, ending: Ending) -> tuple[Outcome, Raw, str]:
             return Outcome.UNKNOWN if touches else Outcome.FAILED, NULL, values.words(error)
         case Aborted(began=False):
             return Outcome.NOT_STARTED, NULL, ""
+        case Aborted(why=why, proven=True) if touches:
+            return Outcome.NOT_DONE, NULL, f"aborted: {why}"
         case Aborted(why=why):
             outcome = Outcome.UNKNOWN if touches else Outcome.ABORTED
             return outcome, NULL, f"aborted: {why}"

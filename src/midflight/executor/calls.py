@@ -37,10 +37,14 @@ in_step: Final = contextvars.ContextVar("in_step", default=False)
 
 
 class Aborted(Struct, frozen=True):
-    """We ended it; how much of it happened is not known, unless it had not even begun."""
+    """We ended it. How much of it happened is not known, unless it had not even begun.
+
+    Or the tool itself knows that nothing did: then that is ``proven``.
+    """
 
     why: str
     began: bool = True
+    proven: bool = False
 
 
 class Returned(Struct, frozen=True):
@@ -152,7 +156,7 @@ class Call:
     def _raised(self, error: BaseException) -> Ending:
         if isinstance(error, _TooLate):
             return Aborted("it waited too long for a thread", began=False)
-        if self._why and not isinstance(error, NotDone):
+        if self._why:
             return self._aborted(error)
         if isinstance(error, TimeoutError) and self._late:
             return Raised(self._timed_out())
@@ -185,6 +189,8 @@ class Call:
         match self.tool.runs:
             case "thread":
                 return Aborted(self._why, began=False)  # what has begun there is not aborted
+            case _ if isinstance(error, NotDone):
+                return Aborted(self._why, proven=True)
             case "process":
                 ended = ended_of(error)
                 if ended is None or not ended.started:
