@@ -81,8 +81,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: who was aborted and knows that nothing happened is believed",
         EXECUTOR + "calls.py",
-        "        if self._why and not isinstance(error, NotDone):",
-        "        if self._why:",
+        "            case _ if isinstance(error, NotDone):\n",
+        "            case _ if not self._why:\n",
         ("tests/scenarios/test_torture.py",),
     ),
     Mutant(
@@ -319,9 +319,9 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "abort: a tool that proves that it was ended in time has not failed",
         EXECUTOR + "calls.py",
-        "        if self._why:\n            return self._aborted(error)\n        if isinstance(error, T",
+        "        if self._why:\n            return self._aborted(error)\n        if",
         "        if self._why and not isinstance(error, NotDone):\n"
-        "            return self._aborted(error)\n        if isinstance(error, T",
+        "            return self._aborted(error)\n        if",
         ("tests/scenarios/test_drain.py",),
     ),
 )
