@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 INTERRUPTIONS = 60
-LIST = "ninth"
+LIST = "tenth"
 """Which list it is that is measured, counted from the first: others are called seen."""
 
 KINDS = {"commands": "commands", "backchannels": "assents"}

@@ -16,30 +16,30 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+sandro", "espeak:en+miguel", "espeak:en-gb-x-rp+m2", "espeak:en-us+Mario",
-    "flite:slt@0.95", "flite:awb@0.98", "pico:en-GB@0.96", "pico:en-US@1.04",
+    "espeak:en-us+Mike", "espeak:en+Denis", "espeak:en-gb-x-rp+RicishayMax2", "espeak:en-us+Reed",
+    "flite:slt@0.99", "flite:rms@0.97", "pico:en-GB@1.01", "pico:en-US@0.99",
 )  # fmt: skip
-BESIDE = ("clean", "white16", "clean", "brown17", "pink18")
+BESIDE = ("clean", "pink17", "clean", "white18", "brown16")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "halt", "go on", "hang on",
-    "wait up", "back up a bit", "say less", "wrong folder", "be quiet", "quiet please",
-    "who are you", "jump to the end", "forget that one", "wrong person", "say it slower",
-    "I want to ask", "hold everything", "not the other one", "drop that", "strike that out",
-    "shut it off", "my turn now", "read the last part again", "what happens on Monday",
-    "who is paying for this", "how many people are coming", "move the meeting to noon",
-    "no, the green folder", "no, in Swiss francs please", "send it to the other office",
-    "count the returned parcels", "leave the kitchen for later", "can we start with Spain",
-    "which street is it on", "tell me about the garden", "do not call the plumber",
-    "where did you find that", "that name is spelled wrong", "add the price of shipping",
-    "compare it with last autumn", "wait, who is on the list", "put my sister in copy",
-    "why did the order fail", "use the smaller of the two",
+    "let us take a break", "a little slower", "skip that part", "wrong city", "be silent",
+    "not this quickly", "what is that", "go to the top", "undo that", "wrong number",
+    "say it louder", "let me think", "stop everything", "only the first one", "leave it out",
+    "cross that off", "turn it off", "I have a question", "read me the title again",
+    "what is due on Friday", "who opened the gate", "how much did we spend",
+    "move the call to three", "no, the blue table", "no, in metric tons please",
+    "send it to the night shift", "count the open invoices", "leave the pictures for later",
+    "can we begin with Chile", "which floor is that on", "tell me about the bridge",
+    "do not order the paint", "when did you check that", "that date is a week off",
+    "add the cost of storage", "compare it with two years ago", "wait, how many are left",
+    "put the lawyer in copy", "why is the total lower", "use the longer of the two",
 )  # fmt: skip
 ASSENTS = (
     "uh-huh", "mm hmm", "mhm", "yeah", "yep", "okay", "right", "sure", "I see", "ah", "oh",
-    "got it", "all right", "good", "exactly", "great", "fine", "thanks", "cool", "okay yeah",
-    "yes sure", "ah cool", "mm okay", "very nice", "good point", "that's right", "oh wonderful",
-    "sure thing", "right yeah", "yeah sure okay", "okay great", "mhm yeah", "I get it",
-    "well nice", "wow okay", "aha okay",
+    "got it", "all right", "good", "exactly", "great", "fine", "thanks", "cool", "ah nice one",
+    "yes exactly", "right I see", "mm yeah", "quite right", "good call", "that's fine",
+    "oh brilliant", "yes of course", "okay fine yes", "yep yep", "great thanks", "hm okay",
+    "I follow", "well good", "mm right", "sounds fine",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
@@ -47,40 +47,39 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "agent-loginok": "Agent logged in.",
-    "conf-thereare": "There are currently",
-    "confbridge-dec-talk-vol-in": "To decrease your speaking volume to other participants...",
-    "confbridge-inc-talk-vol-in": "To increase your speaking volume to other participants...",
-    "confbridge-leave-out": "...to leave the conference.",
-    "confbridge-menu-exit-in": "To exit the menu...",
-    "confbridge-only-one": "There is currently one other participant in the conference.",
-    "confbridge-there-are": "There are currently...",
-    "dir-instr": "If this is the person you are looking for press 1 now, otherwise please press "
-    "star now.",
-    "is-in-use": "Is in use.",
-    "is-set-to": "Is set to.",
-    "pbx-invalidpark": "I am sorry, there is no call parked on that extension.  Please try again.",
-    "pbx-parkingfailed": "Parking attempt failed.",
-    "to-listen-to-it": "To listen to it.",
-    "vm-delete": "Press 7 to delete this message.",
-    "vm-forward-multiple": "press 1 to send this message, or 2 to add another recipient.",
-    "vm-forwardoptions": "press 1 to prepend a message or 2 to forward the message without "
-    "prepending",
-    "vm-from-extension": "message from extension",
-    "vm-leavemsg": "Press 5 to leave a message",
-    "vm-mismatch": "The passwords you entered and re-entered did not match.  Please try again.",
-    "vm-newuser": "Welcome to Comedian Mail. First, I will guide you through a short setup "
-    "process.",
-    "vm-num-i-have": "the number i have is",
-    "vm-onefor-full": "Press one to listen to ...",
-    "vm-pls-try-again": "please try again",
-    "vm-prev": "Press 4 for the previous message",
-    "vm-review-nonurgent": "Press 4 to remove the urgent status of this message.",
-    "vm-review-urgent": "Press 4 to mark this message as urgent.",
-    "vm-saveoper": "press 1 to accept this recording, otherwise, please continue to hold",
-    "vm-tempgreeting": "press 1 to record your temporary greeting",
-    "vm-tempgreeting2": "press 1 to record your temporary greeting, or press 2 to erase your "
-    "temporary greeting",
+    "auth-incorrect": "Password incorrect.  Please enter your password followed by the pound key.",
+    "conf-hasleft": "has left the conference.",
+    "confbridge-begin-glorious-c": "the conference will begin when our glorious leader arrives",
+    "confbridge-binaural-off": "3D audio disabled",
+    "confbridge-binaural-on": "3D audio enabled",
+    "confbridge-lock-extended": "...to lock, or unlock the conference. When a conference is locked "
+    "only conference administrators can join.",
+    "confbridge-lock-out": "...to lock, or unlock the conference.",
+    "dir-last": "... letters of your party's last name.",
+    "do-not-disturb": "Do not disturb.",
+    "please-try-again": "Please try again.",
+    "queue-quantity1": "Currently, there are more than ...",
+    "queue-thereare": "You are currently caller number",
+    "queue-youarenext": "Your call is now first in line and will be answered by the next available "
+    "representative.",
+    "vm-advopts": "press 3 for advanced options",
+    "vm-calldiffnum": "press 2 to enter a different number",
+    "vm-forward": "Press 1 to enter an extension, press 2 to use the directory",
+    "vm-from-phonenumber": "message from phone number",
+    "vm-invalidpassword": "That is not a valid password.  Please try again.",
+    "vm-login": "Comedian Mail.  Mailbox?",
+    "vm-marked-nonurgent": "Urgent status removed.",
+    "vm-opts": "Press 2 to change folders, press 3 for advanced options, press zero for mailbox "
+    "options.",
+    "vm-reachoper": "press 0 to reach an operator",
+    "vm-rec-busy": "After the tone say your busy message and then press the pound key.",
+    "vm-rec-temp": "After the tone, say your temporary message, and then press the pound key.",
+    "vm-star-cancel": "press star to cancel",
+    "vm-tocallnum": "press 1 to call this number",
+    "vm-tocancel": "or pound to cancel.",
+    "vm-toforward": "Press 8 to forward the message to another user",
+    "vm-toreply": "press 1 to send a reply",
+    "vm-torerecord": "press 3 to rerecord your message",
 }
 NOISES = {
     "cough": 10,
@@ -103,7 +102,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "pink18"), ("white16", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "pink17"), ("white18", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -117,7 +116,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(901, 901 + count)
+        for seed in range(1001, 1001 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

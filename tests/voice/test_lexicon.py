@@ -91,6 +91,8 @@ def test_only_a_yes_is_firm() -> None:
         "Uh-huh.",
         "Fair enough.",
         "Sounds good!",
+        "Very nice.",
+        "Quite interesting.",
         "I know.",
         "mm hmm",
         "Oh, I see.",

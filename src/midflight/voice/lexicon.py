@@ -45,7 +45,9 @@ AGREEING: Final = frozenset({
 })  # fmt: skip
 """Assents whose words are none."""
 
-BESIDE: Final = frozenset({"you", "so", "i", "it", "all", "of", "that's", "that", "see", "true"})
+BESIDE: Final = frozenset({
+    "you", "so", "very", "quite", "i", "it", "all", "of", "that's", "that", "see", "true",
+})  # fmt: skip
 """Words of assents that are none by themselves."""
 
 
