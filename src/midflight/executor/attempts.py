@@ -69,6 +69,8 @@ async def _effect(step: Step) -> Raw:
     failed = ""  # how the last try came to nothing by itself
     while True:
         await wait_out(step)
+        if step.told:  # by a worker that was taken for lost, since we looked for its record
+            return await step.recorded(NULL)
         unknown = doubt.attempt_in_doubt(step)
         if unknown is not None and not await doubt.resolve(step, unknown, failed):
             return await step.recorded(NULL)
@@ -115,7 +117,7 @@ async def _begin(step: Step) -> int | None:
 
 
 def _start_events(step: Step, state: RunState) -> list[Event]:
-    if not step.driver.may_start(step.course):
+    if step.told or not step.driver.may_start(step.course):
         return []
     epoch, tool = step.driver.epoch, step.tool
     return [

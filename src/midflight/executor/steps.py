@@ -37,6 +37,7 @@ class Step:
 
     __slots__ = (
         "_asking",
+        "_before",
         "_idle",
         "_questions",
         "_refreshing",
@@ -88,6 +89,7 @@ class Step:
         self.begins_at: float | None = None  # by the steady clock: just before it was let go
         self.future: asyncio.Future[Raw] = driver.alarms.loop.create_future()
         self.speech = Speech(self)
+        self._before = driver.replay.records.get(identity)  # of an earlier course, if at all
         self._refreshing = refreshing  # a read that is repeated, so it waits for no other record
         self.unwanted = False
         self.intact: dict[str, str] = {}  # how guards looked just before it began
@@ -101,6 +103,11 @@ class Step:
     def noun(self) -> str:
         """What a person calls it."""
         return self.tool.noun or self.name
+
+    @property
+    def told(self) -> bool:
+        """Whether whoever began it before us has told meanwhile that it is done."""
+        return self.driver.replay.records.get(self.identity) is not self._before
 
     @property
     def reserved(self) -> Usage:
