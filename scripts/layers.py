@@ -824,7 +824,7 @@ MUTANTS = (
     Mutant(
         "executor: a start is decided on what was read last",
         EXECUTOR + "attempts.py",
-        "    if not step.driver.may_start(step.course):\n        return []\n",
+        "    if step.told or not step.driver.may_start(step.course):\n        return []\n",
         "",
         (START + "a_pause_just_before_a_start_is_written_lets_it_begin_after_the_resume",),
     ),
