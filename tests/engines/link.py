@@ -108,9 +108,17 @@ async def linked(*ends: Connect, path: str = "") -> AsyncIterator[Link]:
     try:
         yield link
     finally:
+        await _let_nobody_else_in(server)
         server.close()
         link.reset()
         await anyio.sleep(0.01)
+
+
+async def _let_nobody_else_in(server: asyncio.Server) -> None:
+    """First: a server that closes just when it takes somebody in leaves that socket open."""
+    for one in server.sockets:
+        asyncio.get_running_loop().remove_reader(one.fileno())
+    await anyio.sleep(0.01)
 
 
 def free_port() -> int:
