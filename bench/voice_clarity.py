@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 from voice_scene import ANN, PEOPLE, lines_to, rows, teller
 
-from midflight.voice.lexicon import plain
 from midflight.voice.line import Engines, line_to
+from midflight.voice.phrases import plain
 from midflight.voice.room import Room, RoomSink
 from midflight.voice.shown import Outcome, Shown
 from voice.noises import mixed

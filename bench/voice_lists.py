@@ -16,30 +16,33 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+Mike", "espeak:en+Denis", "espeak:en-gb-x-rp+RicishayMax2", "espeak:en-us+Reed",
-    "flite:slt@0.99", "flite:rms@0.97", "pico:en-GB@1.01", "pico:en-US@0.99",
+    "espeak:en-us+Lee", "espeak:en+max", "espeak:en-gb-x-rp+victor", "espeak:en-us+Marco",
+    "flite:slt@1.06", "flite:rms@1.03", "pico:en-GB@0.99", "pico:en-US@1.02",
 )  # fmt: skip
-BESIDE = ("clean", "pink17", "clean", "white18", "brown16")
+BESIDE = ("clean", "pink16", "clean", "white17", "brown18")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "halt", "go on", "hang on",
-    "let us take a break", "a little slower", "skip that part", "wrong city", "be silent",
-    "not this quickly", "what is that", "go to the top", "undo that", "wrong number",
-    "say it louder", "let me think", "stop everything", "only the first one", "leave it out",
-    "cross that off", "turn it off", "I have a question", "read me the title again",
-    "what is due on Friday", "who opened the gate", "how much did we spend",
-    "move the call to three", "no, the blue table", "no, in metric tons please",
-    "send it to the night shift", "count the open invoices", "leave the pictures for later",
-    "can we begin with Chile", "which floor is that on", "tell me about the bridge",
-    "do not order the paint", "when did you check that", "that date is a week off",
-    "add the cost of storage", "compare it with two years ago", "wait, how many are left",
-    "put the lawyer in copy", "why is the total lower", "use the longer of the two",
+    "skip this", "be quiet", "undo that", "say that again", "next section", "go back", "too fast",
+    "not that one", "slow down", "start over", "shut up", "louder please",
+    "what was the total for march", "how much did we spend on travel", "who approved that budget",
+    "when is the next payment due", "why did sales drop in the spring",
+    "which region grew the most", "is that before or after tax",
+    "how does that compare to last year", "where did that number come from",
+    "can you explain the last figure", "did we hit our target", "no, I meant the second quarter",
+    "no, the other customer", "no, use the new price list", "no, I asked about profit",
+    "no, read me the summary instead", "no, that was in february",
+    "no, it should be forty percent", "send this report to the finance team",
+    "skip to the part about hiring", "just give me the main points",
+    "read the last paragraph again", "open the sales figures instead",
+    "make a note about the rent", "set up a meeting for tuesday", "leave out the marketing costs",
+    "change the deadline to friday morning", "let me hear the conclusion first",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm hmm", "mhm", "yeah", "yep", "okay", "right", "sure", "I see", "ah", "oh",
-    "got it", "all right", "good", "exactly", "great", "fine", "thanks", "cool", "ah nice one",
-    "yes exactly", "right I see", "mm yeah", "quite right", "good call", "that's fine",
-    "oh brilliant", "yes of course", "okay fine yes", "yep yep", "great thanks", "hm okay",
-    "I follow", "well good", "mm right", "sounds fine",
+    "uh-huh", "mm-hmm", "yeah", "yep", "yes", "right", "okay", "sure", "oh", "mm", "ah", "hmm",
+    "wow", "great", "exactly", "true", "cool", "nice", "I agree", "I hear you", "you're right",
+    "I believe it", "pretty impressive", "really interesting", "how wonderful", "that's great",
+    "that's so true", "that's encouraging", "great work", "smart thinking", "lovely stuff",
+    "right, right", "yeah, yeah", "oh wow", "ah, I see", "yeah, definitely",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
@@ -47,39 +50,39 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "auth-incorrect": "Password incorrect.  Please enter your password followed by the pound key.",
-    "conf-hasleft": "has left the conference.",
-    "confbridge-begin-glorious-c": "the conference will begin when our glorious leader arrives",
-    "confbridge-binaural-off": "3D audio disabled",
-    "confbridge-binaural-on": "3D audio enabled",
-    "confbridge-lock-extended": "...to lock, or unlock the conference. When a conference is locked "
-    "only conference administrators can join.",
-    "confbridge-lock-out": "...to lock, or unlock the conference.",
-    "dir-last": "... letters of your party's last name.",
-    "do-not-disturb": "Do not disturb.",
-    "please-try-again": "Please try again.",
-    "queue-quantity1": "Currently, there are more than ...",
-    "queue-thereare": "You are currently caller number",
-    "queue-youarenext": "Your call is now first in line and will be answered by the next available "
-    "representative.",
-    "vm-advopts": "press 3 for advanced options",
-    "vm-calldiffnum": "press 2 to enter a different number",
-    "vm-forward": "Press 1 to enter an extension, press 2 to use the directory",
-    "vm-from-phonenumber": "message from phone number",
-    "vm-invalidpassword": "That is not a valid password.  Please try again.",
-    "vm-login": "Comedian Mail.  Mailbox?",
-    "vm-marked-nonurgent": "Urgent status removed.",
-    "vm-opts": "Press 2 to change folders, press 3 for advanced options, press zero for mailbox "
-    "options.",
-    "vm-reachoper": "press 0 to reach an operator",
-    "vm-rec-busy": "After the tone say your busy message and then press the pound key.",
-    "vm-rec-temp": "After the tone, say your temporary message, and then press the pound key.",
-    "vm-star-cancel": "press star to cancel",
-    "vm-tocallnum": "press 1 to call this number",
-    "vm-tocancel": "or pound to cancel.",
-    "vm-toforward": "Press 8 to forward the message to another user",
-    "vm-toreply": "press 1 to send a reply",
-    "vm-torerecord": "press 3 to rerecord your message",
+    "agent-loggedoff": "Agent Logged off.",
+    "call-forwarding": "Call forwarding.",
+    "call-fwd-on-busy": "Call-Forward on Busy.",
+    "call-waiting": "Call waiting.",
+    "conf-enteringno": "You are entering conference number",
+    "conf-userwilljoin": "user will join the conference.",
+    "confbridge-dec-list-vol-in": "To decrease the audio volume from other participants...",
+    "confbridge-mute-out": "...to mute or unmute yourself.",
+    "confbridge-rest-list-vol-in": "To reset the audio volume of the conference to the default "
+    "level...",
+    "confbridge-unlocked": "The conference is now unlocked.",
+    "dir-multi1": "Press ...",
+    "dir-multi2": "... for ...",
+    "queue-reporthold": "Hold time",
+    "vm-Cust2": "folder 6",
+    "vm-incorrect": "Login incorrect.",
+    "vm-incorrect-mailbox": "Login incorrect.  Mailbox?",
+    "vm-intro": "Please leave your message after the tone.  When done hang up or press the "
+    "pound key. (simple tone sound plays)",
+    "vm-invalid-password": "That password does not meet the minimum requirements for this "
+    "mailbox.  Please try again.",
+    "vm-next": "Press 6 to play the next message.",
+    "vm-rec-unv": "After the tone say your unavailable message and then press the pound key.",
+    "vm-repeat": "Press 5 to repeat the current message.",
+    "vm-savemessage": "or 9 to save this message",
+    "vm-then-pound": "then press pound",
+    "vm-theperson": "The person at extension",
+    "vm-tocallback": "press 2 to call the person who sent this message",
+    "vm-tohearenv": "press 3 to hear the message envelope",
+    "vm-tooshort": "your message is too short",
+    "vm-undelete": "Press 7 to undelete this message",
+    "vm-undeleted": "Message undeleted.",
+    "you-entered": "You entered.",
 }
 NOISES = {
     "cough": 10,
@@ -102,7 +105,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "pink17"), ("white18", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "pink16"), ("white17", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -116,7 +119,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(1001, 1001 + count)
+        for seed in range(1101, 1101 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

@@ -105,4 +105,18 @@ VOICE_MUTANTS = (
         "plain(heard.text).split()",
         (JUDGING + "two_syllables_of_one_assent_are_not_two_assents",),
     ),
+    Mutant(
+        "voice: what is hardly heard over us does not end our turn",
+        VOICE + "judging.py",
+        "    if said_over_us and _worst(heard) < HARDLY:",
+        "    if False:",
+        (JUDGING + "a_word_that_is_hardly_heard_makes_words_of_a_short_sound_over_us_unclear",),
+    ),
+    Mutant(
+        "voice: a long assent that is hardly heard may have been an order",
+        VOICE + "judging.py",
+        "    weighed = short or doubtful\n",
+        "    weighed = short\n",
+        (JUDGING + "a_long_assent_that_is_hardly_heard_is_asked_about_unless_it_is_near",),
+    ),
 )

@@ -54,12 +54,31 @@ def test_a_sound_was(heard: Heard, spoke_ms: int, verdict: Verdict) -> None:
 
 def test_a_wait_that_was_heard_a_little_wrong_is_asked_about_and_is_no_message() -> None:
     late = Heard("Late.", 0.81, (Word("Late.", 0.61),), lean=-5.9)
-    come_on = Heard("Come on.", 0.86, (Word("Come", 0.96), Word("on.", 0.49)))
+    come_on = Heard("Come on.", 0.86, (Word("Come", 0.96), Word("on.", 0.69)))
 
     assert judge(late, 450) is Verdict.UNCLEAR
     assert judge(replace(come_on, control=-7.1), 480) is Verdict.UNCLEAR
     assert judge(replace(come_on, control=-9.0), 480) is Verdict.WORDS
     assert judge(Heard("Tuesday.", 0.9, (Word("Tuesday.", 0.8),)), 450) is Verdict.WORDS
+
+
+def test_a_word_that_is_hardly_heard_makes_words_of_a_short_sound_over_us_unclear() -> None:
+    named = Heard("He named him.", 0.81, (Word("He", 0.49), Word("named", 0.98)))  # "mm-hmm"
+
+    assert judge(named, 830) is Verdict.UNCLEAR
+    assert judge(named, 830, held=False) is Verdict.WORDS  # in silence it may be an answer
+    assert judge(named, 1_400) is Verdict.WORDS
+    assert judge(replace(named, words=(Word("He", 0.61),)), 830) is Verdict.WORDS
+    assert judge(replace(named, text="Start over."), 830) is Verdict.WORDS
+    assert judge(replace(named, text="No, in euros."), 830) is Verdict.WORDS
+
+
+def test_a_long_assent_that_is_hardly_heard_is_asked_about_unless_it_is_near() -> None:
+    muttered = Heard("That is a very good idea.", 0.7, (Word("That", 0.5),))
+
+    assert judge(muttered, 1_400) is Verdict.UNCLEAR
+    assert judge(replace(muttered, lean=4.5), 1_400) is Verdict.BACKCHANNEL
+    assert judge(replace(muttered, words=(Word("That", 0.8),)), 1_400) is Verdict.BACKCHANNEL
 
 
 def test_a_single_word_is_an_answer_where_nobody_is_talked_over() -> None:

@@ -9,7 +9,6 @@ from midflight.voice.lexicon import (
     approves,
     cancels,
     doing,
-    is_assent,
     is_firm,
     meaning,
 )
@@ -17,7 +16,7 @@ from midflight.voice.lexicon import (
 MEANINGS = {
     Act.PAUSE: """wait; Wait, wait.; Hold on.; hang on a second; Give me a minute, please.;
         Oh, wait.; Wait, no.; Could you please wait a moment?; Stop for a second.; But wait!;
-        Wait, sorry.; Hold it there.;
+        Wait, sorry.; Hold it there.; Pang on a second.; I'm on a minute.;
         No, no, wait!; Okay, hold up.""",
     Act.STOP: """Stop!; stop it please; No, stop.; cancel that; That's enough.; Wait, stop!;
         Stop, wait.; Stop, please stop.; Stop! Cancel it!; Wait, cancel that.; Actually, stop.;
@@ -39,7 +38,8 @@ MEANINGS = {
         Sorry, I meant France; Stop, wait for the results; No, not that one; Wait, don't stop""",
     Act.SAY: """What about Germany?; Stop the second one and take the third; The operator was rude;
         Wait for the results and tell me; 5 5; ; Yes, explain that.; Sorry, what?; No, yes.;
-        Yes, but send it tomorrow; Don't stop""",
+        Yes, but send it tomorrow; Don't stop;
+        No worries.; No doubt.""",
 }
 
 
@@ -83,31 +83,3 @@ def test_only_a_yes_is_firm() -> None:
     assert is_firm("Yes.")
     assert is_firm("Yes, yes.")
     assert not any(map(is_firm, ("", "Okay.", "Right.", "Yeah.", "Yes but")))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Uh-huh.",
-        "Fair enough.",
-        "Sounds good!",
-        "Very nice.",
-        "Quite interesting.",
-        "I know.",
-        "mm hmm",
-        "Oh, I see.",
-        "Thank you.",
-        "yeah, okay",
-        "M. H. M.",
-        "H. M. M. Ok.",
-    ],
-)
-def test_these_are_assents(text: str) -> None:
-    assert is_assent(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "you", "and all", "I", "so", "okay but stop", "5 5", "great job", "a b c"]
-)
-def test_these_are_not(text: str) -> None:
-    assert not is_assent(text)

@@ -18,8 +18,9 @@ from midflight.kernel.phases import Cause
 from midflight.kernel.state import RunState
 from midflight.voice.asking import worded
 from midflight.voice.deeds import Done, Moment
-from midflight.voice.lexicon import Act, Meaning, doing, plain
+from midflight.voice.lexicon import Act, Meaning, doing
 from midflight.voice.mouth import Mouth
+from midflight.voice.phrases import plain
 from midflight.voice.utterance import Question, Utterance
 
 APPROVE, REJECT = "approve", "reject"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from midflight.voice.lexicon import ASSENTING, HOLDING, ORDERED, Act, is_assent, meaning, plain
+from midflight.voice.assents import ASSENTING, is_assent
+from midflight.voice.lexicon import HOLDING, ORDERED, Act, meaning
+from midflight.voice.phrases import plain
 from midflight.voice.seams import Heard
 from midflight.voice.taking import Verdict
 
@@ -23,6 +25,7 @@ NEAR: Final = 4.0  # of a lean, to go by it
 NEARER: Final = 6.0  # the same where some word is hardly more than a guess
 GUESSED: Final = 0.3
 EACH: Final = 0.7  # of each word of an assent, to need no lean
+HARDLY: Final = 0.6  # of each word that is said over us in a moment, to be words at all
 GARBLED: Final = 0.45  # what is heard so badly is near to nothing
 AGAINST: Final = -4.0
 LIKELY: Final = -8.0  # the logarithm of the chance of a control, to ask where others were heard
@@ -65,6 +68,9 @@ def judge(
         return Verdict.WORDS if heard.confidence >= PLAIN and not short else Verdict.UNCLEAR
     if short and act is Act.SAY and not ordered and _may_be_a_control(heard, words, held=held):
         return Verdict.UNCLEAR
+    said_over_us = held and spoke_ms <= SHORT_MS and act is not Act.REDIRECT and not ordered
+    if said_over_us and _worst(heard) < HARDLY:  # a mumbled assent sounds so, and so does an order
+        return Verdict.UNCLEAR
     return Verdict.WORDS if heard.confidence >= _sure(spoke_ms, short, noisy) else Verdict.UNCLEAR
 
 
@@ -78,7 +84,8 @@ def _judge_assent(
     single = sum(word in ASSENTING for word in assents) < 2  # no order is misheard as two of them
     doubtful = single and _worst(heard) < EACH
     needed = _near(heard) if rhymes or doubtful else AGAINST
-    return Verdict.UNCLEAR if short and heard.lean < needed else Verdict.BACKCHANNEL
+    weighed = short or doubtful
+    return Verdict.UNCLEAR if weighed and heard.lean < needed else Verdict.BACKCHANNEL
 
 
 def _sure(spoke_ms: int, short: bool, noisy: bool) -> float:

@@ -1,4 +1,4 @@
-"""What words mean before any model is asked: assents, the three controls, and a few more.
+"""What words mean before any model is asked: the three controls, answers, and a few more.
 
 Pure functions of the text. They are strict where they act (a whole utterance, or its beginning),
 and an utterance that they do not know is the run's to understand.
@@ -13,14 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-ASSENTS: Final = (
-    "Uh-huh.", "Mm-hmm.", "Mhm.", "Mm.", "Hmm.", "Yeah.", "Yep.", "Yes.", "Okay.", "Right.",
-    "All right.", "I see.", "Sure.", "Got it.", "Oh.", "Ah.", "Um.", "Uh.", "Wow.", "Cool.",
-    "Great.", "Good.", "Nice.", "Really?", "Yeah, okay.", "Oh, I see.", "Ah, okay.",
-    "Exactly.", "Of course.", "Thanks.", "Makes sense.", "Interesting.", "Yup.", "Aha.", "Fine.",
-    "Perfect.", "Indeed.", "Absolutely.", "Definitely.", "Gotcha.", "Lovely.", "Very good.",
-    "Sounds good.", "Fair enough.", "I know.", "Alright.", "Thank you.",
-)  # fmt: skip
+from midflight.voice.assents import is_assent
+from midflight.voice.phrases import any_of, plain
+
 ORDERS: Final = (
     "Stop.", "Stop it.", "Wait.", "No.", "Go on.", "Go back.", "Hold on.", "Hang on.", "Pause.",
     "Cancel.", "Cancel that.", "Continue.", "Be brief.", "Start over.", "Never mind.", "Not that.",
@@ -30,25 +25,6 @@ ORDERS: Final = (
     "Operator.",
 )  # fmt: skip
 """As a recogniser writes them: what short sounds are weighed against."""
-
-ASSENTING: Final = frozenset({
-    "uh", "huh", "uhhuh", "mm", "mmm", "hmm", "hm", "mhm", "mmhmm", "um", "oh", "ah", "aha",
-    "yeah", "yep", "yes", "yup", "ya", "okay", "ok", "right", "alright", "sure", "got", "gotcha",
-    "wow", "cool", "great", "good", "nice", "really", "exactly", "indeed", "interesting", "fine",
-    "perfect", "absolutely", "definitely", "totally", "thanks", "thank", "makes", "make", "sense",
-    "course", "well", "lovely", "awesome", "excellent", "brilliant", "wonderful", "understood",
-    "agreed", "noted", "yea",
-})  # fmt: skip
-AGREEING: Final = frozenset({
-    "fair enough", "good to know", "i agree", "i know", "i understand", "no problem",
-    "sounds good", "that sounds good", "very good",
-})  # fmt: skip
-"""Assents whose words are none."""
-
-BESIDE: Final = frozenset({
-    "you", "so", "very", "quite", "i", "it", "all", "of", "that's", "that", "see", "true",
-})  # fmt: skip
-"""Words of assents that are none by themselves."""
 
 
 class Act(StrEnum):
@@ -77,45 +53,41 @@ class Meaning(Struct, frozen=True):
     said: str
 
 
-def _any(*phrases: str) -> str:
-    return f"(?:{'|'.join(phrases)})"
-
-
-FILLER: Final = "(?:" + _any(
+FILLER: Final = "(?:" + any_of(
     "uh", "um", "er", "oh", "ah", "hey", "well", "so", "but", "okay", "ok", "yeah", "right",
     "sorry", "actually", "i mean", "just", "please",
 ) + " )*"  # fmt: skip
-LEAD: Final = "(?:" + FILLER + _any(
+LEAD: Final = "(?:" + FILLER + any_of(
     "yes", "no", "nope", "never mind", "i said", "you can", "(?:can|could|would|will) you"
 ) + f" )*{FILLER}"  # fmt: skip
 """What may stand before an order without changing it."""
 
 AFTER: Final = "(?: please| now| right now| then)*"
-A_WHILE: Final = _any("a", "one", "just a") + " " + _any("second", "moment", "minute", "sec")
-WAIT: Final = _any(
+A_WHILE: Final = any_of("a", "one", "just a") + " " + any_of("second", "moment", "minute", "sec")
+WAIT: Final = any_of(
     "wait", "pause", "hold on", "hold it", "hold up", "hang on", A_WHILE, f"give me {A_WHILE}",
-    f"(?:wait|stop|pause|hold on) for {A_WHILE}",
+    f"(?:wait|stop|pause|hold on) for {A_WHILE}", rf"[\w']+ on {A_WHILE}",  # "pang on a second"
 )  # fmt: skip
-STOP: Final = _any(
+STOP: Final = any_of(
     "stop", "stop (?:it|that|this|right there|talking|everything)", "halt", "abort",
     "abort that", "enough", "that's enough", "cancel", "cancel (?:it|that|this|everything)",
 )  # fmt: skip
 HELD: Final = (
     f"{AFTER}(?: there| no| nope| yes| okay| sorry)*{AFTER}"  # what changes no hold behind it
 )
-ON: Final = _any(
+ON: Final = any_of(
     "go on", "go ahead", "continue", "carry on", "keep going", "resume", "proceed", "as you were"
 )
-YES: Final = _any("yes", "yeah", "yep", "yup", "sure", "okay", "ok", "of course")
-NO: Final = _any("no", "nope", "nah")
-DOING: Final = "(?P<doing>" + _any(
+YES: Final = any_of("yes", "yeah", "yep", "yup", "sure", "okay", "ok", "of course")
+NO: Final = any_of("no", "nope", "nah")
+DOING: Final = "(?P<doing>" + any_of(
     "send", "wire", "pay", "buy", "order", "book", "place", "post", "publish", "submit", "share",
     "delete", "remove", "drop", "move", "change", "make", "create", "write", "save", "run",
     "start", "deploy", "ship", "merge", "sign", "approve", "confirm",
 ) + ") (?:it|that|this|them)"  # fmt: skip
-DO: Final = _any("do", "do (?:it|that|this)", "please do", "go for it")
-PERSON: Final = _any("human", "human being", "real person", "operator", "person", "colleague")
-ASKED_FOR: Final = _any(
+DO: Final = any_of("do", "do (?:it|that|this)", "please do", "go for it")
+PERSON: Final = any_of("human", "human being", "real person", "operator", "person", "colleague")
+ASKED_FOR: Final = any_of(
     "i (?:want|need|would like)(?: to (?:talk|speak) (?:to|with))?",
     "(?:let me|can i|could i|may i) (?:talk|speak) (?:to|with)",
     "get me", "give me",
@@ -129,26 +101,26 @@ CANCELS: Final = re.compile(f"(?:(?:yes|yep|yup) ?)+(?:{CANCEL})?{AFTER}|{CANCEL
 
 WHOLE: Final[Mapping[Act, str]] = {
     Act.PAUSE: f"{LEAD}{WAIT}(?: {LEAD}{WAIT}| {A_WHILE})*{HELD}",
-    Act.STOP: f"{LEAD}(?:{WAIT} {LEAD})*{STOP}(?: {LEAD}{_any(WAIT, STOP)})*{HELD}",
+    Act.STOP: f"{LEAD}(?:{WAIT} {LEAD})*{STOP}(?: {LEAD}{any_of(WAIT, STOP)})*{HELD}",
     Act.GO_ON: f"{LEAD}{ON}(?: {LEAD}{ON})*{AFTER}",
     Act.HUMAN: f"{LEAD}(?:{ASKED_FOR} (?:a |an |the |another )?{PERSON}|operator){AFTER}",
-    Act.YES: FILLER + _any(
+    Act.YES: FILLER + any_of(
         f"{YES}(?: {YES}| please)*(?: (?:{DO}|{DOING}))?{AFTER}",
         "(?:please )?do (?:it|that)", "please do", "no problem", "right", "correct",
         "yes cancel(?: it)?", "approve", "approved",
     ),
-    Act.NO: FILLER + _any(
+    Act.NO: FILLER + any_of(
         f"{NO}(?: {NO}| please| thanks| thank you)*",
         f"(?:{NO} )*(?:don't|do not)(?: {DO}| {DOING})?{AFTER}",
         "never mind", "reject", "reject it", "leave it",
     ),
 }  # fmt: skip
 STRATEGIES: Final[Mapping[str, str]] = {
-    "brief": _any(
+    "brief": any_of(
         "be (?:more )?brief", "be briefer", "briefly", "(?:keep it|make it) short", "shorter",
         "(?:give me )?the short version", "in short", "less detail", "cut it short",
     ),
-    "detailed": _any(
+    "detailed": any_of(
         "(?:give me |in )?more details?", "be more detailed", "in full",
         "(?:give me )?the long version", "explain (?:it |that )?more",
     ),
@@ -160,15 +132,6 @@ _TURN: Final = r"(?:no|nope|nah|actually|wait|stop|sorry|hold on)[,.;:!-]+\s*"
 OTHERWISE: Final = re.compile(
     rf"(?:{_NOT}[\s,.;:!-]+|{_TURN})(?:{_TURN})*(?P<rest>.{{3,}})", re.IGNORECASE | re.DOTALL
 )
-SPELLED: Final = re.compile(r"\b(?:[a-z] )+[a-z]\b")  # "M. H. M.", as a recogniser writes "mhm"
-SIGNS: Final = re.compile(r"[^\w\s']+")
-
-
-def plain(text: str) -> str:
-    """Small letters, no signs, single spaces; digits are words too."""
-    return " ".join(SIGNS.sub(" ", text.casefold().replace("\u2019", "'")).split())
-
-
 ORDERED: Final = frozenset(map(plain, ORDERS))
 
 
@@ -193,7 +156,7 @@ def _order(text: str) -> Meaning | None:
 def _otherwise(text: str) -> Meaning | None:
     """A redirect, unless what comes after the "no" is an order itself, or says nothing new."""
     turned = OTHERWISE.fullmatch(text)
-    if turned is None:
+    if turned is None or is_assent(text):  # "no worries"
         return None
     rest = turned["rest"].strip()
     order = _order(rest)
@@ -208,14 +171,6 @@ def doing(text: str) -> str:
     """What a yes or a no says is to be done, if it says so: "yes, send it"."""
     found = re.search(rf"\b{DOING}", plain(text))
     return found["doing"] if found else ""
-
-
-def is_assent(text: str) -> bool:
-    """Whether people say it to show that they listen, not to be listened to."""
-    said = SPELLED.sub(lambda letters: letters[0].replace(" ", ""), plain(text.replace("-", " ")))
-    words = set(said.split())
-    only = words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
-    return only or said in AGREEING
 
 
 def approves(text: str) -> bool:

@@ -18,8 +18,9 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from midflight.voice.assents import WEIGHED
 from midflight.voice.judging import EACH, PLAIN
-from midflight.voice.lexicon import ASSENTS, CONTROLS, ORDERS, meaning
+from midflight.voice.lexicon import CONTROLS, ORDERS, meaning
 from midflight.voice.seams import RATE, WIDTH, Heard, SpeechFailed, Word
 from midflight.voice.silero import LOUDEST, packaged, session
 
@@ -47,7 +48,7 @@ class Moonshine:
     name = "moonshine"
     within_s = TURN_S + THINK_S + 1.0
 
-    def __init__(self, assents: Sequence[str] = ASSENTS, orders: Sequence[str] = ORDERS) -> None:
+    def __init__(self, assents: Sequence[str] = WEIGHED, orders: Sequence[str] = ORDERS) -> None:
         self._model = _model()
         self._assents, self._orders = tuple(assents), tuple(orders)
         self._controls = [n for n, order in enumerate(orders) if meaning(order).act in CONTROLS]
