@@ -16,33 +16,34 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+Lee", "espeak:en+max", "espeak:en-gb-x-rp+victor", "espeak:en-us+Marco",
-    "flite:slt@1.06", "flite:rms@1.03", "pico:en-GB@0.99", "pico:en-US@1.02",
+    "espeak:en-us+zac", "espeak:en+m1", "espeak:en-gb-x-rp+quincy", "espeak:en-us+steph2",
+    "flite:awb@1.05", "flite:slt@1.01", "pico:en-GB@1.03", "pico:en-US@0.96",
 )  # fmt: skip
-BESIDE = ("clean", "pink16", "clean", "white17", "brown18")
+BESIDE = ("clean", "pink19", "clean", "white16", "brown17")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "halt", "go on", "hang on",
-    "skip this", "be quiet", "undo that", "say that again", "next section", "go back", "too fast",
-    "not that one", "slow down", "start over", "shut up", "louder please",
-    "what was the total for march", "how much did we spend on travel", "who approved that budget",
-    "when is the next payment due", "why did sales drop in the spring",
-    "which region grew the most", "is that before or after tax",
-    "how does that compare to last year", "where did that number come from",
-    "can you explain the last figure", "did we hit our target", "no, I meant the second quarter",
-    "no, the other customer", "no, use the new price list", "no, I asked about profit",
-    "no, read me the summary instead", "no, that was in february",
-    "no, it should be forty percent", "send this report to the finance team",
-    "skip to the part about hiring", "just give me the main points",
-    "read the last paragraph again", "open the sales figures instead",
-    "make a note about the rent", "set up a meeting for tuesday", "leave out the marketing costs",
-    "change the deadline to friday morning", "let me hear the conclusion first",
+    "skip that", "say again", "be quiet please", "undo that", "next section", "shush",
+    "start over", "wrong month", "scratch that", "speak up", "too fast", "back one page",
+    "what was the profit last year", "no, I meant the spring figures",
+    "can you send that to my boss", "how many people did we hire", "no, the other report please",
+    "read me the summary instead", "who wrote this part", "no, use the numbers from march",
+    "which office sold the most", "jump ahead to the sales forecast",
+    "could you say that more slowly", "that total can't be right", "turn the volume down a bit",
+    "no, not the draft, the final version", "book a meeting about this tomorrow",
+    "why did costs go up in june", "I've heard this bit already",
+    "no, we sold twelve, not twenty", "what does that mean in plain english",
+    "just give me the bottom line", "call the accounts team for me",
+    "sorry, what was that last figure", "remind me about this after lunch",
+    "no, leave out the staff costs", "compare that with the previous quarter",
+    "let's talk about the budget instead", "my exit's coming up, show the map",
+    "where did you get that number",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm-hmm", "yeah", "yep", "yes", "right", "okay", "sure", "oh", "mm", "ah", "hmm",
-    "wow", "great", "exactly", "true", "cool", "nice", "I agree", "I hear you", "you're right",
-    "I believe it", "pretty impressive", "really interesting", "how wonderful", "that's great",
-    "that's so true", "that's encouraging", "great work", "smart thinking", "lovely stuff",
-    "right, right", "yeah, yeah", "oh wow", "ah, I see", "yeah, definitely",
+    "uh-huh", "mm-hmm", "mm", "yeah", "yes", "yep", "right", "okay", "oh", "ah", "sure", "wow",
+    "cool", "great", "exactly", "true", "nice", "absolutely", "I agree", "it really is",
+    "they certainly did", "I can imagine", "quite impressive", "pretty neat", "so encouraging",
+    "that's brilliant", "that's for sure", "that's a relief", "great work", "lovely stuff",
+    "right right", "true true", "oh wow", "mm yeah", "too true", "yes indeed",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
@@ -50,39 +51,41 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "agent-loggedoff": "Agent Logged off.",
-    "call-forwarding": "Call forwarding.",
-    "call-fwd-on-busy": "Call-Forward on Busy.",
-    "call-waiting": "Call waiting.",
-    "conf-enteringno": "You are entering conference number",
-    "conf-userwilljoin": "user will join the conference.",
-    "confbridge-dec-list-vol-in": "To decrease the audio volume from other participants...",
-    "confbridge-mute-out": "...to mute or unmute yourself.",
-    "confbridge-rest-list-vol-in": "To reset the audio volume of the conference to the default "
-    "level...",
-    "confbridge-unlocked": "The conference is now unlocked.",
-    "dir-multi1": "Press ...",
-    "dir-multi2": "... for ...",
-    "queue-reporthold": "Hold time",
-    "vm-Cust2": "folder 6",
-    "vm-incorrect": "Login incorrect.",
-    "vm-incorrect-mailbox": "Login incorrect.  Mailbox?",
-    "vm-intro": "Please leave your message after the tone.  When done hang up or press the "
-    "pound key. (simple tone sound plays)",
-    "vm-invalid-password": "That password does not meet the minimum requirements for this "
-    "mailbox.  Please try again.",
-    "vm-next": "Press 6 to play the next message.",
-    "vm-rec-unv": "After the tone say your unavailable message and then press the pound key.",
-    "vm-repeat": "Press 5 to repeat the current message.",
-    "vm-savemessage": "or 9 to save this message",
-    "vm-then-pound": "then press pound",
-    "vm-theperson": "The person at extension",
-    "vm-tocallback": "press 2 to call the person who sent this message",
-    "vm-tohearenv": "press 3 to hear the message envelope",
-    "vm-tooshort": "your message is too short",
-    "vm-undelete": "Press 7 to undelete this message",
-    "vm-undeleted": "Message undeleted.",
-    "you-entered": "You entered.",
+    "agent-alreadyon": "That agent is already logged on.  Please enter your agent number "
+    "followed by the pound key.",
+    "agent-user": "Agent login.  Please enter your agent number followed by the pound key.",
+    "call-fwd-unconditional": "Call-Forward Unconditional.",
+    "confbridge-inc-list-vol-in": "To increase the audio volume from other participants...",
+    "confbridge-rest-talk-vol-in": "To reset your speaking volume to the default level...",
+    "de-activated": "De-activated.",
+    "dir-usingkeypad": "... using your touchtone keypad.  Use the 7 key for Q, and the 9 key "
+    "for Z.",
+    "im-sorry": "I'm sorry.",
+    "num-was-successfully": "The number was successfully...",
+    "privacy-to-blacklist-last-caller": "The last caller was...",
+    "queue-less-than": "less than",
+    "queue-periodic-announce": "All of our represenatives are currently busy. Please stay on "
+    "the line and your call will be answered by the next available representative.",
+    "sorry": "We're sorry.",
+    "spy-iax2": 'IAX (note: does not say "2")',
+    "spy-nbs": "N B S",
+    "spy-usbradio": "USB Radio",
+    "ss-noservice": "The number you have dialed is not in service. Please check the number and "
+    "try again.",
+    "to-rerecord-it": "To re-record it.",
+    "unidentified-no-callback": "Un-indentified or witheld and therefore cannot be called back.",
+    "vm-deleted": "Message deleted.",
+    "vm-isonphone": "is on the phone",
+    "vm-mailboxfull": "sorry but the user's mail box can't accept more messages",
+    "vm-marked-urgent": "Message marked urgent.",
+    "vm-nobox": "you cannot reply to this message because the sender does not have a mailbox",
+    "vm-record-prepend": "At the tone, please record an introduction to the forwarded message. "
+    " When done, press the pound sign.",
+    "vm-reenterpassword": "Please re-enter your password followed by the pound key.",
+    "vm-savedto": "saved to",
+    "vm-tomakecall": "press 4 to place an outgoing call",
+    "vm-unknown-caller": "from an unknown caller",
+    "vm-youhave": "you have",
 }
 NOISES = {
     "cough": 10,
@@ -105,7 +108,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "pink16"), ("white17", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "pink19"), ("white16", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -119,7 +122,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(1101, 1101 + count)
+        for seed in range(1201, 1201 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

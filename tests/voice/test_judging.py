@@ -18,7 +18,7 @@ from midflight.voice.taking import Verdict
         (Heard("Amend them.", 0.7, lean=5.0), 500, Verdict.BACKCHANNEL),
         (Heard("Amend them.", 0.7, lean=3.0), 500, Verdict.UNCLEAR),
         (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=1.5), 350, Verdict.UNCLEAR),
-        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=4.5), 350, Verdict.BACKCHANNEL),
+        (Heard("Uh?", 0.72, (Word("Uh?", 0.31),), lean=5.9), 350, Verdict.BACKCHANNEL),
         (Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.4))), 500, Verdict.UNCLEAR),
         (
             Heard("Thank you.", 0.8, (Word("Thank", 0.9), Word("you.", 0.8))),
@@ -67,10 +67,25 @@ def test_a_word_that_is_hardly_heard_makes_words_of_a_short_sound_over_us_unclea
 
     assert judge(named, 830) is Verdict.UNCLEAR
     assert judge(named, 830, held=False) is Verdict.WORDS  # in silence it may be an answer
-    assert judge(named, 1_400) is Verdict.WORDS
+    assert judge(named, 1_600) is Verdict.WORDS
+    assert judge(replace(named, text="He has named him."), 1_200) is Verdict.WORDS
     assert judge(replace(named, words=(Word("He", 0.61),)), 830) is Verdict.WORDS
     assert judge(replace(named, text="Start over."), 830) is Verdict.WORDS
     assert judge(replace(named, text="No, in euros."), 830) is Verdict.WORDS
+
+
+@pytest.mark.parametrize("text", ["And then,", "Them.", "But I see.", "You have right."])
+def test_words_that_tell_nothing_are_asked_about_where_they_are_said_over_us(text: str) -> None:
+    assert judge(Heard(text, 0.95), 700) is Verdict.UNCLEAR
+    assert judge(Heard(text, 0.95), 700, held=False) is Verdict.WORDS
+    assert judge(Heard(text + " Germany", 0.95), 700) is Verdict.WORDS
+
+
+def test_the_less_is_heard_of_its_worst_word_the_nearer_it_has_to_be_to_an_assent() -> None:
+    press = Heard("Press.", 0.63, (Word("Press.", 0.37),), lean=4.47)
+
+    assert judge(press, 448) is Verdict.UNCLEAR
+    assert judge(replace(press, lean=4.7), 448) is Verdict.BACKCHANNEL
 
 
 def test_a_long_assent_that_is_hardly_heard_is_asked_about_unless_it_is_near() -> None:

@@ -105,6 +105,18 @@ AT_MOST: Final = 6  # words of what is made up; who says more wants to be listen
 SPELLED: Final = re.compile(r"(?<![\w'])(?:[a-z] )+[a-z](?![\w'])")
 """As a recogniser writes "mhm": "M. H. M."."""
 
+JOINING: Final = frozenset({
+    "i", "you", "he", "she", "it", "we", "they", "me", "him", "her", "us", "them", "my", "your",
+    "his", "its", "our", "their", "mine", "yours", "this", "that", "these", "those", "here",
+    "there", "now", "then", "each", "and", "or", "but", "so", "as", "if", "the", "a", "an", "to",
+    "of", "in", "at", "by", "for", "with", "from", "on", "into", "than", "too", "also", "just",
+    "even", "still", "yet", "i'm", "you're", "he's", "she's", "it's", "we're", "they're", "that's",
+    "there's", "i've", "you've", "we've", "i'll", "you'll", "we'll", "i'd", "let's", "is", "are",
+    "was", "were", "be", "been", "am", "do", "does", "did", "has", "have", "had", "will", "would",
+    "shall", "should", "can", "could", "may", "might", "must",
+})  # fmt: skip
+"""Words that join others, and tell nothing without them."""
+
 
 def is_assent(text: str) -> bool:
     """Whether people say it to show that they listen."""
@@ -112,3 +124,8 @@ def is_assent(text: str) -> bool:
     words = set(said.split())
     only = words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
     return only or (said.count(" ") < AT_MOST and ASSENT.fullmatch(said) is not None)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether there is nothing in it that anybody could act on: so assents are misheard."""
+    return set(plain(text).split()) <= JOINING | ASSENTING | BESIDE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from midflight.voice.assents import ASSENTING, is_assent
+from midflight.voice.assents import ASSENTING, is_assent, says_nothing
 from midflight.voice.lexicon import HOLDING, ORDERED, Act, meaning
 from midflight.voice.phrases import plain
 from midflight.voice.seams import Heard
@@ -23,7 +23,7 @@ SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
 NEAR: Final = 4.0  # of a lean, to go by it
 NEARER: Final = 6.0  # the same where some word is hardly more than a guess
-GUESSED: Final = 0.3
+GUESSED, SPOKEN = 0.3, 0.4  # of that word: between them, between those
 EACH: Final = 0.7  # of each word of an assent, to need no lean
 HARDLY: Final = 0.6  # of each word that is said over us in a moment, to be words at all
 GARBLED: Final = 0.45  # what is heard so badly is near to nothing
@@ -32,6 +32,7 @@ LIKELY: Final = -8.0  # the logarithm of the chance of a control, to ask where o
 RHYMES: Final = frozenset({"great", "oh", "so"})  # with "wait" and "no": to be taken with care
 SHORT_MS: Final = 1_100
 SHORT_WORDS: Final = 3
+SLOW_MS: Final = 1_500  # so long people take for as few words
 BRIEF_MS: Final = 600  # what is said to show that one listens takes no longer, mostly
 BREATH_MS: Final = 160  # a sound as short as this in which nothing is heard holds no word
 
@@ -68,8 +69,7 @@ def judge(
         return Verdict.WORDS if heard.confidence >= PLAIN and not short else Verdict.UNCLEAR
     if short and act is Act.SAY and not ordered and _may_be_a_control(heard, words, held=held):
         return Verdict.UNCLEAR
-    said_over_us = held and spoke_ms <= SHORT_MS and act is not Act.REDIRECT and not ordered
-    if said_over_us and _worst(heard) < HARDLY:  # a mumbled assent sounds so, and so does an order
+    if held and not ordered and _may_be_an_assent(heard, act, spoke_ms):
         return Verdict.UNCLEAR
     return Verdict.WORDS if heard.confidence >= _sure(spoke_ms, short, noisy) else Verdict.UNCLEAR
 
@@ -103,6 +103,18 @@ def _may_be_a_control(heard: Heard, words: list[str], *, held: bool) -> bool:
     return alone or heard.control > LIKELY
 
 
+def _may_be_an_assent(heard: Heard, act: Act, spoke_ms: int) -> bool:
+    """Whether what seems to be words for the run may be an assent that was heard as others.
+
+    They are words that nobody says by themselves ("and then"), or few, and one is hardly heard.
+    """
+    if act is Act.REDIRECT:
+        return False
+    few = len(heard.text.split()) <= SHORT_WORDS
+    hardly = _worst(heard) < HARDLY and spoke_ms <= (SLOW_MS if few else SHORT_MS)
+    return hardly or (act is Act.SAY and says_nothing(heard.text))
+
+
 def _worst(heard: Heard) -> float:
     """How sure it is of the word that it is least sure of."""
     return min((word.confidence for word in heard.words), default=heard.confidence or 0.0)
@@ -110,7 +122,8 @@ def _worst(heard: Heard) -> float:
 
 def _near(heard: Heard) -> float:
     """How much nearer to an assent than to an order it has to be, to be passed over for that."""
-    return NEAR if _worst(heard) >= GUESSED else NEARER
+    doubt = (SPOKEN - _worst(heard)) / (SPOKEN - GUESSED)
+    return NEAR + (NEARER - NEAR) * min(max(doubt, 0.0), 1.0)
 
 
 def _judge_by_words(
