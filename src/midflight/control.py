@@ -40,6 +40,7 @@ from midflight.stores.base import (
     Submit,
     View,
 )
+from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
 from midflight.verbs import deliveries
 from midflight.verbs.covering import Accepted, cover, offers, says
@@ -237,12 +238,12 @@ class Control(Starting):
     async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
         """The operator's switch: when this returns, everything in scope has stopped."""
         _check_scope(scope)
-        return await self.store.kill(scope, who, reason)
+        return await self.store.kill(scope, self._asks(who), reason)
 
     async def release(self, scope: str, *, who: Who) -> bool:
         """Let a scope move again."""
         _check_scope(scope)
-        released = await self.store.release(scope, who)
+        released = await self.store.release(scope, self._asks(who))
         for row in await self.store.due() if released else ():
             if row.kind == "thread":
                 for run in await look_after(self.store, self._ids, row.journal):
@@ -269,7 +270,8 @@ class Control(Starting):
         """Record one verb over a run, and over its children where it covers them."""
         refuse_unknown(unknown, (*TAKEN, "expect"))
         row = await self.store.row(run)
-        request = make(who or self._who, key)
+        request = make(self._asks(who), key)
+        check_readable(run, request)
 
         def decided(view: View) -> Draft:
             return cover(view, run, verb, request, expect=expect, thread=row.thread)
@@ -297,7 +299,7 @@ class Control(Starting):
 
 
 def _check_scope(scope: str) -> None:
-    kind, _, name = scope.partition(":")
+    kind, _, name = str(scope).partition(":")
     if kind != "all" and not (kind in {"agent", "thread"} and name):
         raise InvalidRequest(
             f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."

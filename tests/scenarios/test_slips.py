@@ -99,6 +99,7 @@ async def test_what_is_no_agent_and_two_of_one_name_are_refused_before_a_store_i
     "wrong",
     [
         {"brief": 5},
+        {"agent": None},
         {"title": 5},
         {"key": 5},
         {"thread": "abc"},
@@ -111,8 +112,9 @@ async def test_a_run_whose_record_nobody_could_read_is_not_started(
     driving: Open, wrong: dict[str, Any]
 ) -> None:
     async with driving(asker) as control:
-        with pytest.raises(InvalidRequest, match=r"othing was|no thread"):
-            await control.start(asker, **({"brief": "work"} | wrong))
+        with pytest.raises(InvalidRequest, match=r"othing was|no thread|no agent"):
+            asked: dict[str, Any] = {"agent": asker, "brief": "work"} | wrong
+            await control.start(**asked)
         assert await control.runs() == []
 
 
@@ -126,12 +128,33 @@ async def test_a_press_that_nobody_could_read_again_is_refused_and_the_run_unhar
         for press in (
             control.pause(run, key=number),
             control.redirect(run, "elsewhere", profile=number),
+            control.redirect(run, number),
+            control.send(state.thread, number),
             control.cancel(run, key=number),
         ):
             with pytest.raises(InvalidRequest, match=r"Expected `str`, got `int`.*Nothing was"):
                 await press
+        with pytest.raises(InvalidRequest, match=r"surrogates not allowed.*Nothing was"):
+            await control.redirect(run, "\ud800")
         await control.answer(run, next(iter(state.questions)), "fine")
         assert await control.result(run) == "fine"
+
+
+async def test_a_name_alone_is_nobody_with_any_right(driving: Open) -> None:
+    name: Any = "ann"
+    async with driving(asker) as control:
+        run = await control.start(asker, "work")
+        state = await control.until(run, lambda state: bool(state.questions))
+        for press in (
+            control.pause(run, who=name),
+            control.send(state.thread, "hello", who=name),
+            control.start(asker, "more", who=name),
+            control.kill("all", who=name),
+        ):
+            with pytest.raises(InvalidRequest, match=r"'ann' is no Who: write Who\(name\)"):
+                await press
+        assert not (await control.state(run)).holds
+        assert (await control.transcript(state.thread), await control.switches()) == ([], [])
 
 
 async def test_what_a_function_says_in_other_than_words_is_its_own_error(driving: Open) -> None:

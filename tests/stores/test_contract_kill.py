@@ -7,7 +7,13 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from midflight.errors import IllegalEvent, JournalConflict, NotAllowed, ScopeStopped
+from midflight.errors import (
+    IllegalEvent,
+    InvalidRequest,
+    JournalConflict,
+    NotAllowed,
+    ScopeStopped,
+)
 from midflight.kernel import events as e
 from midflight.kernel.decide import Switch
 from midflight.kernel.phases import Phase, Role
@@ -119,7 +125,7 @@ async def test_a_kill_that_fails_half_way_has_stopped_nothing_and_set_no_switch(
     await running(store)
     unsayable = Who(by="olga", role=Role.OPERATOR, channel="\ud800")  # no event can hold it
 
-    with pytest.raises(UnicodeEncodeError):
+    with pytest.raises(InvalidRequest, match="surrogates not allowed"):
         await store.kill("all", unsayable)
 
     assert await store.switches() == []

@@ -14,7 +14,13 @@ from typing import Any, Final, Union
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.errors import CorruptEntry, InvalidRequest, NotReadable, PayloadTooLarge
+from midflight.errors import (
+    CorruptEntry,
+    InvalidRequest,
+    MidflightError,
+    NotReadable,
+    PayloadTooLarge,
+)
 from midflight.kernel.catalogue import EVENTS
 from midflight.kernel.record import Blob, Event, Recorded, Request, Unknown
 
@@ -59,22 +65,36 @@ def encode(journal: str, event: Event) -> Encoded:
         blob = (digest, value)
         changes: dict[str, Any] = {field: Raw(b"null"), "blob": Blob(digest, len(value))}
         event = msgspec.structs.replace(event, **changes)
-    body = _encoder.encode(event)
+    body = _body(journal, event)
     if len(body) > EVENT_MAX:
         raise PayloadTooLarge(journal, event.stored_name(), len(body), EVENT_MAX)
-    _check_readable(journal, event, body)
+    _check_read_back(journal, event, body)
     return Encoded(event, body, zlib.crc32(body), blob)
 
 
-def _check_readable(journal: str, event: Event, body: bytes) -> None:
+def check_readable(journal: str, request: Request) -> None:
+    """Refuse what is not what it has to be, before anybody looks at it: text that is a number."""
+    _check_read_back(journal, request, _body(journal, request))
+
+
+def _body(journal: str, event: Event) -> bytes:
+    try:
+        return _encoder.encode(event)
+    except UnicodeEncodeError as error:  # half of a character
+        raise _unreadable(journal, event, error) from None
+
+
+def _check_read_back(journal: str, event: Event, body: bytes) -> None:
     """Refuse what nobody could read again: a caller's ``key=5`` would cost them their journal."""
     try:
         _decoder.decode(body)
     except msgspec.DecodeError as error:
-        why = NotReadable(journal, event.stored_name(), str(error))
-        if isinstance(event, Request):
-            raise InvalidRequest(str(why)) from None
-        raise why from None
+        raise _unreadable(journal, event, error) from None
+
+
+def _unreadable(journal: str, event: Event, error: Exception) -> MidflightError:
+    why = NotReadable(journal, event.stored_name(), str(error))
+    return InvalidRequest(str(why)) if isinstance(event, Request) else why
 
 
 def decode(

@@ -39,7 +39,7 @@ class Asides(Telling):
             raise InvalidRequest(f"no run was ever started in {to}. Nothing was changed.")
         state = await self.store.load(about)
         assert isinstance(state, RunState)
-        asked = t.AsideAsked(who=who or self._who, key=key, text=text, run=about)
+        asked = t.AsideAsked(who=self._asks(who), key=key, text=text, run=about)
         stands = status(state, await self.store.now())
         talk = await self._thread(state.thread)
         hosts = talk.host is not None and front.is_host(talk, state) and talk.host.asides

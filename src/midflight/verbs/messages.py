@@ -24,6 +24,7 @@ from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
 from midflight.kernel.status import answer
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
+from midflight.stores.codec import check_readable
 from midflight.verbs.covering import Accepted, below, cover
 from midflight.verbs.overruling import Overruling
 from midflight.verbs.telling import Telling, take_over
@@ -46,7 +47,8 @@ class Messages(Telling):
         """
         run = "" if to.startswith(THREAD_PREFIX) else to
         thread = (await self.store.row(run)).thread if run else to
-        message = t.MessageSent(who=who or self._who, key=key, text=text)
+        message = t.MessageSent(who=self._asks(who), key=key, text=text)
+        check_readable(thread, message)
         steers = message.who.role.steers
         word, course = (stop_word(text), new_course(text)) if steers else ("", "")
         live = await self._live(thread) if word else []

@@ -65,8 +65,10 @@ class Starting(Messages, Todos, Asides, Looking):
         if thread and not thread.startswith(THREAD_PREFIX):
             raise InvalidRequest(f"{thread!r} is no thread: its id begins with {THREAD_PREFIX}.")
         name = agent.name if isinstance(agent, Agent) else agent
+        if not isinstance(name, str):
+            raise InvalidRequest(f"{name!r:.80} is no agent, and no name of one. Nothing changed.")
         known = agent if isinstance(agent, Agent) else self._engine.agent(name)
-        who = who or self._who
+        who = self._asks(who)
         run = run_named(who, key) if key else RUN_PREFIX + self._ids()
         on = thread or THREAD_PREFIX + run.removeprefix(RUN_PREFIX)
         declared = known.limits if known else Limits()
@@ -113,7 +115,7 @@ class Starting(Messages, Todos, Asides, Looking):
         ``messages`` are keys and texts; what the thread has under its key is not said again. A
         turn repeated under its ``key`` belongs to the run that it has started.
         """
-        who = who or self._who
+        who = self._asks(who)
         run = f"{RUN_PREFIX}{blake2b(f'{thread} {key}'.encode(), digest_size=14).hexdigest()}"
         said = [MessageSent(who=who, key=name, text=text) for name, text in messages]
         created = e.RunCreated(
@@ -173,7 +175,7 @@ class Starting(Messages, Todos, Asides, Looking):
                 "redirect it. Nothing was changed."
             )
         place = at if isinstance(at, int) else place_of(await self._records(run), at)
-        who = who or self._who
+        who = self._asks(who)
         created = await created_by_fork(self.store, old, place, who=who, key=key, brief=brief)
         new = run_named(who, key) if key else RUN_PREFIX + self._ids()
         on = old.thread

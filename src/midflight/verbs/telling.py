@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from midflight.engines.base import Engine
-from midflight.errors import JournalNotFound
+from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor.front import begun_in, drafted, thread_of, transact
 from midflight.inputs import Ids
 from midflight.kernel import front
@@ -14,6 +14,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.decide import Known, decide
 from midflight.kernel.record import Request, Who
 from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
+from midflight.stores.codec import check_readable
 from midflight.verbs.covering import Accepted
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
@@ -41,9 +42,15 @@ class Telling:
     _who: Who
     _ids: Ids
 
+    def _asks(self, who: Who | None) -> Who:
+        """Who asks; a name alone would be nobody with any right."""
+        if who is not None and not isinstance(who, Who):
+            raise InvalidRequest(f"who={who!r:.80} is no Who: write Who(name). Nothing changed.")
+        return who or self._who
+
     def _by(self, kind: type[Request], *, who: Who | None = None, **asked: Any) -> Any:
         refuse_unknown([name for name in asked if name not in kind.__struct_fields__], TAKEN)
-        return kind(who=who or self._who, **asked)
+        return kind(who=self._asks(who), **asked)
 
     async def _thread(self, thread: str) -> t.ThreadState:
         talk = await self.store.load(thread)
@@ -76,6 +83,7 @@ class Telling:
 
         if not thread.startswith(THREAD_PREFIX):
             raise JournalNotFound(thread)
+        check_readable(thread, request)
         done = await transact(
             self.store.submit, self._ids, (thread,), decided, thread=thread, agent=agent
         )
