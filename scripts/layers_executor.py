@@ -6,6 +6,7 @@ from layers import Mutant
 
 EXECUTOR, TOOLS = "src/midflight/executor/", "src/midflight/tools/"
 KERNEL = "src/midflight/kernel/"
+TOLD = "tests/scenarios/test_told_late.py::test_"
 
 EXECUTOR_MUTANTS = (
     Mutant(
@@ -273,6 +274,20 @@ EXECUTOR_MUTANTS = (
         "        if outcome is not Outcome.UNKNOWN and not early:",
         "        if outcome is not Outcome.UNKNOWN:",
         ("tests/scenarios/test_lost_worker.py",),
+    ),
+    Mutant(
+        "crash: what a lost worker has told before the start is on record is not started",
+        EXECUTOR + "attempts.py",
+        "    if step.told or not step.driver.may_start(step.course):\n        return []",
+        "    if not step.driver.may_start(step.course):\n        return []",
+        (TOLD + "what_was_told_before_the_successors_start_is_on_record_is_not_begun_again",),
+    ),
+    Mutant(
+        "crash: who is told what came of a step by a lost worker takes it, and tries no more",
+        EXECUTOR + "attempts.py",
+        "        if step.told:  # by a worker that was taken for lost",
+        "        if False:  # by a worker that was taken for lost",
+        (TOLD + "what_was_told_while_the_run_was_paused_is_not_begun_when_it_goes_on",),
     ),
     Mutant(
         "crash: a driver counts as living until its process tools are dead",
