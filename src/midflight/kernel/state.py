@@ -34,6 +34,7 @@ class Attempt:
     release_always: bool
     in_thread: bool = False
     is_step: bool = True  # not the choice what becomes of a message
+    counted: bool = False  # its step is: a worker that was lost has done it, too
     reserved_tokens: int = 0
     reserved_usd: float = 0.0
     child: str = ""
