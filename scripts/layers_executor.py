@@ -105,7 +105,10 @@ EXECUTOR_MUTANTS = (
         EXECUTOR + "listening.py",
         "            driver.course.raise_if_told(driver.course.heard)\n        except Signal:",
         "            pass\n        except Signal:",
-        ("tests/scenarios/test_stubborn_agents.py",),
+        (
+            "tests/scenarios/test_stubborn_agents.py::"
+            "test_one_on_its_way_back_that_catches_it_is_told_again_and_given_no_more_records",
+        ),
     ),
     Mutant(
         "executor: a run waits for the steps that its function forgot",
