@@ -324,6 +324,20 @@ EXECUTOR_MUTANTS = (
         ("tests/sheets/test_sheets.py", "tests/scenarios/test_told_late.py"),
     ),
     Mutant(
+        "crash: a repeat in doubt does not hide that a lost worker has done it",
+        KERNEL + "state.py",
+        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._undo_tried(other))",
+        "other.outcome is Outcome.UNKNOWN",
+        ("tests/kernel/test_receipt.py", "tests/scenarios/test_told_late.py"),
+    ),
+    Mutant(
+        "crash: an undo that may have come before or after it leaves it in doubt",
+        KERNEL + "state.py",
+        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._undo_tried(other))",
+        "other.outcome is Outcome.UNKNOWN and in_doubt",
+        ("tests/kernel/test_receipt.py",),
+    ),
+    Mutant(
         "crash: what was done once is not said to have been done twice",
         KERNEL + "fold_effects.py",
         "        at_it = any(other.outcome in AT_IT for other in others)",

@@ -193,6 +193,35 @@ def test_a_write_that_happened_late_is_accounted_for_by_its_repeat() -> None:
     assert lines(run) == ["row: undone"]
 
 
+def test_a_repeat_in_doubt_does_not_hide_that_the_write_has_happened() -> None:
+    """Whoever honours keys has done it once, and of that once it is known."""
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    assert lines(run) == ["row: unknown"]
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+    assert lines(run) == ["row: kept"]
+
+    run.cancel()
+    run.undo(lost)
+    assert lines(run) == ["row: undone"]
+
+
+def test_a_repeat_in_doubt_whose_undo_was_tried_tells_of_both() -> None:
+    """Nobody knows which came first, the undo or what the lost worker did."""
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    again = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.cancel()
+    run.undo(again)
+    run.finish("cancelled")
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+
+    assert lines(run) == ["row: unknown (undo attempted)"]
+
+
 def test_a_killed_run_says_what_was_not_undone() -> None:
     run = running()
     run.did("book", noun="table", undoable=True)

@@ -452,6 +452,7 @@ async def test_a_successor_that_fails_then_makes_no_failure_of_what_was_done(
 
         assert await both.control.result(both.run) == "made by worker 1"
         assert await events_of(both.control, both.run, e.TimerSet) == []
+        assert await lines(both) == ["thing: kept"]  # of which the repeat knows nothing
 
     assert stage.begun == ["a", "a"]
 
