@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kernel.journals import ANN, Run, running
+from midflight.executor.undo import next_undo
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.receipt import receipt
@@ -219,6 +220,20 @@ def test_a_repeat_in_doubt_whose_undo_was_tried_tells_of_both() -> None:
 
     run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
 
+    assert lines(run) == ["row: unknown (undo attempted)"]
+
+
+def test_an_undo_that_was_asked_for_stays_the_repeats_when_the_write_becomes_known() -> None:
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    again = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.finish()
+    run.ask(e.UndoRequested(who=ANN))
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+    assert next_undo(run.state) is run.state.effects[again]
+
+    run.undo(again)
     assert lines(run) == ["row: unknown (undo attempted)"]
 
 

@@ -280,6 +280,22 @@ async def test_nor_about_what_is_known_not_to_be_done_which_the_successor_does(
     assert stage.done == ["a"]
 
 
+async def test_a_run_that_rests_because_of_the_question_goes_on_when_it_is_told(
+    succession: Succeed,
+) -> None:
+    stage = Stage("late-rests")
+    patient = making(stage, maker(stage))
+    clerk = Agent(patient.name, patient.function, evict_after=0.01)
+    async with succession(stage, clerk) as both:
+        await both.take_over()
+        await both.until(lambda state: state.phase is Phase.WAITING and not state.driver)
+        stage.gate("a").set()
+
+        assert await both.control.result(both.run) == "made by worker 1"
+
+    assert stage.begun == ["a"]
+
+
 async def test_a_worker_that_does_not_know_either_leaves_the_question_open(
     succession: Succeed,
 ) -> None:
