@@ -326,14 +326,14 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: a repeat in doubt does not hide that a lost worker has done it",
         KERNEL + "state.py",
-        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._undo_tried(other))",
+        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))",
         "other.outcome is Outcome.UNKNOWN",
         ("tests/kernel/test_receipt.py", "tests/scenarios/test_told_late.py"),
     ),
     Mutant(
         "crash: an undo that may have come before or after it leaves it in doubt",
         KERNEL + "state.py",
-        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._undo_tried(other))",
+        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))",
         "other.outcome is Outcome.UNKNOWN and in_doubt",
         ("tests/kernel/test_receipt.py",),
     ),

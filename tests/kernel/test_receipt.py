@@ -223,6 +223,18 @@ def test_a_repeat_in_doubt_whose_undo_was_tried_tells_of_both() -> None:
     assert lines(run) == ["row: unknown (undo attempted)"]
 
 
+def test_a_repeat_whose_worker_was_lost_too_may_still_happen_and_tells_of_both() -> None:
+    """Also after an undo of the first."""
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.start("put", noun="row", effect=Effect.WRITE, undoable=True)
+    run.claim("d-2")
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+
+    assert lines(run) == ["row: unknown (worker lost)"]
+
+
 def test_an_undo_that_was_asked_for_stays_the_repeats_when_the_write_becomes_known() -> None:
     run = running()
     lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)

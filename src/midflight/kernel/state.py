@@ -185,16 +185,17 @@ class RunState:
         )
 
     def _tells_of(self, other: Attempt, effect: Attempt, in_doubt: bool) -> bool:
-        """A repeat in doubt says nothing of what is known, unless its undo may have come since."""
+        """A repeat in doubt says nothing of what is known, unless it can have come since."""
         if other.position > effect.position:
-            vague = other.outcome is Outcome.UNKNOWN and (in_doubt or self._undo_tried(other))
+            vague = other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))
             return vague or other.outcome is Outcome.DONE
         known = other.position < effect.position and other.learned > 0
-        return known and in_doubt and not self._undo_tried(effect)
+        return known and in_doubt and not self._unsettled(effect)
 
-    def _undo_tried(self, effect: Attempt) -> bool:
-        begun = effect.undo or effect.undone is not None or effect.undo_why
-        return bool(begun) or effect.position in self.undo_wanted
+    def _unsettled(self, effect: Attempt) -> bool:
+        """Its worker may still be at it, or its undo was tried, or is wanted."""
+        undo = effect.undo or effect.undone is not None or effect.undo_why
+        return bool(undo) or effect.why in LOST or effect.position in self.undo_wanted
 
     @property
     def wants_driver(self) -> bool:
