@@ -817,8 +817,8 @@ MUTANTS = (
     Mutant(
         "executor: a stop before the first line prevents it",
         EXECUTOR + "attempts.py",
-        "    if not driver.may_start(step.course):  # no await",
-        "    if False:  # no await",
+        "    if step.told or not driver.may_start(step.course):  # no await",
+        "    if step.told:  # no await",
         (START + "a_cancel_between_the_record_of_a_start_and_its_first_line_prevents_it",),
     ),
     Mutant(

@@ -6,6 +6,7 @@ from layers import Mutant
 
 EXECUTOR, TOOLS = "src/midflight/executor/", "src/midflight/tools/"
 KERNEL = "src/midflight/kernel/"
+TOLD = "tests/scenarios/test_told_late.py::test_"
 
 EXECUTOR_MUTANTS = (
     Mutant(
@@ -104,7 +105,10 @@ EXECUTOR_MUTANTS = (
         EXECUTOR + "listening.py",
         "            driver.course.raise_if_told(driver.course.heard)\n        except Signal:",
         "            pass\n        except Signal:",
-        ("tests/scenarios/test_stubborn_agents.py",),
+        (
+            "tests/scenarios/test_stubborn_agents.py::"
+            "test_one_on_its_way_back_that_catches_it_is_told_again_and_given_no_more_records",
+        ),
     ),
     Mutant(
         "executor: a run waits for the steps that its function forgot",
@@ -258,7 +262,7 @@ EXECUTOR_MUTANTS = (
         KERNEL + "facts.py",
         "(_late(fact), *_answered(state, fact))",
         "(_late(fact),)",
-        ("tests/scenarios/test_lost_worker.py",),
+        (TOLD + "nor_about_what_is_known_not_to_be_done_which_the_successor_does",),
     ),
     Mutant(
         "kill: a worker whose run was taken away lives",
@@ -273,6 +277,79 @@ EXECUTOR_MUTANTS = (
         "        if outcome is not Outcome.UNKNOWN and not early:",
         "        if outcome is not Outcome.UNKNOWN:",
         ("tests/scenarios/test_lost_worker.py",),
+    ),
+    Mutant(
+        "crash: what a lost worker has told before the start is on record is not started",
+        EXECUTOR + "attempts.py",
+        "    if step.told or not step.driver.may_start(step.course):\n        return []",
+        "    if not step.driver.may_start(step.course):\n        return []",
+        (TOLD + "what_was_told_before_the_successors_start_is_on_record_is_not_begun_again",),
+    ),
+    Mutant(
+        "crash: who is told what came of a step by a lost worker takes it, and tries no more",
+        EXECUTOR + "attempts.py",
+        "        if step.told:  # by a worker that was taken for lost",
+        "        if False:  # by a worker that was taken for lost",
+        (TOLD + "what_was_told_while_the_run_was_paused_is_not_begun_when_it_goes_on",),
+    ),
+    Mutant(
+        "crash: what a lost worker tells after the start is on record is not begun either",
+        EXECUTOR + "attempts.py",
+        "    if step.told or not driver.may_start(step.course):  # no await",
+        "    if not driver.may_start(step.course):  # no await",
+        (TOLD + "what_is_told_between_the_start_and_its_first_line_is_not_begun",),
+    ),
+    Mutant(
+        "crash: a successor's failure does not outdo what a lost worker has told",
+        EXECUTOR + "steps.py",
+        "        return () if self.told else accepted(state, settled)",
+        "        return accepted(state, settled)",
+        (
+            TOLD + "a_successor_that_fails_then_makes_no_failure_of_what_was_done",
+            TOLD + "a_failure_that_is_just_being_written_down_gives_way_to_what_is_told",
+        ),
+    ),
+    Mutant(
+        "crash: nobody is asked whether what a lost worker has told may be done",
+        EXECUTOR + "drive.py",
+        "            self.working.hear_late()\n",
+        "            pass\n",
+        (TOLD + "nobody_is_asked_any_more_whether_it_may_be_done",),
+    ),
+    Mutant(
+        "crash: what a lost worker and its successor have done is one step",
+        KERNEL + "fold_effects.py",
+        "        other.counted |= other.outcome is None\n",
+        "        pass\n",
+        ("tests/sheets/test_sheets.py", "tests/scenarios/test_told_late.py"),
+    ),
+    Mutant(
+        "crash: a repeat in doubt does not hide that a lost worker has done it",
+        KERNEL + "state.py",
+        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))",
+        "other.outcome is Outcome.UNKNOWN",
+        ("tests/kernel/test_receipt.py", "tests/scenarios/test_told_late.py"),
+    ),
+    Mutant(
+        "crash: an undo that may have come before or after it leaves it in doubt",
+        KERNEL + "state.py",
+        "other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))",
+        "other.outcome is Outcome.UNKNOWN and in_doubt",
+        ("tests/kernel/test_receipt.py",),
+    ),
+    Mutant(
+        "crash: what was done once is not said to have been done twice",
+        KERNEL + "fold_effects.py",
+        "        at_it = any(other.outcome in AT_IT for other in others)",
+        "        at_it = True",
+        ("tests/kernel/test_facts.py",),
+    ),
+    Mutant(
+        "crash: what a lost worker has done is shown as done, whatever came of its repeat",
+        "src/midflight/sheets/steps.py",
+        "        if not self._stands(entry, event):\n",
+        "        if event.attempt != entry.attempt:\n",
+        ("tests/sheets/test_sheets.py",),
     ),
     Mutant(
         "crash: a driver counts as living until its process tools are dead",

@@ -110,6 +110,24 @@ def test_what_a_check_had_not_found_was_done_after_all() -> None:
     assert run.report(settled(invoice, Outcome.UNKNOWN, epoch=1)) == ()
 
 
+def test_what_was_done_after_all_and_not_begun_again_was_done_once() -> None:
+    run = running()
+    invoice = run.start("create_invoice", noun="invoice")
+    run.claim("d-2")
+    run.append(e.LateOutcome(epoch=2, attempt=invoice, outcome=Outcome.NOT_DONE, how="check"))
+    run.append(
+        e.WindowOpened(epoch=2, step=run.state.effects[invoice].step, noun="invoice", until=9.0)
+    )
+
+    run.report(settled(invoice, Outcome.DONE, epoch=1))
+
+    assert run.state.notices[-1][1] == (
+        "invoice: It was done after all, by a worker that was lost."
+    )
+    assert (run.state.done, run.state.spent.steps) == (1, 1)
+    assert not run.state.windows  # nobody begins it any more
+
+
 def test_what_comes_after_a_kill_changes_what_we_know_and_nothing_else() -> None:
     run = running()
     invoice = run.start("create_invoice")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kernel.journals import ANN, Run, running
+from midflight.executor.undo import next_undo
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.receipt import receipt
@@ -191,6 +192,61 @@ def test_a_write_that_happened_late_is_accounted_for_by_its_repeat() -> None:
     run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
 
     assert lines(run) == ["row: undone"]
+
+
+def test_a_repeat_in_doubt_does_not_hide_that_the_write_has_happened() -> None:
+    """Whoever honours keys has done it once, and of that once it is known."""
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    assert lines(run) == ["row: unknown"]
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+    assert lines(run) == ["row: kept"]
+
+    run.cancel()
+    run.undo(lost)
+    assert lines(run) == ["row: undone"]
+
+
+def test_a_repeat_in_doubt_whose_undo_was_tried_tells_of_both() -> None:
+    """Nobody knows which came first, the undo or what the lost worker did."""
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    again = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.cancel()
+    run.undo(again)
+    run.finish("cancelled")
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+
+    assert lines(run) == ["row: unknown (undo attempted)"]
+
+
+def test_a_repeat_whose_worker_was_lost_too_may_still_happen_and_tells_of_both() -> None:
+    """Also after an undo of the first."""
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.start("put", noun="row", effect=Effect.WRITE, undoable=True)
+    run.claim("d-2")
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+
+    assert lines(run) == ["row: unknown (worker lost)"]
+
+
+def test_an_undo_that_was_asked_for_stays_the_repeats_when_the_write_becomes_known() -> None:
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    again = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.finish()
+    run.ask(e.UndoRequested(who=ANN))
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+    assert next_undo(run.state) is run.state.effects[again]
+
+    run.undo(again)
+    assert lines(run) == ["row: unknown (undo attempted)"]
 
 
 def test_a_killed_run_says_what_was_not_undone() -> None:

@@ -25,6 +25,7 @@ class Cord:
         self._left = math.inf
         self._unheard = False
         self._slow: type[Event] | None = None
+        self._after = False
         self.torn = anyio.Event()
         self.reached = anyio.Event()
         self.let_go = anyio.Event()
@@ -33,6 +34,10 @@ class Cord:
         """An append of this kind is ``reached``, and goes no further until it is ``let_go``."""
         self._slow = kind
 
+    def linger_after(self, kind: type[Event]) -> None:
+        """One of this kind is on record when it is ``reached``; its author hears of it later."""
+        self._slow, self._after = kind, True
+
     def pull(self, after: int = 0, *, unheard: bool = False) -> None:
         """Tear after so many more appends; ``unheard``: nobody is told of the last of them."""
         self._left, self._unheard = after, unheard
@@ -40,10 +45,17 @@ class Cord:
     async def append(self, decision: Append) -> Committed:
         await self._hold()
         events = [event for entry in decision.entries for event in entry.events]
-        if self._slow and any(isinstance(event, self._slow) for event in events):
-            self.reached.set()
-            await self.let_go.wait()
-        return await self._heard(await self._store.append(decision))
+        slow = self._slow is not None and any(isinstance(event, self._slow) for event in events)
+        if slow and not self._after:
+            await self._linger()
+        done = await self._store.append(decision)
+        if slow and self._after:
+            await self._linger()
+        return await self._heard(done)
+
+    async def _linger(self) -> None:
+        self.reached.set()
+        await self.let_go.wait()
 
     async def submit(self, request: Submit) -> Committed:
         await self._hold()

@@ -173,6 +173,39 @@ async def test_an_agent_that_will_never_end_is_left_behind_and_named(
     assert "The agent's function does not end and was abandoned" in caplog.messages
 
 
+async def test_one_on_its_way_back_that_catches_it_is_told_again_and_given_no_more_records(
+    driving: Open, crashing: Open
+) -> None:
+    """What it asks for next is on record, and would keep it going until the first that is not."""
+    stage, second_life, astray = Stage("deaf-replay"), False, anyio.Event()
+    look, heard = stage.reader(), list[object]()
+    stage.gate("slow")
+
+    @agent()
+    async def deaf(run: Run) -> None:
+        await run.step("Read one", look, "one")
+        if second_life:
+            astray.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await anyio.sleep(20)
+        try:
+            heard.append(await run.step("Read two", look, "two"))
+        except Stopped as stopped:
+            heard.append(type(stopped))
+        await run.step("Read slowly", look, "slow")
+
+    async with crashing(deaf) as control:
+        run = await control.start(deaf, "work")
+        await stage.until_begun("slow")
+    second_life = True
+    async with driving(deaf) as control:
+        await astray.wait()
+        await control.cancel(run)
+        assert (await control.ended(run)).phase is Phase.CANCELLED
+
+    assert heard == ["TWO", Stopped]
+
+
 async def test_while_a_function_is_unwound_its_clean_up_reaches_nobody(driving: Open) -> None:
     stage = Stage("finally")
     make, look = stage.writer(), stage.reader()

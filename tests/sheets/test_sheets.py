@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.histories import histories
-from kernel.journals import Run
+from kernel.journals import ANN, Run
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
 from midflight.sheets import WORDS, RunBook, RunSheet, patch
@@ -173,3 +174,53 @@ def test_what_becomes_known_late_is_done_then() -> None:
 
     run.append(e.LateOutcome(epoch=1, attempt=attempt, outcome=Outcome.DONE))
     assert from_scratch(run, len(run.records)).done == 1
+
+
+@pytest.mark.parametrize("ended", [Outcome.NOT_STARTED, Outcome.NOT_DONE, Outcome.UNKNOWN])
+@pytest.mark.parametrize("told", ["while it is repeated", "after that"])
+def test_what_a_lost_worker_did_is_shown_as_done_whatever_came_of_the_repeat(
+    ended: Outcome, told: str
+) -> None:
+    run, thinking = planned()
+    run.settle(thinking)
+    lost = run.start("Hold a table", undoable=True)
+    run.settle(lost, Outcome.UNKNOWN)
+    again = run.start("Hold a table", undoable=True)
+    if told == "after that":
+        run.settle(again, ended)
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+    if told == "while it is repeated":
+        assert shown(run, "Hold a table") == "running"
+        run.settle(again, ended)
+
+    assert shown(run, "Hold a table") == "done"
+    assert from_scratch(run, len(run.records)).done == 2  # with the thought before it
+
+    run.finish()
+    run.ask(e.UndoRequested(who=ANN))
+    run.undo(lost)
+    assert shown(run, "Hold a table") == "undone"
+
+
+@pytest.mark.parametrize("told", ["before it", "after it"])
+def test_what_two_workers_did_is_one_step_that_is_done(told: str) -> None:
+    run, thinking = planned()
+    run.settle(thinking)
+    lost = run.start("Hold a table")
+    run.settle(lost, Outcome.UNKNOWN)
+    again = run.start("Hold a table")
+    late = e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE)
+    if told == "before it":
+        run.append(late)
+    run.settle(again)
+    if told == "after it":
+        run.append(late)
+
+    assert shown(run, "Hold a table") == "done"
+    sheet = from_scratch(run, len(run.records))
+    assert (sheet.done, sheet.spent.steps) == (2, 1)  # with the thought before it
+
+
+def shown(run: Run, name: str) -> str:
+    (status,) = (s.status for s in from_scratch(run, len(run.records)).steps if s.name == name)
+    return status

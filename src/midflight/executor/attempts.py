@@ -110,7 +110,7 @@ async def _begin(step: Step) -> int | None:
         return None
     position = written[-1].position
     step.begins_at = steady()  # if we are frozen between these lines, its time is running
-    if not driver.may_start(step.course):  # no await from here to the tool's first line
+    if step.told or not driver.may_start(step.course):  # no await from here to its first line
         await _settle(step, position, Outcome.NOT_STARTED, NULL, "")
         return None
     return position

@@ -35,7 +35,8 @@ def tries_left(step: Step, error: BaseException | None = None) -> int:
 def back_off(step: Step, state: RunState) -> list[Event]:
     """Set the timer for the next try."""
     driver, timer = step.driver, _timer(step)
-    if state.epoch != driver.epoch or state.phase not in {Phase.RUNNING, Phase.PAUSING}:
+    moves = state.epoch == driver.epoch and state.phase in {Phase.RUNNING, Phase.PAUSING}
+    if step.told or not moves:
         return []
     wait = max(step.tool.backoff * 2 ** driver.replay.timers.get(timer, 0), step.wait_at_least)
     until = driver.clock() + wait
@@ -57,10 +58,10 @@ async def wait_out(step: Step) -> None:
     while timer in driver.log.state.timers:
         await step.may_start()
         left = driver.log.state.timers.get(timer, 0.0) - driver.clock()
-        if left <= 0:
+        if left <= 0 or step.told:
             await driver.log.decide(cleared)
             continue
         step.idle = True
         with anyio.move_on_after(left):
-            await driver.log.until(lambda: not driver.may_start(step.course))
+            await driver.log.until(lambda: step.told or not driver.may_start(step.course))
         step.idle = False

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from msgspec import Raw
 
-from midflight.errors import StepFailed
 from midflight.executor import values
 from midflight.executor.backoff import back_off, tries_left
 from midflight.executor.calls import Aborted, Call, Raised, Returned
@@ -90,7 +89,7 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
 async def _check(step: Step, begun: Begun) -> Any:
     given = from_stored(values.decode(begun.event.input))  # a person may have edited it
     asked = Performed(step.key, given["args"], given["kwargs"])
-    while True:
+    while not _is_known(step, begun.position):
         await step.may_start()
         if step.tool.check is None:
             return Unclear("the tool cannot be asked whether it happened")
@@ -113,6 +112,7 @@ async def _check(step: Step, begun: Begun) -> Any:
                 return Unclear("its check gave no answer")
             case Aborted():
                 continue
+    return None
 
 
 async def _give_time(step: Step, attempt: int, left: float) -> None:
@@ -121,7 +121,14 @@ async def _give_time(step: Step, attempt: int, left: float) -> None:
     words = f"{step.noun}: {STILL_AT_IT} It is looked up again in {left:.0f} s."
     await give_notice(driver, f"lost:{attempt}", words)
     with anyio.move_on_after(left):
-        await driver.log.until(lambda: not driver.may_start(step.course))
+        await driver.log.until(
+            lambda: _is_known(step, attempt) or not driver.may_start(step.course)
+        )
+
+
+def _is_known(step: Step, attempt: int) -> bool:
+    """Whether somebody has told meanwhile what became of it."""
+    return step.driver.log.state.effects[attempt].outcome is not Outcome.UNKNOWN
 
 
 async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
@@ -131,7 +138,7 @@ async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
     if may_act_for(step.driver, step.driver.log.state.effects[attempt]):
         message = f"{message.rstrip('.')}. {STILL_AT_IT}"
     answer = await step.ask(f"doubt:{attempt}", "doubt", message, choice_of(CHOICES), about=attempt)
-    if step.driver.log.state.effects[attempt].outcome is not Outcome.UNKNOWN:
+    if _is_known(step, attempt):
         return None
     choice = values.decode(answer.payload) if answer.by else "fail"
     match choice:
@@ -140,8 +147,7 @@ async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
         case "happened":
             return Done()
         case _:
-            await step.record(NULL, f"outcome unknown: {why}")
-            raise StepFailed(step.name, f"outcome unknown: {why}")
+            return await step.record(NULL, f"outcome unknown: {why}")  # raises, unless it is known
 
 
 async def _learn(

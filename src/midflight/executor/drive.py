@@ -283,6 +283,8 @@ class Driver:
             self.guards.look_again()
         if isinstance(record.event, e.RunCreated):
             self.input, self.begun_for = record.event.input, record.event.messages
+        if isinstance(record.event, e.LateOutcome):
+            self.working.hear_late()
         if isinstance(record.event, e.EffectStopRequested):
             self.working.stop_effect(record.event.attempt)
         if isinstance(record.event, e.CancelRequested):

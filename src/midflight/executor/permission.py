@@ -49,11 +49,12 @@ async def _held_back(step: Step) -> None:
         opened = e.WindowOpened(epoch=driver.epoch, step=step.identity, noun=step.noun, until=until)
         await driver.log.decide(partial(_if_it_starts, step, opened))
         with anyio.move_on_after(max(0.0, until - driver.clock())):
-            await driver.log.until(lambda: not step.starts())
-        if step.starts():
+            await driver.log.until(lambda: step.told or not step.starts())
+        if step.told or step.starts():
             return
         await step.may_start()
 
 
 def _if_it_starts(step: Step, event: Event, state: RunState) -> list[Event]:
-    return [*step.driver.wait_over(state), event] if step.starts() else []
+    starts = step.starts() and not step.told
+    return [*step.driver.wait_over(state), event] if starts else []

@@ -7,7 +7,8 @@ between its gate and its record is in ``attempts``.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from msgspec import Raw
@@ -19,13 +20,18 @@ from midflight.executor.caps import within_caps
 from midflight.executor.heard import Answered
 from midflight.executor.speech import NOTHING, Speech
 from midflight.kernel import events as e
+from midflight.kernel.facts import record as accepted
 from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.record import Usage
+from midflight.kernel.record import NULL, Event, Usage
+from midflight.kernel.state import RunState
 from midflight.run import Redirected
 from midflight.tools.base import Tool
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
+
+
+TOLD: Final = "a worker that was lost has done it"
 
 
 class NotWaitedFor(Exception):
@@ -181,6 +187,11 @@ class Step:
         if self.driver.course.told is None:
             self.driver.course.raise_if_told(self.course)
 
+    def hear_late(self) -> None:
+        """Somebody was late to tell of an attempt: if it was ours, what we ask is of no concern."""
+        if self.told and self._questions is not None:
+            self._questions.cancel()
+
     def _tell(self, error: BaseException) -> None:
         if isinstance(error, Redirected):
             self.driver.replay.turn_away(self.identity, error)
@@ -221,23 +232,34 @@ class Step:
     async def record(self, result: Raw, error: str, *, cause: BaseException | None = None) -> Raw:
         """Write down how the step ended, for good; raises if that is a failure.
 
-        ``cause`` is what the tool raised: on no record, but a traceback shows where it was.
+        ``cause`` is what the tool raised: on no record, but a traceback shows where it was. A
+        failure does not outdo what was told of the step meanwhile: then that is given.
         """
         epoch = self.driver.epoch
         settled = e.StepSettled(
             epoch=epoch, step=self.identity, name=self.name, result=result, error=error
         )
         await self.end_wait()  # or the run would not take it
-        written = await self.driver.log.settle(settled)
+        log = self.driver.log
+        if error:
+            written = await log.decide(partial(self._failed, settled))
+        else:
+            written = await log.settle(settled)
         self._resting = True  # heard of at once, by who waits for the step's end
+        if error and self.told and not written:
+            log.stir()
+            return await self.recorded(NULL)
         if not written:
-            self.driver.log.stir()
+            log.stir()
             await self.may_start()  # the run is not ours any more, or at rest: says which
         else:
             self.driver.replay.learn(written[-1].at)
         if error:
             raise StepFailed(self.name, error) from cause
         return result
+
+    def _failed(self, settled: e.StepSettled, state: RunState) -> tuple[Event, ...]:
+        return () if self.told else accepted(state, settled)
 
     async def recorded(self, result: Raw) -> Raw:
         """Give what is on record, so that this time is like every later one."""
@@ -279,7 +301,10 @@ class Step:
         replaces: str = "",
         expires_at: float | None = None,
     ) -> Answered:
-        """Open a question of this step, or find it again, and wait for its answer."""
+        """Open a question of this step, or find it again, and wait for its answer.
+
+        Nobody need answer it once the step is told to be done: then it is closed.
+        """
         self.asking = True
         self._questions = anyio.CancelScope()
         try:
@@ -295,6 +320,8 @@ class Step:
                     course=self.course,
                 )
             await self.driver.questions.withdraw(step)
+            if self.told and not self.unwanted:
+                return Answered(self.driver.replay.now, closed=TOLD)
             raise NotWaitedFor
         finally:
             self.asking = False

@@ -68,6 +68,11 @@ class Working:
         self.under_way.discard(step)
         self._log.stir()
 
+    def hear_late(self) -> None:
+        """Somebody tells late how an attempt ended; it may be of one of these steps."""
+        for step in self.steps:
+            step.hear_late()
+
     def let_go(self) -> None:
         """The driver is done: it is not to be kept in memory from here."""
         del self._driver

@@ -14,7 +14,8 @@ from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Event, Usage
 from midflight.kernel.state import WORKER_LOST, Attempt, RunState
 
-AFTER_ALL: Final = "It was done after all, by a worker that was lost, and may have been done twice."
+AFTER_ALL: Final = "It was done after all, by a worker that was lost"
+AT_IT: Final = frozenset({None, Outcome.DONE, Outcome.UNKNOWN})
 Apply = Callable[[RunState, Any, int], None]
 """Changes the state by an event at a position."""
 
@@ -58,11 +59,8 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
     attempt = s.open.pop(event.attempt, None) or s.effects.get(event.attempt)
     if attempt is None:
         return
-    after_all = attempt.outcome is Outcome.NOT_DONE
     attempt.outcome, attempt.why = event.outcome, event.error
-    if after_all:
-        s.notices.append(("after all", f"{attempt.noun or attempt.name}: {AFTER_ALL}"))
-    elif event.outcome is Outcome.DONE:
+    if event.outcome is Outcome.DONE and not attempt.counted:
         s.done += attempt.is_step
         s.spent.steps += attempt.effect is not Effect.MODEL
     _spend(s, event.usage)
@@ -71,8 +69,10 @@ def _attempt_settled(s: RunState, event: e.AttemptSettled | e.LateOutcome, at: i
 
 
 def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
-    _attempt_settled(s, event, at)
     effect = s.effects.get(event.attempt)
+    if effect is not None and event.outcome is Outcome.DONE:
+        _done_late(s, effect)
+    _attempt_settled(s, event, at)
     if effect is None:
         return
     effect.looked_up = True
@@ -81,6 +81,19 @@ def _late_outcome(s: RunState, event: e.LateOutcome, at: int) -> None:
     effect.learned = at
     if effect.undone:  # while it was in doubt: nobody knows which of the two came first
         effect.undone, effect.undo_why = None, WORKER_LOST
+
+
+def _done_late(s: RunState, effect: Attempt) -> None:
+    """Others may be at the same step, or have been: it is one step all the same."""
+    others = [o for o in s.effects.values() if o.step == effect.step and o is not effect]
+    if effect.outcome is Outcome.NOT_DONE:
+        at_it = any(other.outcome in AT_IT for other in others)
+        twice = ", and may have been done twice" if at_it else ""
+        s.notices.append(("after all", f"{effect.noun or effect.name}: {AFTER_ALL}{twice}."))
+    effect.counted = any(other.outcome is Outcome.DONE for other in others)
+    for other in others:
+        other.counted |= other.outcome is None
+    s.windows.pop(effect.step, None)  # nobody begins it any more
 
 
 def _step_reused(s: RunState, event: e.StepReused, _at: int) -> None:

@@ -34,6 +34,7 @@ class Attempt:
     release_always: bool
     in_thread: bool = False
     is_step: bool = True  # not the choice what becomes of a message
+    counted: bool = False  # its step is: a worker that was lost has done it, too
     reserved_tokens: int = 0
     reserved_usd: float = 0.0
     child: str = ""
@@ -168,20 +169,33 @@ class RunState:
         return self.phase not in ENDS
 
     def repeated(self, effect: Attempt) -> bool:
-        """Whether what is in doubt was tried again under its key: the repeat then tells of both.
+        """Whether another attempt under its key tells of this one, too.
 
-        Also when it becomes known later: a provider that honours keys did it once for both.
+        What is or was in doubt is told of by its repeat, also when it becomes known later: a
+        provider that honours keys did it once for both.
         """
+        in_doubt = effect.outcome is Outcome.UNKNOWN
         return (
-            (effect.outcome is Outcome.UNKNOWN or effect.learned > 0)
+            (in_doubt or effect.learned > 0)
             and effect.effect is Effect.WRITE
             and any(
-                later.position > effect.position
-                and later.key == effect.key
-                and later.outcome in {Outcome.DONE, Outcome.UNKNOWN}
-                for later in self.effects.values()
+                other.key == effect.key and self._tells_of(other, effect, in_doubt)
+                for other in self.effects.values()
             )
         )
+
+    def _tells_of(self, other: Attempt, effect: Attempt, in_doubt: bool) -> bool:
+        """A repeat in doubt says nothing of what is known, unless it can have come since."""
+        if other.position > effect.position:
+            vague = other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))
+            return vague or other.outcome is Outcome.DONE
+        known = other.position < effect.position and other.learned > 0
+        return known and in_doubt and not self._unsettled(effect)
+
+    def _unsettled(self, effect: Attempt) -> bool:
+        """Its worker may still be at it, or its undo was tried, or is wanted."""
+        undo = effect.undo or effect.undone is not None or effect.undo_why
+        return bool(undo) or effect.why in LOST or effect.position in self.undo_wanted
 
     @property
     def wants_driver(self) -> bool:

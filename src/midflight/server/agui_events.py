@@ -152,6 +152,7 @@ class Narrator:
         self._messages: dict[str, Message] = {}
         self._sent: dict[tuple[str, int], str] = {}  # a message's place -> its id
         self._calls: dict[tuple[str, str], str] = {}  # (run, step) -> its last tool call
+        self._called_by: dict[tuple[str, int], str] = {}  # (run, attempt) -> its tool call
         self._tries: Counter[tuple[str, str]] = Counter()
         self._attempts: dict[tuple[str, int], tuple[str, str]] = {}  # in flight -> (step, name)
         self._steps: dict[tuple[str, str], str] = {}  # steps shown as open -> under which name
@@ -253,6 +254,7 @@ class Narrator:
         self._tries[run, event.step] += 1
         tries = self._tries[run, event.step]
         call = f"{run}:{event.step}" + (f":{tries}" if tries > 1 else "")
+        self._called_by[run, at] = call
         yield from self._called(run, event.step, call, event.tool or event.name, event.input)
 
     def _asked(self, run: str, event: e.QuestionOpened) -> Told:
@@ -281,7 +283,7 @@ class Narrator:
             return
         step, _ = begun
         yield from self._ended(run, step, event.attempt, done=event.outcome is Outcome.DONE)
-        if (call := self._calls.get((run, step))) is not None:
+        if (call := self._called_by.get((run, event.attempt))) is not None:
             yield from self._result(call, event, event.outcome)
         yield from self._step_ended(run, step)
 

@@ -40,7 +40,8 @@ class Entry:
     ended_at: float | None = None
     usd: float = 0.0
     tokens: int = 0
-    attempt: int = 0  # position of the last try that had to be recorded before it began
+    attempt: int = 0  # position of the last try that had to be recorded before it began,
+    told: int = 0  # and of one before it that was done all the same, by a worker that was lost
     retries: int = 0
     tries: int = 0  # in all; 0 where it is not on record
     outcome: Outcome | None = None
@@ -115,10 +116,24 @@ class Steps:
         self._touch(entry)
         entry.tokens += event.usage.tokens
         entry.usd += event.usage.usd or 0.0
+        if not self._stands(entry, event):
+            return
+        entry.outcome, entry.error = event.outcome, event.error
+        entry.ended_at, entry.result_at = record.at, record.position
+        entry.summary = summary(event.result, event.blob)
+
+    def _stands(self, entry: Entry, event: e.AttemptSettled | e.LateOutcome) -> bool:
+        """Whether that is what came of the step: of its tries the first one that was done."""
         if event.attempt == entry.attempt:
-            entry.outcome, entry.error = event.outcome, event.error
-            entry.ended_at, entry.result_at = record.at, record.position
-            entry.summary = summary(event.result, event.blob)
+            entry.attempt, told, entry.told = entry.told or entry.attempt, entry.told, 0
+            return not told
+        if event.outcome is not Outcome.DONE or entry.outcome is Outcome.DONE:
+            return False
+        if entry.outcome is None:  # the last one is in flight
+            entry.told = event.attempt
+        else:
+            entry.attempt = event.attempt
+        return True
 
     def _read(self, event: e.StepSettled, record: Recorded, state: RunState) -> None:
         entry = self._of(event.step, event.name, record, state)

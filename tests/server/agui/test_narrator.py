@@ -143,6 +143,16 @@ def test_what_became_known_later_corrects_the_conversation_and_is_not_told_twice
     assert told.messages(ToolMessage) == ["paid"]
 
 
+def test_what_a_lost_worker_tells_is_the_result_of_its_own_call_and_not_of_the_repeat() -> None:
+    told = Told()
+    told(started("pay"), settled(1, Outcome.UNKNOWN, error="worker lost"), started("pay"))
+    told(e.LateOutcome(epoch=1, attempt=1, outcome=Outcome.DONE, result=Raw(b'"paid"')))
+    told(settled(3, Outcome.NOT_STARTED))
+
+    assert told.messages(ToolMessage) == ["paid", "not started"]
+    assert told.verifier.all_is_closed()
+
+
 # ── words ────────────────────────────────────────────────────────────────────────────────────
 
 
