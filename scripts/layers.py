@@ -59,7 +59,7 @@ MUTANTS = (
     Mutant(
         "what could not be read again is not written",
         STORES + "codec.py",
-        "    _check_readable(journal, event, body)\n",
+        "    _check_read_back(journal, event, body)\n",
         "",
         ("tests/scenarios/test_slips.py",),
     ),
