@@ -48,7 +48,7 @@ DOORS = (
 HURRY = ("-n", "3", *(f"--ignore={ROOT / 'tests' / door}" for door in DOORS))
 """A test waits as often as it works; but every worker reads all tests before it runs its share."""
 
-WHOLE = ("-n", "4", "--durations=30", "--durations-min=5")
+WHOLE = ("-n", "3", "--durations=30", "--durations-min=5")
 """Most of what is slow waits: for processes, browsers, leases that run out."""
 
 CHECKS = (

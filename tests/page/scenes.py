@@ -97,7 +97,7 @@ def parked(theatre: Theatre) -> Stage:
 
 def stale(theatre: Theatre) -> Stage:
     stage = theatre.begin("trader", BRIEF, title=TITLE)
-    stage.until_step("Look")
+    soon((stage.cues / "relied on").exists, "the guard")  # how it looks later is a change
     stage.press("pause")
     stage.until("paused")
     stage.give("prices")

@@ -161,6 +161,7 @@ async def trader(run: Run) -> str:
     stage = run.brief.split()[-1]
     await run.plan("Look")
     await run.guard(FileContent(CUES / stage / "prices", "prices"))
+    (CUES / stage / "relied on").touch()
     return str(await run.step("Look", look, stage, "look"))
 
 
