@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 INTERRUPTIONS = 60
-LIST = "twelfth"
+LIST = "thirteenth"
 """Which list it is that is measured, counted from the first: others are called seen."""
 
 KINDS = {"commands": "commands", "backchannels": "assents"}
@@ -92,8 +92,8 @@ loud the noises beside speech are, all seeds, and which 30 recordings of a perso
 are played. Not new are the words that nobody can do without ("stop", "no", "uh-huh"), that person,
 the voices of flite and Pico but for their speed, the kinds of noise, and the other recordings of
 humans. Lists that were measured earlier are called `seen`: of their commands 1 of 244, 2 of 226,
-none of 226, 1 of 226, and, from the sixth on, none, 2, none, none, none and 1 of 256 were
-ignored; what was not as it should be was looked at and mended. Of the fifth only what is not
+none of 226, 1 of 226, and, from the sixth on, none, 2, none, none, none, 1 and none of 256
+were ignored; what was not as it should be was looked at and mended. Of the fifth only what is not
 understood was played; decision 43 says what it gave.
 {stale}
 **How soon.** Loudspeaker and microphone keep the world's time, in threads of their own. Browser and

@@ -16,34 +16,35 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+zac", "espeak:en+m1", "espeak:en-gb-x-rp+quincy", "espeak:en-us+steph2",
-    "flite:awb@1.05", "flite:slt@1.01", "pico:en-GB@1.03", "pico:en-US@0.96",
+    "espeak:en-us+m4", "espeak:en+pablo", "espeak:en-gb-x-rp+m6", "espeak:en-us+Hugo",
+    "flite:rms@1.01", "flite:slt@0.98", "pico:en-GB@0.97", "pico:en-US@1.05",
 )  # fmt: skip
-BESIDE = ("clean", "pink19", "clean", "white16", "brown17")
+BESIDE = ("clean", "pink18", "clean", "white19", "brown16")
 ORDERS = (
     "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "halt", "go on", "hang on",
-    "skip that", "say again", "be quiet please", "undo that", "next section", "shush",
-    "start over", "wrong month", "scratch that", "speak up", "too fast", "back one page",
-    "what was the profit last year", "no, I meant the spring figures",
-    "can you send that to my boss", "how many people did we hire", "no, the other report please",
-    "read me the summary instead", "who wrote this part", "no, use the numbers from march",
-    "which office sold the most", "jump ahead to the sales forecast",
-    "could you say that more slowly", "that total can't be right", "turn the volume down a bit",
-    "no, not the draft, the final version", "book a meeting about this tomorrow",
-    "why did costs go up in june", "I've heard this bit already",
-    "no, we sold twelve, not twenty", "what does that mean in plain english",
-    "just give me the bottom line", "call the accounts team for me",
-    "sorry, what was that last figure", "remind me about this after lunch",
-    "no, leave out the staff costs", "compare that with the previous quarter",
-    "let's talk about the budget instead", "my exit's coming up, show the map",
-    "where did you get that number",
+    "skip this part", "be quiet", "say that again", "undo that", "that's wrong", "not that one",
+    "next section please", "slow down", "start over", "shut up", "read it louder", "wrong report",
+    "what was the total for march", "no, I meant the sales report", "who wrote this part of it",
+    "no, use last year's numbers instead", "can you send this to finance",
+    "how much did we spend on travel", "just give me the short version",
+    "go back to the first chapter", "no, the other customer, not them",
+    "why did the profit fall so sharply", "open my calendar for tomorrow morning",
+    "that figure cannot be correct", "delete the second paragraph please",
+    "no, it was forty, not fourteen", "when is the next board meeting",
+    "compare that with the previous quarter", "which region did best in spring",
+    "add a note about the delay", "no, read me the summary first", "call my office right now",
+    "how many people did we hire", "change the currency to dollars",
+    "where does that number come from", "no, that belongs under marketing",
+    "tell me about the new warehouse", "is that before or after tax",
+    "remind me about this on monday", "what does that word mean",
 )  # fmt: skip
 ASSENTS = (
-    "uh-huh", "mm-hmm", "mm", "yeah", "yes", "yep", "right", "okay", "oh", "ah", "sure", "wow",
-    "cool", "great", "exactly", "true", "nice", "absolutely", "I agree", "it really is",
-    "they certainly did", "I can imagine", "quite impressive", "pretty neat", "so encouraging",
-    "that's brilliant", "that's for sure", "that's a relief", "great work", "lovely stuff",
-    "right right", "true true", "oh wow", "mm yeah", "too true", "yes indeed",
+    "uh-huh", "mm-hmm", "yeah", "yes", "right", "okay", "mm", "sure", "yep", "oh", "wow", "great",
+    "exactly", "true", "nice", "cool", "ah", "absolutely", "I agree", "I hear you",
+    "it really is", "I believe it", "you're right", "pretty impressive", "so true",
+    "quite remarkable", "that's lovely", "that's for sure", "that's really something",
+    "great job", "what a result", "excellent work", "right right", "true true", "oh nice",
+    "mm yeah",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
@@ -51,41 +52,56 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "agent-alreadyon": "That agent is already logged on.  Please enter your agent number "
-    "followed by the pound key.",
-    "agent-user": "Agent login.  Please enter your agent number followed by the pound key.",
-    "call-fwd-unconditional": "Call-Forward Unconditional.",
-    "confbridge-inc-list-vol-in": "To increase the audio volume from other participants...",
-    "confbridge-rest-talk-vol-in": "To reset your speaking volume to the default level...",
-    "de-activated": "De-activated.",
-    "dir-usingkeypad": "... using your touchtone keypad.  Use the 7 key for Q, and the 9 key "
-    "for Z.",
-    "im-sorry": "I'm sorry.",
-    "num-was-successfully": "The number was successfully...",
-    "privacy-to-blacklist-last-caller": "The last caller was...",
-    "queue-less-than": "less than",
-    "queue-periodic-announce": "All of our represenatives are currently busy. Please stay on "
-    "the line and your call will be answered by the next available representative.",
-    "sorry": "We're sorry.",
-    "spy-iax2": 'IAX (note: does not say "2")',
-    "spy-nbs": "N B S",
-    "spy-usbradio": "USB Radio",
-    "ss-noservice": "The number you have dialed is not in service. Please check the number and "
-    "try again.",
-    "to-rerecord-it": "To re-record it.",
-    "unidentified-no-callback": "Un-indentified or witheld and therefore cannot be called back.",
-    "vm-deleted": "Message deleted.",
-    "vm-isonphone": "is on the phone",
-    "vm-mailboxfull": "sorry but the user's mail box can't accept more messages",
-    "vm-marked-urgent": "Message marked urgent.",
-    "vm-nobox": "you cannot reply to this message because the sender does not have a mailbox",
-    "vm-record-prepend": "At the tone, please record an introduction to the forwarded message. "
-    " When done, press the pound sign.",
-    "vm-reenterpassword": "Please re-enter your password followed by the pound key.",
-    "vm-savedto": "saved to",
-    "vm-tomakecall": "press 4 to place an outgoing call",
-    "vm-unknown-caller": "from an unknown caller",
-    "vm-youhave": "you have",
+    "conf-adminmenu-menu8": "Press 1 to list users currently in the conference, 2 to kick all "
+    "non-administrator users, 3 to mute or umute all non-administrator users, 4 to record this "
+    "conference, or 8 to exit this menu and return to the conference.",
+    "conf-errormenu": "Invalid Choice",
+    "conf-usermenu-162": "Please press 1 to mute or unmute yourself, 4 or 6 to decrease or "
+    "increase the conference volume, 5 to extend the conference, 7 or 9 to decrease or "
+    "increase your volume, or 8 to exit this menu and return to the conference.",
+    "confbridge-has-joined": "...has joined the conference.",
+    "confbridge-mute-extended": "...to mute, or unmute yourself. When you are muted you can "
+    "not send audio to other participants. However you will still hear audio from other "
+    "unmuted participants.",
+    "confbridge-pin": "Please enter your personal identification number followed by the pound, "
+    "or hash key.",
+    "confbridge-remove-last-in": "To remove the participant who most recently joined the "
+    "conference...",
+    "demo-enterkeywords": "Please enter one or more keywords separated by * and then press the "
+    "pound key.",
+    "demo-nogo": "I am afraid I was unable to create a connection to the Digium demonstration "
+    "Asterisk server.  You may find some helpful debugging information on the Asterisk console.",
+    "dir-first": "letters of your party's first name.",
+    "dir-intro": "Welcome to the directory.  Please enter the first three letters of your "
+    "party's last name using your touch tone keypad.  Use the 7 key for Q and the 9 key for Z.",
+    "dir-multi9": "Press 9 for more entries.",
+    "hello-world": "Hello world.",
+    "if-correct-press": "If this is correct, press...",
+    "priv-callpending": "I have a caller waiting, who introduces themselves as:",
+    "screen-callee-options": "You have these options: Dial 1 if you wish to immediately "
+    "connect to the incoming call.  Dial 2 if you wish to send this caller to voicemail.  Dial "
+    "3 to send this caller to the torture menus.  Dial 4 to send this caller to a polite "
+    '"don\'t call" menu.',
+    "speed-dial": "Speed-dial.",
+    "spy-mobile": "Bluetooth Mobile",
+    "to-extension": "To extension.",
+    "tt-allbusy": "All representatives of the household are currently assisting other "
+    "telemarketers.  Please hold and your call will be answered in the order it was received.",
+    "vm-duration": "This message lasts ...",
+    "vm-instructions": "To look into your messages press 1 now.  You may quit voicemail at any "
+    "time by pressing the pound key.",
+    "vm-isunavail": "is unavailable",
+    "vm-msginstruct": "To hear the next message press 6, to repeat this message press 5, to "
+    "hear the previous message press 4, to delete or undelete this message press zero, to quit "
+    "voicemail press pound.",
+    "vm-onefor": "Press 1 for",
+    "vm-opts-full": "press 2 to access messages saved in other folders.  Press 3 to record a "
+    "message for another mailbox.  Press 0 for greetings and password management.",
+    "vm-review": "press 1 to accept this recording press 2 to listen to it press 3 to rerecord "
+    "your message",
+    "vm-tmpexists": "There is a temporary greeting, which overrides your standard greetings.",
+    "vm-tocancelmsg": "press star to cancel this message",
+    "vm-toenternumber": "press 1 to enter a number",
 }
 NOISES = {
     "cough": 10,
@@ -108,7 +124,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "pink19"), ("white16", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "pink18"), ("white19", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -122,7 +138,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(1201, 1201 + count)
+        for seed in range(1301, 1301 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

@@ -401,4 +401,30 @@ EXECUTOR_MUTANTS = (
         "            return self._aborted(error)\n        if",
         ("tests/scenarios/test_drain.py",),
     ),
+    Mutant(
+        "told late: of several tries under a key one is always told of",
+        KERNEL + "state.py",
+        "        return tells and not self.repeated(other)",
+        "        return tells",
+        (
+            "tests/kernel/test_receipt.py::test_of_three_tries_none_is_silent_because_each_is_told_of_by_another",
+        ),
+    ),
+    Mutant(
+        "told late: nobody has said that another try of it was not done",
+        EXECUTOR + "doubt.py",
+        "    if not isinstance(answer, NotDone):",
+        "    if False:",
+        ("tests/scenarios/test_told_late.py::test_nobody_has_said_that_the_repeat_was_not_done",),
+    ),
+    Mutant(
+        "told late: a run that waits for an approval of it is driven on",
+        KERNEL + "fold_effects.py",
+        "    s.stirred = True  # nor need anybody agree to it\n",
+        "",
+        (
+            "tests/scenarios/test_told_late.py::"
+            "test_nor_is_a_run_left_to_wait_for_it_that_nobody_drives",
+        ),
+    ),
 )

@@ -108,15 +108,15 @@ VOICE_MUTANTS = (
     Mutant(
         "voice: what is hardly heard over us does not end our turn",
         VOICE + "judging.py",
-        "    return hardly or (act is Act.SAY and",
+        "    return _worst(heard) < HARDLY or (act is Act.SAY and",
         "    return (act is Act.SAY and",
         (JUDGING + "a_word_that_is_hardly_heard_makes_words_of_a_short_sound_over_us_unclear",),
     ),
     Mutant(
         "voice: words that tell nothing do not end our turn",
         VOICE + "judging.py",
-        "    return hardly or (act is Act.SAY and says_nothing(heard.text))\n",
-        "    return hardly\n",
+        "    return _worst(heard) < HARDLY or (act is Act.SAY and says_nothing(heard.text))\n",
+        "    return _worst(heard) < HARDLY\n",
         (JUDGING + "words_that_tell_nothing_are_asked_about_where_they_are_said_over_us",),
     ),
     Mutant(

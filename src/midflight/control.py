@@ -238,6 +238,7 @@ class Control(Starting):
     async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
         """The operator's switch: when this returns, everything in scope has stopped."""
         _check_scope(scope)
+        _check_reason(reason)
         return await self.store.kill(scope, self._asks(who), reason)
 
     async def release(self, scope: str, *, who: Who) -> bool:
@@ -269,9 +270,9 @@ class Control(Starting):
     ) -> Accepted:
         """Record one verb over a run, and over its children where it covers them."""
         refuse_unknown(unknown, (*TAKEN, "expect"))
-        row = await self.store.row(run)
         request = make(self._asks(who), key)
         check_readable(run, request)
+        row = await self.store.row(run)
 
         def decided(view: View) -> Draft:
             return cover(view, run, verb, request, expect=expect, thread=row.thread)
@@ -304,6 +305,13 @@ def _check_scope(scope: str) -> None:
         raise InvalidRequest(
             f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."
         )
+
+
+def _check_reason(reason: str) -> None:
+    try:
+        str.encode(reason)
+    except (TypeError, UnicodeEncodeError):
+        raise InvalidRequest(f"reason={reason!r:.80} is no text. Nothing was stopped.") from None
 
 
 def _check_agents(agents: Iterable[object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from midflight.executor.undo import next_undo
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.receipt import receipt
+
+TRIES = ("lost", "lost, told", Outcome.UNKNOWN.value, Outcome.DONE.value, Outcome.NOT_DONE.value)
 
 
 def lines(run: Run) -> list[str]:
@@ -233,6 +236,35 @@ def test_a_repeat_whose_worker_was_lost_too_may_still_happen_and_tells_of_both()
     run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
 
     assert lines(run) == ["row: unknown (worker lost)"]
+
+
+def test_of_three_tries_none_is_silent_because_each_is_told_of_by_another() -> None:
+    run = running()
+    lost = run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+    run.start("put", noun="row", effect=Effect.WRITE, undoable=True)
+    run.claim("d-2")
+    run.did("put", Outcome.UNKNOWN, noun="row", effect=Effect.WRITE, undoable=True)
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE))
+
+    assert lines(run) == ["row: unknown"]
+
+
+@pytest.mark.parametrize("tries", list(product(TRIES, repeat=4)), ids="-".join)
+def test_whatever_was_tried_under_a_key_the_receipt_is_not_silent(tries: tuple[str, ...]) -> None:
+    run = running()
+    late: list[int] = []
+    for number, one in enumerate(tries):
+        if one in {"lost", "lost, told"}:
+            attempt = run.start("put", noun="row", effect=Effect.WRITE, undoable=True)
+            late += [attempt] if one == "lost, told" else []
+            run.claim(f"d-{number + 2}")
+        else:
+            run.did("put", Outcome(one), noun="row", effect=Effect.WRITE, undoable=True)
+    for attempt in late:
+        run.append(e.LateOutcome(epoch=1, attempt=attempt, outcome=Outcome.DONE))
+
+    assert lines(run)
 
 
 def test_an_undo_that_was_asked_for_stays_the_repeats_when_the_write_becomes_known() -> None:

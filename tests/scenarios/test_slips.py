@@ -136,6 +136,11 @@ async def test_a_press_that_nobody_could_read_again_is_refused_and_the_run_unhar
                 await press
         with pytest.raises(InvalidRequest, match=r"surrogates not allowed.*Nothing was"):
             await control.redirect(run, "\ud800")
+        nothing: Any = object()
+        with pytest.raises(InvalidRequest, match=r"unsupported.*Nothing was"):
+            await control.redirect(run, nothing)
+        with pytest.raises(InvalidRequest, match=r"is no text. Nothing was stopped"):
+            await control.kill("all", who=Who("olga", role=Role.OPERATOR), reason=number)
         await control.answer(run, next(iter(state.questions)), "fine")
         assert await control.result(run) == "fine"
 

@@ -386,6 +386,38 @@ async def test_nobody_is_asked_any_more_whether_it_may_be_done(succession: Succe
     assert stage.begun == ["a"]
 
 
+async def test_nor_if_it_was_told_before_they_could_be_asked(succession: Succeed) -> None:
+    stage = Stage("late-approval-paused")
+    newer = maker(stage, effect="write", approval="Who pays?", relies_on=())
+    async with succession(stage, making(stage, maker(stage, effect="write"), newer)) as both:
+        await both.control.pause(both.run)
+        await both.take_over()
+        await both.until(lambda state: state.phase is Phase.PAUSED)
+        stage.gate("a").set()
+        await both.told()
+        await both.control.resume(both.run)
+
+        assert await both.control.result(both.run) == "made by worker 1"
+
+    assert stage.begun == ["a"]
+
+
+async def test_nor_is_a_run_left_to_wait_for_it_that_nobody_drives(succession: Succeed) -> None:
+    stage = Stage("late-approval-rests")
+    newer = maker(stage, effect="write", approval="Who pays?")
+    patient = making(stage, maker(stage, effect="write"), newer)
+    clerk = Agent(patient.name, patient.function, evict_after=0.01)
+    async with succession(stage, clerk) as both:
+        await both.take_over()
+        await both.until(lambda state: state.phase is Phase.WAITING and not state.driver)
+        stage.gate("a").set()
+
+        assert await both.control.result(both.run) == "made by worker 1"
+        assert not (await both.control.state(both.run)).questions
+
+    assert stage.begun == ["a"]
+
+
 async def test_a_wait_before_another_try_ends_when_it_is_told(succession: Succeed) -> None:
     stage = Stage("late-back-off")
     failed = ConnectionError("reset by peer")
@@ -506,6 +538,29 @@ async def test_a_step_that_a_person_just_gives_up_is_done_if_it_is_told(
         assert await both.control.result(both.run) == "made by worker 1"
 
     assert stage.begun == ["a"]
+
+
+async def test_nobody_has_said_that_the_repeat_was_not_done(
+    succession: Succeed, store: Store, tmp_path: Path
+) -> None:
+    """The successor was lost, too, and somebody is being asked about its try."""
+    stage = Stage("late-three")
+    clerk = making(stage, maker(stage))
+    async with succession(stage, clerk) as both:
+        stage.gate("a again")
+        await both.take_over()
+        (question,) = (await both.until(lambda state: bool(state.questions))).questions
+        await both.control.answer(both.run, question, "again")
+        await both.until(lambda state: len(state.effects) == 2)
+        mistaken = cast("Store", Mistaken(store))
+        async with LocalEngine.open(mistaken, [clerk], workdir=tmp_path) as third:
+            await third.ensure(both.run)
+            await both.until(lambda state: bool(state.questions.keys() - {question}))
+            stage.gate("a").set()
+
+            assert await both.control.result(both.run) == "made by worker 1"
+            assert any("unknown" in line for line in await lines(both))
+            stage.gate("a again").set()
 
 
 async def test_what_is_told_while_it_is_being_undone_is_undone_once_more(

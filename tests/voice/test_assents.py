@@ -19,13 +19,14 @@ ASSENTS = """
     That is so true.; It sounds reasonable.; What a nice idea.; How interesting.; Good to hear.;
     Works for me.; That makes perfect sense.; No worries.; Not bad.; Thanks a lot.; You bet.;
     What a shame.; It sure is.; So do I.; Right you are.; Yes, exactly, good call.;
-    Got it, thanks."""
+    Got it, thanks.; I, I see.; Too true.; How nice.; Is that so?; Really?"""
 NONE = """
     ; you; and all; I; so; okay but stop; 5 5; a b c; that's wrong; I don't follow;
     sounds wrong; not good; good, next one; right, but faster; I see the problem; make it so;
     make it very nice; correct that; copy that; no way; that's it; that's all; that will do;
     is it; the second one; I like the first one better; I got another question; clear;
-    go on; hey; whoa; look at that"""
+    that's too clever; sounds too good; it would be good to know; that's good enough; I would like
+    this; I already know that; how good?; like this; go on; hey; whoa; look at that"""
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in ASSENTS.split(";")])

@@ -78,7 +78,14 @@ def test_a_word_that_is_hardly_heard_makes_words_of_a_short_sound_over_us_unclea
 def test_words_that_tell_nothing_are_asked_about_where_they_are_said_over_us(text: str) -> None:
     assert judge(Heard(text, 0.95), 700) is Verdict.UNCLEAR
     assert judge(Heard(text, 0.95), 700, held=False) is Verdict.WORDS
+    assert judge(Heard(text, 0.95), 700, asked=True) is Verdict.WORDS  # they say it again
+    assert judge(Heard(text, 0.95), 1_600) is Verdict.WORDS
     assert judge(Heard(text + " Germany", 0.95), 700) is Verdict.WORDS
+
+
+def test_a_question_tells_something() -> None:
+    assert judge(Heard("Are you sure?", 0.95), 700) is Verdict.WORDS
+    assert judge(Heard("Are you sure.", 0.95), 700) is Verdict.UNCLEAR
 
 
 def test_the_less_is_heard_of_its_worst_word_the_nearer_it_has_to_be_to_an_assent() -> None:

@@ -39,7 +39,7 @@ MEANINGS = {
     Act.SAY: """What about Germany?; Stop the second one and take the third; The operator was rude;
         Wait for the results and tell me; 5 5; ; Yes, explain that.; Sorry, what?; No, yes.;
         Yes, but send it tomorrow; Don't stop;
-        No worries.; No doubt.""",
+        No worries.; No doubt.; Carry on a second; Based on one minute""",
 }
 
 

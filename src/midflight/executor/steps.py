@@ -305,6 +305,8 @@ class Step:
 
         Nobody need answer it once the step is told to be done: then it is closed.
         """
+        if self.told and not self.unwanted:
+            return Answered(self.driver.replay.now, closed=TOLD)
         self.asking = True
         self._questions = anyio.CancelScope()
         try:

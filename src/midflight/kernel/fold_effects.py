@@ -94,6 +94,7 @@ def _done_late(s: RunState, effect: Attempt) -> None:
     for other in others:
         other.counted |= other.outcome is None
     s.windows.pop(effect.step, None)  # nobody begins it any more
+    s.stirred = True  # nor need anybody agree to it
 
 
 def _step_reused(s: RunState, event: e.StepReused, _at: int) -> None:

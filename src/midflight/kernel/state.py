@@ -190,7 +190,8 @@ class RunState:
             vague = other.outcome is Outcome.UNKNOWN and (in_doubt or self._unsettled(other))
             return vague or other.outcome is Outcome.DONE
         known = other.position < effect.position and other.learned > 0
-        return known and in_doubt and not self._unsettled(effect)
+        tells = known and in_doubt and not self._unsettled(effect)
+        return tells and not self.repeated(other)  # or nobody would tell of any
 
     def _unsettled(self, effect: Attempt) -> bool:
         """Its worker may still be at it, or its undo was tried, or is wanted."""

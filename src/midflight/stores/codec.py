@@ -80,7 +80,7 @@ def check_readable(journal: str, request: Request) -> None:
 def _body(journal: str, event: Event) -> bytes:
     try:
         return _encoder.encode(event)
-    except UnicodeEncodeError as error:  # half of a character
+    except (UnicodeEncodeError, TypeError) as error:  # half of a character, or no data at all
         raise _unreadable(journal, event, error) from None
 
 

@@ -42,7 +42,7 @@ BESIDE: Final = frozenset({
 HOW: Final = any_of(
     "so", "very", "quite", "really", "pretty", "rather", "totally", "absolutely", "perfectly",
     "completely", "just", "all", "most", "such", "truly", "entirely", "simply", "more than", "also",
-    "certainly", "definitely", "too", "about",
+    "certainly", "definitely", "about",
 )  # fmt: skip
 GOOD: Final = any_of(
     "good", "great", "nice", "fine", "cool", "lovely", "perfect", "brilliant", "excellent",
@@ -57,11 +57,11 @@ GOOD: Final = any_of(
 THING: Final = any_of(
     "one", "call", "point", "idea", "job", "stuff", "deal", "thing", "work", "plan", "news",
     "thinking", "thought", "choice", "catch", "move", "answer", "question", "summary", "result",
-    "results", "enough", "then", "to know", "to hear(?: that| it)?", "to see", "(?:by|with|for) me",
+    "results", "then", "to know", "to hear(?: that| it)?", "to see", "(?:by|with|for) me",
     "for (?:sure|you|him|her|them)", "indeed", "too",
 )  # fmt: skip
 IS: Final = any_of(
-    "(?:that|it|this|you|they)(?:'s|'re| is| are| was| would be| must be)",
+    "(?:that|it|this|you|they)(?:'s|'re| is| are| was| must be)",
     "(?:(?:that|it|this|they) )?(?:all )?(?:sounds?|looks?|seems?|feels?)",
 )
 AGREE: Final = any_of(
@@ -73,36 +73,39 @@ AGREE: Final = any_of(
 )  # fmt: skip
 FULLY: Final = any_of(
     "can", "do", "quite", "totally", "fully", "completely", "really", "definitely", "certainly",
-    "also", "just", "already", "absolutely", "could", "would",
+    "also", "just", "absolutely",
 )  # fmt: skip
 MADE: Final = any_of(
     f"(?:what )?(?:an? )?(?:{HOW} |how )*{GOOD}(?: {THING})*",
     f"{IS} (?:{HOW} )*(?:an? |the )?(?:{HOW} )*{GOOD}(?: {THING})*",
     f"i (?:{FULLY} )*{AGREE}(?: (?:it|that|this|you|too|now|completely|entirely))*",
     "i(?:'m| am) (?:still |all )?(?:with you|following|listening|here|ears|impressed|glad|sure)",
-    "i(?:'ll| will) (?:bet|say)|i(?:'d| would) say so|so (?:do|am|did|was) i|i do(?: too)?",
+    "i(?:'ll| will) (?:bet|say)|i(?:'d| would) (?:say so|think so|agree)",
+    "so (?:do|am|did|was) i|i do(?: too)?",
     "(?:it|that|they) (?:sure|really|certainly|surely) (?:is|are|does|do|was|did)",
     "(?:what|that's|that is) (?:a |an )?(?:real )?(?:shame|pity|relief|surprise|treat)|too bad",
     "that's (?:too bad|for sure)|poor (?:thing|you)|good heavens|oh man|(?:just|quite) so|quite",
     "(?:i've |we've )?got (?:it|that|you|ya)",
     "(?:(?:that|it|this) )?(?:all )?(?:does )?makes? (?:perfect |total |good |a lot of )?sense",
     "(?:(?:that|it|this) )?(?:works|suits)(?: for)?(?: me)?",
-    "(?:love|like|appreciate) (?:it|that|this)|much appreciated|you got it",
+    "(?:love|appreciate) (?:it|that|this)|like it|much appreciated|you got it",
     "(?:glad|happy|pleased|good) to hear(?: it| that)?",
     "thank you(?:(?: so| very)* much)?|thanks (?:a lot|so much|very much)|many thanks",
     "no (?:problem|worries|doubt|kidding|wonder)|without (?:a )?doubt|for (?:sure|certain|real)",
-    "sure (?:thing|enough)|you bet|point taken|well (?:done|said|put)|very (?:well|much so)",
-    "me too|same here|right (?:on|you are|enough)|(?:spot|bang) on|hear hear|so true",
+    "sure (?:thing|enough)|(?:fair|true) enough|you bet|point taken",
+    "well (?:done|said|put)|very (?:well|much so)",
+    "me too|same here|right (?:on|you are)|(?:spot|bang) on|hear hear|(?:so|too) true|too right",
     "roger(?: that)?|oke?y dokey|okie dokie|(?:all|that's|loud and|crystal) clear",
-    "so (?:it is|it seems|i see|i hear|i gather)|as i thought|as expected|is that so|is that right",
+    "so (?:it is|it seems|i see|i hear|i gather)|as i thought|as expected|is that so",
     "(?:my|oh my|good) (?:goodness|gosh|god|word|lord|grief)|goodness (?:me|gracious)",
     "oh (?:my|boy|dear)",
     "there (?:we|you) (?:go|are)|you don't say|if you say so|you said it|with you|of course|i see",
 )  # fmt: skip
 ONE: Final = any_of(MADE, *sorted(ASSENTING), "h?m[hm]*(?:ok)?")
 ASSENT: Final = re.compile(f"{ONE}(?: {ONE})*")
+ASKED: Final = re.compile(r"^\W*(?:how|what|are)\b.*\?\W*$", re.IGNORECASE | re.DOTALL)
 AT_MOST: Final = 6  # words of what is made up; who says more wants to be listened to
-SPELLED: Final = re.compile(r"(?<![\w'])(?:[a-z] )+[a-z](?![\w'])")
+SPELLED: Final = re.compile(r"(?<![\w'])(?:[b-hj-z] )+[b-hj-z](?![\w'])")
 """As a recogniser writes "mhm": "M. H. M."."""
 
 JOINING: Final = frozenset({
@@ -115,12 +118,16 @@ JOINING: Final = frozenset({
     "was", "were", "be", "been", "am", "do", "does", "did", "has", "have", "had", "will", "would",
     "shall", "should", "can", "could", "may", "might", "must",
 })  # fmt: skip
-"""Words that join others, and tell nothing without them."""
+"""Words that join others."""
+
+TELLING_NOTHING: Final = JOINING | ASSENTING | BESIDE
 
 
 def is_assent(text: str) -> bool:
     """Whether people say it to show that they listen."""
     said = SPELLED.sub(lambda letters: letters[0].replace(" ", ""), plain(text.replace("-", " ")))
+    if ASKED.search(text):  # "how good?"
+        return False
     words = set(said.split())
     only = words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
     return only or (said.count(" ") < AT_MOST and ASSENT.fullmatch(said) is not None)
@@ -128,4 +135,4 @@ def is_assent(text: str) -> bool:
 
 def says_nothing(text: str) -> bool:
     """Whether there is nothing in it that anybody could act on: so assents are misheard."""
-    return set(plain(text).split()) <= JOINING | ASSENTING | BESIDE
+    return not text.rstrip().endswith("?") and set(plain(text).split()) <= TELLING_NOTHING

@@ -38,11 +38,18 @@ BREATH_MS: Final = 160  # a sound as short as this in which nothing is heard hol
 
 
 def judge(
-    heard: Heard, spoke_ms: int, *, whole: bool = True, held: bool = True, noisy: bool = False
+    heard: Heard,
+    spoke_ms: int,
+    *,
+    whole: bool = True,
+    held: bool = True,
+    noisy: bool = False,
+    asked: bool = False,
 ) -> Verdict:
     """What a sound of this length was. In doubt it is asked about: no order is passed over.
 
-    Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer.
+    Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer. Who
+    was ``asked`` to say it again is not asked for saying the same.
     """
     words = plain(heard.text).split()
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
@@ -69,7 +76,7 @@ def judge(
         return Verdict.WORDS if heard.confidence >= PLAIN and not short else Verdict.UNCLEAR
     if short and act is Act.SAY and not ordered and _may_be_a_control(heard, words, held=held):
         return Verdict.UNCLEAR
-    if held and not ordered and _may_be_an_assent(heard, act, spoke_ms):
+    if held and not (ordered or asked) and _may_be_an_assent(heard, act, spoke_ms):
         return Verdict.UNCLEAR
     return Verdict.WORDS if heard.confidence >= _sure(spoke_ms, short, noisy) else Verdict.UNCLEAR
 
@@ -110,9 +117,10 @@ def _may_be_an_assent(heard: Heard, act: Act, spoke_ms: int) -> bool:
     """
     if act is Act.REDIRECT:
         return False
-    few = len(heard.text.split()) <= SHORT_WORDS
-    hardly = _worst(heard) < HARDLY and spoke_ms <= (SLOW_MS if few else SHORT_MS)
-    return hardly or (act is Act.SAY and says_nothing(heard.text))
+    few = len(plain(heard.text).split()) <= SHORT_WORDS
+    if spoke_ms > (SLOW_MS if few else SHORT_MS):
+        return False
+    return _worst(heard) < HARDLY or (act is Act.SAY and says_nothing(heard.text))
 
 
 def _worst(heard: Heard) -> float:

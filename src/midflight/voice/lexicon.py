@@ -64,9 +64,14 @@ LEAD: Final = "(?:" + FILLER + any_of(
 
 AFTER: Final = "(?: please| now| right now| then)*"
 A_WHILE: Final = any_of("a", "one", "just a") + " " + any_of("second", "moment", "minute", "sec")
+ON_WHICH: Final = any_of(
+    "go", "carry", "move", "come", "keep", "based", "focus", "work", "count", "rely", "depend"
+)
+"""After these "on a second" is no "hang on a second" that was heard a little wrong."""
+
 WAIT: Final = any_of(
     "wait", "pause", "hold on", "hold it", "hold up", "hang on", A_WHILE, f"give me {A_WHILE}",
-    f"(?:wait|stop|pause|hold on) for {A_WHILE}", rf"[\w']+ on {A_WHILE}",  # "pang on a second"
+    f"(?:wait|stop|pause|hold on) for {A_WHILE}", rf"(?!{ON_WHICH}\b)[\w']+ on {A_WHILE}",
 )  # fmt: skip
 STOP: Final = any_of(
     "stop", "stop (?:it|that|this|right there|talking|everything)", "halt", "abort",

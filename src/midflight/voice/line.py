@@ -237,7 +237,8 @@ class Line:
             heard = await self._recogniser.recognise(pcm)
             answers = self.mouth.is_asking and is_firm(heard.text)
             held = (self.taking.held or self.taking.cut) and not answers
-            verdict = judge(heard, spoke_ms, whole=whole, held=held, noisy=is_noisy(pcm))
+            asked, noisy = self.taking.asked, is_noisy(pcm)
+            verdict = judge(heard, spoke_ms, whole=whole, held=held, noisy=noisy, asked=asked)
             self._deaf = 0
         except SpeechFailed as error:
             self._deaf += whole
