@@ -225,3 +225,13 @@ def test_who_speaks_for_us_sounds_the_same_each_time() -> None:
     speakers._made.cache_clear()
 
     assert said("Compare it with last year.", "espeak:en-us") == first
+
+
+def test_who_speaks_for_longer_than_nine_seconds_is_understood_to_the_end() -> None:
+    tale = "the meeting begins on monday and ends on friday and everybody brings the new report"
+    pcm = said(f"{tale}, {tale}, {tale}", "flite:slt")
+
+    heard = Moonshine().hear(pcm)
+
+    assert len(pcm) > 10 * RATE * WIDTH
+    assert heard.text.casefold().count("friday") == 3

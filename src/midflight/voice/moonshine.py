@@ -30,6 +30,7 @@ LAYERS, HEADS, HEAD = 6, 8, 36
 TOKENS_A_SECOND: Final = 6.5  # people say no more; the model, when it repeats itself, does
 SHORTEST: Final = RATE // 8  # the encoder wants to see something
 LONGEST_S: Final = 30
+STRIDE: Final = 384  # samples of a frame
 SPACE: Final = "▁"
 SHORT: Final = int(1.6 * RATE)  # longer ones have words enough
 FAINT: Final = 1e-9
@@ -182,7 +183,7 @@ class _Model:
         fed = {
             "input_ids": given,
             "encoder_hidden_states": hidden,
-            "encoder_attention_mask": np.ones(hidden.shape[:2], np.int64),
+            "encoder_attention_mask": _all_of(hidden),
             "use_cache_branch": np.array([cached]),
             **past,
         }
@@ -239,6 +240,15 @@ def _nothing(rows: int, frames: int) -> dict[str, Floats]:
         for side in ("decoder", "encoder")
         for what in ("key", "value")
     }
+
+
+def _all_of(hidden: Floats) -> NDArray[np.int64]:
+    """That every frame counts. The model looks at each 384th entry, as if there were one a sample.
+
+    Up to so many frames it looks at one, for all: those 9 s are the most that people say at once.
+    """
+    rows, frames, _ = hidden.shape
+    return np.ones((rows, frames if frames <= STRIDE else frames * STRIDE), np.int64)
 
 
 def _softmax(logits: Floats) -> Floats:
