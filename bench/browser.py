@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from page.conftest import CHROMIUM, FLAGS, come_in
 from page.glass import Glass
-from page.theatre import Stage, Theatre
+from page.theatre import Stage, Theatre, soon
 
 LOADS = 5
 PRESSES, CANCELS = 30, 5  # pauses and resumes in all; each run of them ends with a cancel
@@ -131,8 +132,7 @@ def paints(desk: Desk) -> dict[str, float]:
         for _ in range(LOADS):
             with desk.tab(WATCH_PAINT) as page:
                 Glass(page, desk.theatre.url).look_at(stage.run)
-                page.wait_for_function("window.paintedAt > 0")
-                times.append(page.evaluate("window.paintedAt"))
+                times.append(soon(partial(page.evaluate, "window.paintedAt"), "the picture"))
         found[name] = statistics.median(times)
         if steps == VERY_MANY:
             found |= scrolls(desk, stage)

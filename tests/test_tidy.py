@@ -53,3 +53,14 @@ def test_cancelled_is_spelled_in_one_way() -> None:
     american = re.compile(r"\bcancel(ed|ing)\b")  # "cancelled", "cancelling"
     for path in SOURCES:
         assert not american.search(path.read_text(encoding="utf-8")), path
+
+
+def test_no_browser_test_waits_with_what_a_page_like_ours_forbids() -> None:
+    """Playwright's wait evaluates a string when it looks again, and our pages allow no eval.
+
+    Such a test passes as long as its first look is late enough.
+    """
+    forbidden = "wait_for_" + "function"
+    for path in tracked():
+        if path.suffix == ".py":
+            assert forbidden not in path.read_text(encoding="utf-8"), path

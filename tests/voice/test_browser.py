@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Playwright, expect
 
 from midflight.voice.sounds import as_wav, silence
+from page.theatre import soon
 from voice.clerks import GERMANY, SUMMARY
 from voice.counting import words_begun
 from voice.noises import mixed
@@ -39,6 +41,9 @@ FLAGS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 LONG_MS = 40_000
+LET_GO = """
+    window.tracks.length > 0 && window.tracks.every((track) => track.readyState === "ended")
+"""
 
 
 @pytest.fixture
@@ -206,7 +211,7 @@ def test_push_to_talk_is_chosen_before_the_call_and_a_call_that_opens_can_be_hun
         voice.get_by_role("button", name="Hang up").click()
         expect(voice.get_by_role("button", name="Talk", exact=True)).to_be_enabled()
         page.evaluate("window.allow()")
-        page.wait_for_function("() => window.tracks[0]?.readyState === 'ended'")
+        soon(partial(page.evaluate, LET_GO), "the microphone, let go")
 
         voice.get_by_role("button", name="Talk", exact=True).click()
         page.evaluate("window.allow()")
@@ -282,7 +287,7 @@ def test_with_a_key_to_talk_a_browser_hears_while_it_is_held_and_lets_go_when_le
         messages = [line["text"] for line in lines_of(page, root) if line["kind"] == "message"]
         assert not any("summary" in text for text in messages)
         page.get_by_role("link", name="New run").first.click()
-        page.wait_for_function("window.tracks.every((track) => track.readyState === 'ended')")
+        soon(partial(page.evaluate, LET_GO), "the microphone, let go")
 
 
 def test_a_microphone_that_is_not_allowed_is_said_in_plain_words(
