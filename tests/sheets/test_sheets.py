@@ -14,6 +14,7 @@ from kernel.journals import ANN, Run
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Cause, Effect, Outcome
 from midflight.sheets import WORDS, RunBook, RunSheet, patch
+from midflight.stores.base import Row
 from midflight.stores.plan import summary
 from sheets.patching import patched
 
@@ -224,3 +225,32 @@ def test_what_two_workers_did_is_one_step_that_is_done(told: str) -> None:
 def shown(run: Run, name: str) -> str:
     (status,) = (s.status for s in from_scratch(run, len(run.records)).steps if s.name == name)
     return status
+
+
+def with_a_child(*, outcome: str = "") -> RunBook:
+    """A run that has begun another, and heard of its end."""
+    run, _ = planned()
+    run.append(e.ChildSpawned(epoch=1, child="r-2", agent="trip", brief="Hotels", step="spawn"))
+    if outcome:
+        run.append(e.ChildSettled(epoch=1, child="r-2", outcome=outcome))
+    book = RunBook(run.state.journal)
+    for record in run.records:
+        book.take(record)
+    return book
+
+
+def test_a_run_in_the_background_stands_as_its_row_says_unless_its_end_was_heard_since() -> None:
+    rows = {"r-2": Row("r-2", "run", 9, phase="running", updated_at=5.0)}
+    [running] = with_a_child().sheet(rows).background
+    [ended] = with_a_child(outcome="done").sheet(rows).background  # the row was read before
+
+    assert (running.phase, running.ended_at) == ("running", None)
+    assert ended.phase == "done"
+    assert ended.ended_at is not None
+
+
+def test_a_run_in_the_background_that_was_purged_has_ended_and_nobody_says_how() -> None:
+    [gone] = with_a_child(outcome="purged").sheet().background
+
+    assert gone.phase == "purged"
+    assert gone.ended_at is not None

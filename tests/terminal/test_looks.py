@@ -154,13 +154,29 @@ def test_a_run_that_a_person_has_is_not_said_to_be_at_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("below", "says"),
-    [(Phase.RUNNING, "1 background task still runs"), (Phase.PAUSED, "Nothing is running")],
+    ("below", "ended_at", "says"),
+    [
+        (Phase.RUNNING, None, "1 background task still runs"),
+        (Phase.PAUSED, None, "Nothing is running"),
+        (Phase.DONE, 7.0, "Nothing is running"),
+        ("purged", 7.0, "Nothing is running"),
+    ],
 )
-def test_a_background_run_that_is_held_too_does_not_run(below: Phase, says: str) -> None:
-    child = Background("r-2", "Check the figures", below, 0.0, None, "")
+def test_a_background_run_that_is_held_too_or_over_does_not_run(
+    below: str, ended_at: float | None, says: str
+) -> None:
+    child = Background("r-2", "Check the figures", below, 0.0, ended_at, "")
     sheet = a_sheet(phase=Phase.PAUSED, holds=[Cause.USER], background=[child])
 
     word, rest = looks.headline(sheet)
     assert word == "Paused"
     assert rest.startswith(says)
+
+
+def test_a_background_run_that_was_deleted_looks_like_no_other() -> None:
+    gone = looks.phase_of(Background("r-2", "Check the figures", "purged", 0.0, 7.0, ""))
+
+    assert gone[1] == "Deleted"
+    assert not set(gone[:2]) & {
+        mark for sign, word, _ in looks.PHASES.values() for mark in (sign, word)
+    }

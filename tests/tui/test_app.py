@@ -333,3 +333,30 @@ async def test_it_looks_as_it_was_looked_at(driving: Open, size: tuple[int, int]
         await anyio.sleep(0.3)
         await screen.pilot.pause()
         same_as_before(f"cancelled-{size[0]}", screen.text)
+
+
+async def test_what_goes_on_beside_is_over_on_the_screen_as_soon_as_its_end_is_told(
+    driving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.tui.session.BACKGROUND_S", 3600.0)  # only news can tell
+    stage = Stage("tui-beside")
+    look = stage.reader()
+    stage.gate("figures")
+
+    @agent("below")
+    async def below(run: Run) -> None:
+        await run.step("Look", look, "figures")
+
+    @agent("above")
+    async def above(run: Run) -> str:
+        await run.spawn(below, "Check the figures")
+        return "begun"
+
+    async with driving(above, below) as control:
+        run = await control.start("above", "")
+        await stage.until_begun("figures")
+        await control.ended(run)
+        async with looking(control, run) as screen:
+            await screen.until("Check the figures", "Running, beside")
+            stage.gate("figures").set()
+            await screen.until("Done, beside")

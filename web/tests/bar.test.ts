@@ -2,7 +2,7 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it } from "vitest";
 import { barOf, type Seen } from "../src/model/bar";
-import { PHASES } from "../src/model/phases";
+import { looksOfChild, PHASES } from "../src/model/phases";
 import type { Phase, RunSheet } from "../src/model/types";
 import { Icon } from "../src/ui/Icon";
 import { offer, run, thread } from "./given";
@@ -97,7 +97,14 @@ describe("the words of the state", () => {
     const child = { run: "r-2", title: "Watch", phase: "running", started_at: 1, ended_at: null, status: "" };
 
     expect(said({ phase: "paused", holds: ["user"], background: [child] })).toBe("Paused: 1 background task still runs");
-    expect(said({ phase: "paused", holds: ["user"], background: [{ ...child, phase: "done" }] })).toBe("Paused: Nothing is running or spending");
+    expect(said({ phase: "paused", holds: ["user"], background: [{ ...child, phase: "done", ended_at: 2 }] })).toBe("Paused: Nothing is running or spending");
+  });
+
+  it("say that nothing goes on if what was in the background has been deleted", () => {
+    const gone = { run: "r-2", title: "Watch", phase: "purged", started_at: 1, ended_at: 2, status: "" };
+
+    expect(said({ phase: "paused", holds: ["user"], background: [gone] })).toBe("Paused: Nothing is running or spending");
+    expect(looksOfChild(gone).word).toBe("Deleted");
   });
 });
 

@@ -168,9 +168,11 @@ class Curve:
 
 
 def _now(child: Background, row: Row | None) -> Background:
-    """With what its own row says, which is newer than what this run has heard."""
+    """With what its own row says, which is newer than what this run has heard, but for an end."""
     if row is None or row.journal != child.run:
         return child
+    if child.ended_at is not None and row.phase not in ENDS:
+        return child  # the row was read before
     steps = f"{row.steps} step{'s' * (row.steps != 1)}"
     ended = child.ended_at or (row.updated_at if row.phase in ENDS else None)
     title = row.title or child.title

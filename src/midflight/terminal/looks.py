@@ -14,7 +14,7 @@ from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 from midflight.kernel.status import place
 from midflight.sheets import RunSheet, StepSheet
-from midflight.sheets.shapes import Asked
+from midflight.sheets.shapes import Asked, Background
 
 SIGNS: Final = {
     "queued": "◌",
@@ -63,10 +63,16 @@ PHASES: Final = {
 }
 """Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
+DELETED: Final = ("·", "Deleted", "quiet")  # a run that ended long ago, and was purged
 CAP: Final = "cap"
 GROW: Final = 2  # a cap that is reached is offered twice as high
 WORTH_SAYING: Final = 0.5  # of caps that are hardly used, which is fuller changes all the time
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
+
+
+def phase_of(child: Background) -> tuple[str, str, str]:
+    """Sign, word and tone of a run in the background."""
+    return PHASES[Phase(child.phase)] if child.phase in PHASES else DELETED
 
 
 def clock(seconds: float) -> str:
@@ -240,7 +246,7 @@ def _doing(sheet: RunSheet) -> str:
 
 
 def _paused(sheet: RunSheet) -> tuple[str, str]:
-    alive = sum(child.phase not in {*ENDS, Phase.PAUSED} for child in sheet.background)
+    alive = sum(child.ended_at is None and child.phase != "paused" for child in sheet.background)
     holds = set(sheet.holds)
     if Cause.CAP in holds:
         return "Paused at the cap", at_cap(sheet)

@@ -37,7 +37,7 @@ def steps(sheet: RunSheet, texts: Mapping[str, str], now: float, width: int, ton
     for text in said.values():
         _said(out, text, width, tones)
     for child in sheet.background:
-        sign, word, tone = looks.PHASES[Phase(child.phase)]
+        sign, word, tone = looks.phase_of(child)
         right = f"{word}, beside"
         name = looks.one_line(child.title, max(8, width - len(right) - 4))
         out.append(f" {sign} ", tones[tone])

@@ -19,6 +19,7 @@ from midflight.verbs.todos import TodoOffer
 
 AGAIN_S: Final = 2.0  # after trouble
 BACKGROUND_S: Final = 2.0  # how often runs that were begun by this one are looked at
+SHOWER_S: Final = 0.1  # news come in showers; one look is enough for each
 
 
 class Session:
@@ -35,6 +36,7 @@ class Session:
         self.trouble = ""
         self.version = 0
         self._sheet: tuple[int, RunSheet] | None = None
+        self._told = anyio.Event()  # since the background was last looked at
 
     @property
     def loaded(self) -> bool:
@@ -91,6 +93,8 @@ class Session:
                 else:
                     talk.take(item)
                     await self._look_at_todos()
+                if not isinstance(item, Delta):
+                    self._told.set()
                 self._changed()
 
     def _take(self, record: Recorded) -> None:
@@ -111,7 +115,9 @@ class Session:
             self.todos = await self.control.preview_todos(self.talk.state.journal)
 
     async def _look_at_background(self) -> None:
+        """Now and then, and after any news: one of them may be what the news are about."""
         while True:
+            self._told = anyio.Event()
             if self.book.children:
                 try:
                     rows = await self.control.runs(Query(parent=self.run, limit=100))
@@ -121,7 +127,9 @@ class Session:
                 if found and found != self.children:
                     self.children = found
                     self._changed()
-            await anyio.sleep(BACKGROUND_S)
+            with anyio.move_on_after(BACKGROUND_S):
+                await self._told.wait()
+            await anyio.sleep(SHOWER_S)
 
     def _changed(self, trouble: str | None = None) -> None:
         self.version += 1

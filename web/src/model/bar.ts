@@ -96,7 +96,7 @@ function paused(run: RunSheet): Status {
 }
 
 function atRest(run: RunSheet): string {
-  const alive = run.background.filter((each) => !ENDED.has(each.phase) && each.phase !== "paused").length;
+  const alive = run.background.filter((each) => each.ended_at === null && each.phase !== "paused").length;
   if (alive) return `${count(alive, "background task")} still ${alive === 1 ? "runs" : "run"}`;
   return "Nothing is running or spending";
 }

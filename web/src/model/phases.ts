@@ -1,5 +1,5 @@
 /** The ten states of a run as they look: no sign and no word stands for two of them, so that none needs its colour. */
-import type { Phase } from "./types";
+import type { Background, Phase } from "./types";
 
 export type Sign = "queued" | "run" | "pausing" | "pause" | "ask" | "cancelling" | "done" | "cancelled" | "cancel" | "stop";
 
@@ -17,6 +17,12 @@ export const PHASES: Record<Phase, Looks> = {
   failed: { sign: "cancel", tone: "bad", word: "Failed" },
   killed: { sign: "stop", tone: "bad", word: "Stopped by an operator" },
 };
+
+/** A run that ended long ago and was purged: nobody can say any more how. */
+const DELETED: Looks = { sign: "cancelled", tone: "calm", word: "Deleted" };
+
+/** How a run in the background looks. */
+export const looksOfChild = (child: Background): Looks => (child.phase === "purged" ? DELETED : looksOf(child.phase));
 
 /** A phase of which this page has not heard, from a newer server, looks like one that has not begun. */
 export const looksOf = (phase: string): Looks => PHASES[phase as Phase] ?? PHASES.queued;

@@ -1,9 +1,9 @@
 /** Runs that this one has begun. They are no steps: each has its own time and its own stop. */
 import { attempt } from "../actions";
 import { useNow } from "../clock";
-import { looksOf } from "../model/phases";
+import { looksOfChild } from "../model/phases";
 import { pathOf } from "../model/route";
-import { ENDED, type Background, type RunSheet } from "../model/types";
+import type { Background, RunSheet } from "../model/types";
 import { clock } from "../model/words";
 import { api } from "../net/api";
 import { go } from "../store";
@@ -11,8 +11,8 @@ import { Icon } from "./Icon";
 import { Steer } from "./Steer";
 
 export function BackgroundRuns({ run }: { run: RunSheet }) {
-  const alive = run.background.filter((each) => !ENDED.has(each.phase));
-  const ended = run.background.filter((each) => ENDED.has(each.phase));
+  const alive = run.background.filter((each) => each.ended_at === null);
+  const ended = run.background.filter((each) => each.ended_at !== null);
   if (run.background.length === 0) return null;
   return (
     <section className="background" aria-label="In the background">
@@ -28,8 +28,9 @@ export function BackgroundRuns({ run }: { run: RunSheet }) {
 }
 
 function One({ each }: { each: Background }) {
-  const { sign, tone, word } = looksOf(each.phase);
-  const alive = !ENDED.has(each.phase);
+  const { sign, tone, word } = looksOfChild(each);
+  const alive = each.ended_at === null;
+  const deleted = each.phase === "purged";
   const stop = () => void attempt((key) => api.verb(each.run, "cancel", {}, key));
   return (
     <li>
@@ -37,10 +38,12 @@ function One({ each }: { each: Background }) {
         <Icon name={sign} />
       </span>
       <span>
-        <a href={pathOf(each.run)} onClick={(event) => { event.preventDefault(); go(pathOf(each.run)); }}>
-          {each.title || each.run}
-        </a>
-        <span className="hidden-words">, {word}</span>
+        {deleted ? each.title || each.run : (
+          <a href={pathOf(each.run)} onClick={(event) => { event.preventDefault(); go(pathOf(each.run)); }}>
+            {each.title || each.run}
+          </a>
+        )}
+        <span className={deleted ? "quiet" : "hidden-words"}>, {word}</span>
       </span>
       <Elapsed each={each} />
       {alive && (
