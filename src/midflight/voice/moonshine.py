@@ -38,6 +38,7 @@ NOISES: Final = (1e-4, 1e-3, 1e-2)
 AT_ONCE: Final = 2  # recognitions, however many lines there are
 TURN_S: Final = 4.0  # to wait for the others'
 THINK_S: Final = 3.0  # and then for one's own
+THINK_A_SECOND: Final = 0.15  # more, of sound: half a minute takes a second and more of a free core
 LOOK_S: Final = 0.005
 
 Floats = NDArray[np.float32]
@@ -47,7 +48,7 @@ class Moonshine:
     """``assents`` and ``orders`` are the phrases between which short sounds are weighed."""
 
     name = "moonshine"
-    within_s = TURN_S + THINK_S + 1.0
+    within_s = TURN_S + THINK_S + LONGEST_S * THINK_A_SECOND + 1.0
 
     def __init__(self, assents: Sequence[str] = WEIGHED, orders: Sequence[str] = ORDERS) -> None:
         self._model = _model()
@@ -56,14 +57,15 @@ class Moonshine:
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.name)
 
     async def recognise(self, pcm: bytes) -> Heard:
-        """What was said; takes 50 to 200 ms, in a thread, once there is one that is not busy.
+        """What was said; a few words take 50 to 200 ms, in a thread, once there is a free one.
 
         One that takes too long is not waited for, but busy until it ends.
         """
         work = self._threads.submit(self.hear, pcm)
         try:
             await self._until(lambda: work.running() or work.done(), TURN_S, "was busy for")
-            await self._until(work.done, THINK_S, "took more than")
+            seconds = THINK_S + len(pcm) / (RATE * WIDTH) * THINK_A_SECOND
+            await self._until(work.done, seconds, "took more than")
             return work.result()
         finally:
             work.cancel()  # if it has not begun
@@ -73,7 +75,7 @@ class Moonshine:
             while not ready():  # noqa: ASYNC110 - a thread has no event that we could wait for
                 await anyio.sleep(LOOK_S)
             return
-        raise SpeechFailed(self.name, f"{what} {seconds:g} s")
+        raise SpeechFailed(self.name, f"{what} {seconds:.1f} s")
 
     def hear(self, pcm: bytes) -> Heard:
         """The same, in this thread."""
