@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import anyio
@@ -139,6 +141,10 @@ async def test_a_press_that_nobody_could_read_again_is_refused_and_the_run_unhar
         nothing: Any = object()
         with pytest.raises(InvalidRequest, match=r"unsupported.*Nothing was"):
             await control.redirect(run, nothing)
+        for other in (b"stop", date(2026, 11, 17), Decimal("1.5")):
+            spoken: Any = other
+            with pytest.raises(InvalidRequest, match=r"text= is \w+ and no text.*Nothing was"):
+                await control.send(state.thread, spoken)
         with pytest.raises(InvalidRequest, match=r"is no text. Nothing was stopped"):
             await control.kill("all", who=Who("olga", role=Role.OPERATOR), reason=number)
         await control.answer(run, next(iter(state.questions)), "fine")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from functools import cache
 from hashlib import blake2b
 from typing import Any, Final, Union
 
@@ -75,6 +76,15 @@ def encode(journal: str, event: Event) -> Encoded:
 def check_readable(journal: str, request: Request) -> None:
     """Refuse what is not what it has to be, before anybody looks at it: text that is a number."""
     _check_read_back(journal, request, _body(journal, request))
+    for name in _texts(type(request)):  # bytes and dates are written down as texts of another kind
+        if not isinstance(given := getattr(request, name), str):
+            told = TypeError(f"{name}= is {type(given).__name__} and no text")
+            raise _unreadable(journal, request, told)
+
+
+@cache
+def _texts(kind: type[Request]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is str)
 
 
 def _body(journal: str, event: Event) -> bytes:
