@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from midflight.terminal.looks import one_line
-from midflight.verbs.transcript import Line
+from midflight.verbs.transcript import CUT, UNHEARD, Line
 
 SAID_MAX: Final = 2_000  # characters; the page has all of it
 KEPT_MAX: Final = 240  # of partial work that was saved
@@ -21,6 +21,8 @@ OUTCOMES: Final = {
 }
 BACK: Final = {"switch": "back", "defer": "switch"}
 """What was chosen -> what a person may want instead."""
+HEARD: Final = {CUT: ", cut short", UNHEARD: ", not all of it heard"}
+"""What became of words that were spoken -> the same behind who said them."""
 SAID: Final = frozenset({"said: text", "said: aside", "said: cancel?", "said: triage"})
 
 
@@ -40,9 +42,10 @@ def told(line: Line) -> Told | None:
         case "question aside":
             return Told(f"{line.by}, aside", "accent", line.text)
         case kind if kind in SAID:
-            return Told(AGENT, "ok", line.text)
+            return Told(AGENT + HEARD.get(line.status, ""), "ok", line.text)
         case kind if kind.startswith("said"):
-            return Told(kind.removeprefix("said: "), "soft", one_line(line.text, KEPT_MAX))
+            who = kind.removeprefix("said: ") + HEARD.get(line.status, "")
+            return Told(who, "soft", one_line(line.text, KEPT_MAX))
         case _:
             return None
 
