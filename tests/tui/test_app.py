@@ -360,3 +360,16 @@ async def test_what_goes_on_beside_is_over_on_the_screen_as_soon_as_its_end_is_t
             await screen.until("Check the figures", "Running, beside")
             stage.gate("figures").set()
             await screen.until("Done, beside")
+
+
+async def test_a_press_that_comes_twice_is_told_in_a_few_words(driving: Open) -> None:
+    stage = Stage("tui-twice")
+    async with watched(driving, stage) as (screen, control, run):
+        await screen.press("escape")
+        await screen.until("Paused", "Resume  Esc")
+        resume = screen.app.slots[0]
+        await screen.press("escape")
+        await screen.until("Running", "Pause  Esc")
+        screen.app.pressing.press(resume, 1)  # the second of two, before anything was drawn
+        await screen.until("It is running already.")
+        assert (await control.state(run)).phase is Phase.RUNNING

@@ -27,6 +27,10 @@ Call = Callable[[], Awaitable[Any]]
 AWAY_S: Final = 3600.0
 
 
+ALREADY: Final = {"Resume": Phase.RUNNING, "Cancel": Phase.CANCELLING}
+"""A press -> the phase that it leads to: pressed there again, it has done what it does."""
+
+
 class Pressing:
     """Translates presses into verbs. Decides nothing: what is refused says why."""
 
@@ -121,8 +125,7 @@ class Pressing:
         except TimeoutError:
             self._say(f"{label}: no answer within a minute; it is not known whether it was taken.")
         except (IllegalSignal, Outdated) as error:
-            ended = self._sheet.phase in ENDS or getattr(error, "phase", "") in ENDS
-            self._say("It had already finished." if ended else str(error))
+            self._say(self._refused(label, error))
         except MidflightError as error:
             self._say(str(error))
         else:
@@ -132,6 +135,13 @@ class Pressing:
             self._say(f"{label}: on record{what}" + (f". {more}" if more else ""))
             return done
         return None
+
+    def _refused(self, label: str, error: IllegalSignal | Outdated) -> str:
+        """Why, in a few words where a press has only come twice or too late."""
+        phase = getattr(error, "phase", "")
+        if self._sheet.phase in ENDS or phase in ENDS:
+            return "It had already finished."
+        return f"It is {phase} already." if phase == ALREADY.get(label) else str(error)
 
     # ── what needs a line ────────────────────────────────────────────────────────────────────
 
