@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import shlex
 import sqlite3
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -29,6 +27,7 @@ from midflight.kernel.phases import Phase
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_file import connect, prepare
 from midflight.stores.turnstile import Turnstile
+from stores.passing import let_pass
 from stores.programs import command, environment
 from stores.runs import OLGA, cancel, pause, positions, read_all, running, start
 
@@ -187,7 +186,7 @@ async def test_who_was_frozen_does_not_say_that_another_process_kept_the_store_b
             with anyio.fail_after(40):
                 while not (writer._waiting and writer._minding):  # noqa: ASYNC110 - nobody is told
                     await anyio.sleep(0.01)
-            time_passes(monkeypatch, 60)
+            let_pass(monkeypatch, 60)
             look = writer._minding
             with anyio.fail_after(40):
                 while writer._minding is look:  # noqa: ASYNC110 - nobody is told of it
@@ -195,17 +194,6 @@ async def test_who_was_frozen_does_not_say_that_another_process_kept_the_store_b
 
     async with SqliteStore.open(path) as store:
         assert (await store.row("r-1")).phase == Phase.PAUSING
-
-
-def time_passes(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """For the whole process, in one moment."""
-    monotonic = time.monotonic
-
-    def later() -> float:
-        return monotonic() + seconds
-
-    monkeypatch.setattr(time, "monotonic", later)
-    monkeypatch.setattr(asyncio.get_running_loop(), "time", later)
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_store_usable(path: Path) -> None:
