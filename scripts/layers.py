@@ -464,7 +464,7 @@ MUTANTS = (
         (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
     ),
     Mutant(
-        "Postgres: one slow answer does not set the clock back",
+        "the clock of Postgres: one slow answer does not set it back",
         STORES + "postgres_clock.py",
         "        self._ahead = max(self._before, self._lately)",
         "        self._ahead = self._lately",
