@@ -459,9 +459,16 @@ MUTANTS = (
         "Postgres: a clock that was refused is set anew",
         STORES + "postgres_clock.py",
         '        """Take the next answer whatever it says: the clocks have moved apart."""\n'
-        '        self._measured = float("-inf")',
+        '        self._before = self._lately = float("-inf")',
         "        return",
         (CHECKS + "after_a_clock_has_jumped_events_are_stamped_with_the_servers_time",),
+    ),
+    Mutant(
+        "the clock of Postgres: one slow answer does not set it back",
+        STORES + "postgres_clock.py",
+        "        self._ahead = max(self._before, self._lately)",
+        "        self._ahead = self._lately",
+        ("tests/stores/test_postgres_clock.py",),
     ),
     Mutant(
         "Postgres: a claim judges leases by the server's clock",
@@ -604,6 +611,13 @@ MUTANTS = (
         "            with self._desk:\n",
         "            with suppress():\n",
         (DESK + "the_loop_does_not_write_while_the_thread_is_at_the_desk",),
+    ),
+    Mutant(
+        "SQLite: who was frozen does not blame another process",
+        STORES + "sqlite_writer.py",
+        "            job.queued_at += late\n",
+        "            pass\n",
+        (TROUBLE + "who_was_frozen_does_not_say_that_another_process_kept_the_store_busy",),
     ),
     Mutant(
         "SQLite: a lone job does not overtake",

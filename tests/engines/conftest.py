@@ -20,7 +20,6 @@ from engines.link import free_port, linked, to_port
 from midflight.cli.serve import listening
 from midflight.control import Control
 from midflight.engines.base import Engine
-from midflight.engines.crew import LEASE_S
 from midflight.engines.local import LocalEngine
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_place import Restate
@@ -123,7 +122,7 @@ async def restate_host(
     schema = f"test_{uuid4().hex}"
 
     def open_store() -> AbstractAsyncContextManager[Store]:
-        return PostgresStore.open(postgres_address, schema=schema, lease_s=LEASE_S)
+        return PostgresStore.open(postgres_address, schema=schema)  # nobody is to be lost
 
     async with open_store() as store, RestateHost(store, open_store) as host:
         host.server, host.workdir = restate, tmp_path

@@ -7,16 +7,22 @@ one stable address of all workers with the same code. Whoever does not answer is
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 
 THERE: Final = "there"  # from whoever has connected
 BACK: Final = "back"
+TURNS: Final = 20  # more than any of it takes: a time would be over after two on a busy machine
+LEAVE_S: Final = 20.0
+PORTS: Final = range(20_000, 32_000)
+CHANCE: Final = random.SystemRandom()  # no two processes choose alike
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[], Awaitable[Streams]]
@@ -30,7 +36,7 @@ class Link:
     delay_s: float = 0.0
     port: int = 0
     _swallows: set[str] = field(default_factory=set)
-    _pairs: set[tuple[asyncio.StreamWriter, ...]] = field(default_factory=set)
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
     _turn: int = 0
 
     def swallow(self, *ways: str) -> None:
@@ -39,27 +45,29 @@ class Link:
 
     def reset(self) -> None:
         """Break every connection at once."""
-        for pair in self._pairs:
-            for writer in pair:
-                with suppress(OSError, RuntimeError):
-                    writer.transport.abort()
+        for writer in self._open:
+            with suppress(OSError, RuntimeError):
+                writer.transport.abort()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass a connection on."""
-        end = await self._connected()
-        if end is None:
-            writer.transport.abort()
-            return
-        pair = (writer, end[1])
-        self._pairs.add(pair)
+        self._open.add(writer)  # first: it can be reset also while the other half is being made
         try:
-            async with anyio.create_task_group() as both:
-                both.start_soon(self._pass, THERE, reader, end[1], both)
-                both.start_soon(self._pass, BACK, end[0], writer, both)
+            end = await self._connected()
+            if end is None:
+                writer.transport.abort()
+                return
+            self._open.add(end[1])
+            try:
+                async with anyio.create_task_group() as both:
+                    both.start_soon(self._pass, THERE, reader, end[1], both)
+                    both.start_soon(self._pass, BACK, end[0], writer, both)
+            finally:
+                self._open.discard(end[1])
+                end[1].close()
         finally:
-            self._pairs.discard(pair)
-            for one in pair:
-                one.close()
+            self._open.discard(writer)
+            writer.close()
 
     async def _connected(self) -> Streams | None:
         for _ in range(len(self.ends)):
@@ -108,21 +116,40 @@ async def linked(*ends: Connect, path: str = "") -> AsyncIterator[Link]:
     try:
         yield link
     finally:
-        await _let_nobody_else_in(server)
+        await let_nobody_else_in(server)
         server.close()
         link.reset()
-        await anyio.sleep(0.01)
+        await all_have_left(link._open)
 
 
-async def _let_nobody_else_in(server: asyncio.Server) -> None:
+async def let_nobody_else_in(server: asyncio.Server) -> None:
     """First: a server that closes just when it takes somebody in leaves that socket open."""
     for one in server.sockets:
         asyncio.get_running_loop().remove_reader(one.fileno())
-    await anyio.sleep(0.01)
+    await _some_turns()
+
+
+async def all_have_left(guests: Collection[asyncio.StreamWriter]) -> None:
+    """Once they are cut off: whoever passes something on for them sees it, and closes its half."""
+    with anyio.fail_after(LEAVE_S):
+        while guests:  # noqa: ASYNC110 - nobody is told of it
+            await anyio.sleep(0.001)
+    await _some_turns()
+
+
+async def _some_turns() -> None:
+    """Of the loop, in each of which a connection that is made or closed gets one step further."""
+    for _ in range(TURNS):
+        await anyio.lowlevel.checkpoint()
 
 
 def free_port() -> int:
-    """One that nobody listens on at this moment."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """One that nobody listens on at this moment, nor is given until somebody else asks for it.
+
+    Where a system has the choice, as for whoever connects, it takes a port above all of these.
+    """
+    for port in CHANCE.sample(PORTS, 100):
+        with suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError(f"somebody listens on every one of a hundred ports of {PORTS}")

@@ -38,7 +38,7 @@ async def reporter(run):
     pages = [await run.step(f"Read page {n}", read, n) for n in range(int(run.brief))]
     return len(pages)
 """
-UP_S = 30.0
+UP_S = 60.0
 
 
 @contextmanager

@@ -108,7 +108,7 @@ async def test_what_a_leaving_worker_cuts_short_is_looked_up_and_done_elsewhere_
     hired: Hired,
 ) -> None:
     """It is not lost: nobody has to wait for what it may still do, nor to be asked."""
-    async with hired(2, options=("--drain", "1")) as (control, workers):
+    async with hired(2, options=("--drain", "1", *UNHURRIED)) as (control, workers):
         run = await control.start(fleet_world.carrier, "parcel")
         await begun(workers.folder, "Carry")
         leaving = workers.hand((await control.store.row(run)).driver)

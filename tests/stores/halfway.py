@@ -53,7 +53,7 @@ async def half_way(address: str, schema: str, journal: str, position: int) -> As
         yield
 
 
-async def stores_wait(address: str, count: int, patience_s: float = 5.0) -> bool:
+async def stores_wait(address: str, count: int, patience_s: float = 20.0) -> bool:
     """Wait until so many statements of stores wait for a lock; False if that never happens."""
     connection = await asyncpg.connect(address)
     try:

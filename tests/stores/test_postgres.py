@@ -30,6 +30,7 @@ from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres_server import SQL
 from midflight.stores.postgres_states import States
 from stores.halfway import stores_wait
+from stores.passing import is_renewed
 from stores.runs import (
     OLGA,
     RUN,
@@ -411,13 +412,17 @@ async def test_those_whom_a_commit_has_answered_share_the_next_one_too(
 
 
 async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
-    postgres_address: str, schema: str
+    postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with PostgresStore.open(postgres_address, schema=schema, lease_s=0.6) as store:
+    expiry = f"SELECT expires_at FROM {schema}.leases"
+    async with (
+        PostgresStore.open(postgres_address, schema=schema) as store,
+        superuser(postgres_address) as connection,
+    ):
         async with store.lease("d-1") as lease:
-            for _ in range(10):
-                await anyio.sleep(0.15)
-                assert lease.held
-                assert not await store.lease_gone("d-1")
+            before = await connection.fetchval(expiry)
+            assert await is_renewed(lease, monkeypatch)
+            assert await connection.fetchval(expiry) > before
+            assert not await store.lease_gone("d-1")
         assert not lease.held
         assert await store.lease_gone("d-1")

@@ -11,7 +11,7 @@ import anyio
 import asyncpg
 import pytest
 
-from midflight.stores import postgres_echo
+from midflight.stores import postgres_echo, postgres_news
 from midflight.stores.base import Delta, LiveWatch
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.voices import Voice
@@ -19,12 +19,21 @@ from stores.runs import RUN, running
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
 
-SOON_S = 0.4
+SOON_S = 20.0
+ONCE = pytest.mark.usefixtures("once")
 
 
 @pytest.fixture
 def schema() -> str:
     return f"test_{uuid4().hex}"
+
+
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not heard at once is not said again by itself, nor forgotten."""
+    monkeypatch.setattr(postgres_news, "POLL_S", 1000.0)
+    monkeypatch.setattr(postgres_echo, "AGAIN_S", 1000.0)
+    monkeypatch.setattr(postgres_echo, "FORGET_S", 1000.0)
 
 
 @pytest.fixture
@@ -60,7 +69,7 @@ async def wiretap(address: str, schema: str) -> AsyncIterator[list[str]]:
 
 async def read(watch: LiveWatch, until: Callable[[str], bool], text: str = "") -> str:
     """The text so far, once it is as expected."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(SOON_S):
         async for item in watch:
             if isinstance(item, Delta):
                 assert item.offset <= len(text)
@@ -74,6 +83,7 @@ def speaker(store: PostgresStore, attempt: int = 4) -> Voice:
     return store.voices.begin(RUN, "tell", attempt)
 
 
+@ONCE
 async def test_a_word_is_heard_elsewhere_at_once(here: PostgresStore, there: PostgresStore) -> None:
     async with there.watch_live({RUN: 3}) as watch:
         await anyio.sleep(0.1)
@@ -85,13 +95,14 @@ async def test_a_word_is_heard_elsewhere_at_once(here: PostgresStore, there: Pos
             assert await read(watch, lambda text: text.endswith("three")) == "one two three"
 
 
+@ONCE
 async def test_who_comes_late_gets_what_was_said_so_far(
     here: PostgresStore, there: PostgresStore
 ) -> None:
     voice = speaker(here)
     voice.say("long ago, ")
     async with there.watch_live({RUN: 3}) as watch:
-        with anyio.fail_after(2):
+        with anyio.fail_after(SOON_S):
             assert await read(watch, lambda text: bool(text)) == "long ago, "
         voice.say("and now")
         told = await read(watch, lambda text: "now" in text, "long ago, ")
@@ -174,6 +185,7 @@ async def test_a_lost_piece_is_asked_for_again(
         assert await read(watch, lambda text: text.endswith("three")) == "one two three"
 
 
+@ONCE
 async def test_a_voice_that_has_ended_is_not_told_to_newcomers(
     here: PostgresStore, there: PostgresStore
 ) -> None:
@@ -184,6 +196,6 @@ async def test_a_voice_that_has_ended_is_not_told_to_newcomers(
         await read(watch, lambda text: text == "over")
         assert there.voices.of(RUN)
         here.voices.end(voice)
-        with anyio.fail_after(2):
+        with anyio.fail_after(SOON_S):
             while there.voices.of(RUN):  # noqa: ASYNC110 - nobody is told of it
                 await anyio.sleep(0.01)

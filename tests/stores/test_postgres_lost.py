@@ -13,13 +13,19 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from engines.link import all_have_left, let_nobody_else_in
 from midflight.errors import StoreUnavailable
+from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits, Recorded
-from midflight.stores import postgres_links, postgres_news, postgres_writer
-from midflight.stores.base import Watch
+from midflight.stores import postgres_lease, postgres_links, postgres_news, postgres_writer
+from midflight.stores.base import Lease, Watch
 from midflight.stores.postgres import PostgresStore
+from midflight.stores.postgres_lease import TTL_S
+from midflight.stores.postgres_server import SQL
 from stores import programs
+from stores.halfway import Connection, by_hand
+from stores.passing import let_pass
 from stores.runs import (
     ANN,
     OLGA,
@@ -43,6 +49,7 @@ class Proxy:
     def __init__(self, server: str) -> None:
         self._server = server
         self._pipes: set[asyncio.StreamWriter] = set()
+        self.guests: set[asyncio.StreamWriter] = set()  # whoever was let in and has not left
         self.swallow = b""
         self.tear = b""
         self.arrives = 0.0  # the part of a torn request that reaches the server
@@ -54,13 +61,18 @@ class Proxy:
         if self.refuses:
             writer.close()
             return
-        from_server, to_server = await asyncio.open_unix_connection(self._server)
-        pair = [writer, to_server]
-        self._pipes.update(pair)
-        asked = [b""]
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._requests, reader, to_server, asked, pair)
-            tasks.start_soon(self._answers, from_server, writer, asked, pair)
+        self.guests.add(writer)
+        self._pipes.add(writer)  # so that it is cut also while it is being passed on
+        try:
+            from_server, to_server = await asyncio.open_unix_connection(self._server)
+            pair = [writer, to_server]
+            self._pipes.update(pair)
+            asked = [b""]
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._requests, reader, to_server, asked, pair)
+                tasks.start_soon(self._answers, from_server, writer, asked, pair)
+        finally:
+            self.guests.discard(writer)
 
     async def _requests(
         self,
@@ -126,10 +138,11 @@ async def proxy(postgres_address: str, tmp_path: Path) -> AsyncIterator[Proxy]:
     proxy = Proxy(f"{folder}/.s.PGSQL.5432")
     server = await asyncio.start_unix_server(proxy.accept, tmp_path / ".s.PGSQL.5432")
     yield proxy
+    await let_nobody_else_in(server)
     server.close()
     proxy.flows.set()
     proxy.cut()
-    await anyio.sleep(0.05)
+    await all_have_left(proxy.guests)
 
 
 @pytest.fixture
@@ -201,8 +214,9 @@ async def test_a_start_whose_commit_was_not_answered_is_there_once(
 
 
 async def test_a_kill_whose_commit_was_not_answered_lists_what_it_stopped(
-    proxy: Proxy, tmp_path: Path, schema: str
+    proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres_news, "POLL_S", 1000.0)  # nobody finds anything by polling
     async with through(tmp_path, schema) as store:
         driver = await running(store)
         attempt = await driver.begins()
@@ -213,7 +227,7 @@ async def test_a_kill_whose_commit_was_not_answered_lists_what_it_stopped(
 
             assert not proxy.swallow
             assert killing.killed == {RUN: (attempt,)}
-            with anyio.fail_after(0.5):  # sooner than a poll would find it
+            with anyio.fail_after(20):
                 assert names([await anext(aiter(watch))]) == ["run.killed"]
         assert names(await read_all(store, after=4)) == ["run.killed"]
 
@@ -255,18 +269,19 @@ async def test_whatever_breaks_every_acknowledged_append_is_there_once(
 async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeated(
     proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_links, "PATIENCE_S", 0.3)
-    monkeypatch.setattr(postgres_writer, "PATIENCE_S", 0.3)
     async with through(tmp_path, schema) as store:
         await running(store)
         append = decision(RUN, 3, started("send"))
         proxy.refuses = True
         proxy.cut()
 
-        with pytest.raises(StoreUnavailable, match=r"not known whether .* same append id may be"):
-            await store.append(append)
-        with pytest.raises(StoreUnavailable, match="cannot be reached"):
-            await store.read(RUN)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(postgres_links, "PATIENCE_S", 0.3)
+            impatient.setattr(postgres_writer, "PATIENCE_S", 0.3)
+            with pytest.raises(StoreUnavailable, match=r"not known whether .* same append id may"):
+                await store.append(append)
+            with pytest.raises(StoreUnavailable, match="cannot be reached"):
+                await store.read(RUN)
 
         proxy.refuses = False
         await store.append(append)
@@ -292,7 +307,7 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(let_ten_seconds_pass)
-                with anyio.fail_after(5):
+                with anyio.fail_after(20):
                     assert await driver.begins() == 4
         finally:
             for event in silent:
@@ -316,45 +331,79 @@ async def test_a_watcher_catches_up_after_its_connection_was_lost(
             proxy.cut()
             await driver.begins("two")
             await pause(there)
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 assert [(await anext(records)).position for _ in range(2)] == [5, 6]
 
 
 async def test_a_driver_that_cannot_renew_its_lease_knows_it_before_anybody_takes_over(
-    postgres_address: str, proxy: Proxy, tmp_path: Path, schema: str
+    postgres_address: str,
+    proxy: Proxy,
+    tmp_path: Path,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with (
-        through(tmp_path, schema, lease_s=0.6) as cut_off,
+        through(tmp_path, schema) as cut_off,
+        by_hand(postgres_address, schema) as connection,
         PostgresStore.open(postgres_address, schema=schema) as other,
         cut_off.lease("d-1") as lease,
     ):
         assert lease.held
         proxy.freeze()
+        assert await stops_before_it_is_over(lease, connection, monkeypatch)
         looks: list[tuple[bool, bool]] = []
-        with anyio.fail_after(5):
-            while not (looks and looks[-1][1]):
-                looks.append((lease.held, await other.lease_gone("d-1")))
+        with anyio.fail_after(40):
+            while not (looks and looks[-1][0]):
+                gone = await other.lease_gone("d-1")  # first: what is gone stays gone
+                looks.append((gone, lease.held))
+                let_pass(monkeypatch, 0.5)
+                await connection.execute(PASS, 0.5)
 
-        assert (False, False) in looks
+        assert looks[0] == (False, True)
         assert (True, True) not in looks
         proxy.flows.set()
-        await anyio.sleep(1)
-        assert (lease.held, await other.lease_gone("d-1")) == (True, False)
+        let_pass(monkeypatch, TTL_S / 3)
+        with anyio.fail_after(40):
+            while (await other.lease_gone("d-1"), lease.held) != (False, True):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+
+
+PASS = "UPDATE leases SET expires_at = expires_at - $1::double precision"
+"""As if the server's clock had gone on for so long."""
+MOMENT_S = 0.5  # of a lease of ten seconds
+
+
+async def stops_before_it_is_over(
+    lease: Lease, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> bool:
+    """Whether its driver gives it up a moment before others may take what it drives."""
+    left = "SELECT expires_at - clock() FROM leases"
+    with anyio.move_on_after(20):
+        while True:
+            asked = steady()
+            over = asked + await connection.fetchval(left)  # or later, by what the answer took
+            with monkeypatch.context() as just_before:
+                just_before.setattr(postgres_lease, "steady", lambda at=over: at - MOMENT_S)
+                if not lease.held:
+                    return True
+    return False
 
 
 async def test_what_another_process_decided_is_heard_in_a_moment(
-    postgres_address: str, schema: str
+    postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres_news, "POLL_S", 1000.0)  # nobody finds anything by polling
     async with (
         PostgresStore.open(postgres_address, schema=schema) as here,
         PostgresStore.open(postgres_address, schema=schema) as there,
     ):
         driver = await running(there)
+        await know_of_each_other(here, there)
         async with here.watch({RUN: 3}) as watch:
             records = aiter(watch)
             for number in range(5):
                 await driver.begins(f"step-{number}")
-                with anyio.fail_after(0.5):
+                with anyio.fail_after(20):
                     assert (await anext(records)).position == 4 + number
 
 
@@ -366,11 +415,20 @@ async def test_what_a_process_wrote_and_could_not_tell_is_found_by_looking(
         PostgresStore.open(postgres_address, schema=schema) as here,
         here.watch({RUN: 0}) as watch,
     ):
-        with programs.started("silent.py", address, RUN) as silent, anyio.fail_after(20):
+        with programs.started("silent.py", address, RUN) as silent, anyio.fail_after(40):
             heard = [record.position async for record in _first(watch, 4)]
             assert await anyio.to_thread.run_sync(silent.wait) == -signal.SIGKILL
 
     assert heard == [1, 2, 3, 4]
+
+
+async def know_of_each_other(one: PostgresStore, other: PostgresStore) -> None:
+    """From then on what one of them decides is told to the other."""
+    channel, alone = one._server.channel, True
+    with anyio.fail_after(20):
+        while alone or one._news._alone or other._news._alone:
+            alone = await one._pool.do(lambda c: c.fetchval(SQL["alone"], channel))
+            await anyio.sleep(0.05)  # whoever has seen nobody hears of the newcomer
 
 
 async def _first(watch: Watch, count: int) -> AsyncIterator[Recorded]:
@@ -385,14 +443,16 @@ async def test_two_who_open_at_the_same_time_hear_each_other(
     monkeypatch.setattr(postgres_news, "POLL_S", 1000.0)  # nobody finds anything by polling
     async with PostgresStore.open(postgres_address, schema=schema) as here:
         driver = await running(here)
-        await anyio.sleep(0.3)  # it has found out that it is alone, and tells nobody any more
+        with anyio.fail_after(20):
+            while not here._news._alone:  # noqa: ASYNC110 - and tells nobody any more
+                await anyio.sleep(0.01)
         async with (
             PostgresStore.open(postgres_address, schema=schema) as there,
             there.watch({RUN: 2}) as watch,
         ):
             records = aiter(watch)
             assert (await anext(records)).position == 3  # from here on it must be told
-            await anyio.sleep(0.3)
+            await know_of_each_other(here, there)
             await driver.begins()
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 assert (await anext(records)).position == 4

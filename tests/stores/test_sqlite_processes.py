@@ -38,7 +38,7 @@ async def cancelled_by_another_process(store: Store, path: Path) -> Recorded:
     """What a watcher here hears when a command in another process cancels the run."""
     driving = await running(store)
     async with store.watch({driving.run: driving.state.head}) as heard:
-        with anyio.fail_after(20):
+        with anyio.fail_after(40):
             await anyio.wait_all_tasks_blocked()
             with started("canceller.py", str(path), driving.run):
                 async for record in heard:
@@ -65,7 +65,7 @@ async def test_it_is_heard_by_the_nudge_alone(
 async def test_it_is_heard_by_polling_alone(store: Store, path: Path) -> None:
     driving = await running(store)
     async with store.watch({driving.run: driving.state.head}) as heard:
-        with anyio.fail_after(20):
+        with anyio.fail_after(40):
             boxes = path.with_name("journals.db.d") / "watchers"
             while not (found := list(boxes.iterdir())):  # noqa: ASYNC110 - it is a file we wait for
                 await anyio.sleep(0.01)

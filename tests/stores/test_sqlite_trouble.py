@@ -7,7 +7,7 @@ import os
 import shlex
 import sqlite3
 import subprocess
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -27,6 +27,7 @@ from midflight.kernel.phases import Phase
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_file import connect, prepare
 from midflight.stores.turnstile import Turnstile
+from stores.passing import let_pass
 from stores.programs import command, environment
 from stores.runs import OLGA, cancel, pause, positions, read_all, running, start
 
@@ -155,19 +156,43 @@ def test_what_only_reads_cannot_write(path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_caller_that_gives_up_at_the_turnstile_has_truly_appended_nothing(
-    path: Path,
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with SqliteStore.open(path, wait_max_s=0.4) as store:
+    async with SqliteStore.open(path) as store:
         await running(store)
         gate = os.open(path.with_name("journals.db.d") / "gate", os.O_RDWR)
         fcntl.flock(gate, fcntl.LOCK_EX)  # another process, stopped in the middle of a turn
         try:
-            with pytest.raises(StoreBusy, match="Nothing was appended"):
-                await cancel(store)
+            with monkeypatch.context() as impatient:
+                impatient.setattr(store._writer, "_wait_max_s", 0.4)
+                with pytest.raises(StoreBusy, match="Nothing was appended"):
+                    await cancel(store)
         finally:
             os.close(gate)
 
         await pause(store)
+        assert (await store.row("r-1")).phase == Phase.PAUSING
+
+
+async def test_who_was_frozen_does_not_say_that_another_process_kept_the_store_busy(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock has gone on without it, and its writer had no more time than it had itself."""
+    async with SqliteStore.open(path, wait_max_s=20) as store, anyio.create_task_group() as tasks:
+        await running(store)
+        with closing(Turnstile(path.with_name("journals.db.d"))) as other, other.passed():
+            tasks.start_soon(pause, store)
+            writer = store._writer
+            with anyio.fail_after(40):
+                while not (writer._waiting and writer._minding):  # noqa: ASYNC110 - nobody is told
+                    await anyio.sleep(0.01)
+            let_pass(monkeypatch, 60)
+            look = writer._minding
+            with anyio.fail_after(40):
+                while writer._minding is look:  # noqa: ASYNC110 - nobody is told of it
+                    await anyio.sleep(0.01)
+
+    async with SqliteStore.open(path) as store:
         assert (await store.row("r-1")).phase == Phase.PAUSING
 
 
@@ -251,15 +276,22 @@ async def test_a_read_that_was_given_up_is_over_before_what_it_reads_is_closed(
 ) -> None:
     """A connection that is closed under a running statement takes the interpreter with it."""
     read: list[object] = []
+    begun, given_up = threading.Event(), threading.Event()
+    at_last = threading.Timer(0.1, given_up.set)
 
     async with SqliteStore.open(tmp_path / "journals.db") as store:
 
         def slowly() -> None:
-            time.sleep(0.1)
+            begun.set()
+            given_up.wait(40)
             read.append(store._db.execute("SELECT 1").fetchone())
 
-        with anyio.move_on_after(0.02):
-            await store._in_reader(slowly)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(store._in_reader, slowly)
+            assert await anyio.to_thread.run_sync(begun.wait, 40)
+            tasks.cancel_scope.cancel()
         assert read == []
+        at_last.start()  # while the store is being closed
 
+    at_last.join()
     assert read == [(1,)]

@@ -55,8 +55,15 @@ def plan(number: int) -> Event:
 async def warm(store: SqliteStore) -> Driver:
     """A driver whose writer is idle, so that the next append comes alone."""
     driving = await running(store)
-    await anyio.sleep(0.02)
+    await has_left_the_desk(store)
     return driving
+
+
+async def has_left_the_desk(store: SqliteStore) -> None:
+    """The thread hands back what it has written before it leaves."""
+    with anyio.fail_after(20):
+        while store._writer._desk.locked():  # noqa: ASYNC110 - nobody is told of it
+            await anyio.sleep(0.001)
 
 
 async def test_a_lone_append_is_written_on_the_loop(store: SqliteStore, writers: list[str]) -> None:
@@ -74,7 +81,7 @@ async def test_appends_that_come_together_are_the_threads(
     store: SqliteStore, writers: list[str]
 ) -> None:
     drivers = [await running(store, f"r-{n}", driver=f"d-{n}") for n in range(5)]
-    await anyio.sleep(0.02)
+    await has_left_the_desk(store)
     writers.clear()
 
     async with anyio.create_task_group() as tasks:

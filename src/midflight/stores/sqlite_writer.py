@@ -173,8 +173,15 @@ class Writer:
         self._minding = self._loop.call_later(after, self._mind, context=self._context)
 
     def _mind(self) -> None:
-        """Look now and then, while anything waits, whether it has waited too long."""
-        self._minding = None
+        """Look now and then, while anything waits, whether it has waited too long.
+
+        How late this look comes is nobody's fault but ours: who was frozen, or blocked, does not
+        say afterwards that another process has kept the store busy meanwhile.
+        """
+        assert self._minding is not None
+        late, self._minding = self._loop.time() - self._minding.when(), None
+        for job in self._waiting.values():
+            job.queued_at += late
         self._give_up_on_old_jobs()
         if self._waiting:
             self._mind_again()
