@@ -13,17 +13,22 @@ from contextlib import contextmanager
 import anyio
 import pytest
 
-from midflight.inputs import wall_clock
+from midflight.executor import attempts, calls, drive, in_time
+from midflight.inputs import steady, wall_clock
 
 A_MOMENT_S = 0.01  # by which a deadline is over, and not just reached
 
 
 class Hours:
-    """The world's clock and the loop's, put forward together by what was skipped."""
+    """The world's clock, the loop's and the steady one, put forward together by what was skipped.
+
+    Not those of other processes: a tool that runs in one has the time that it has.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
         self._skipped = 0.0
+        self._settable = False
         self._bounds: list[anyio.CancelScope] = []
 
     def now(self) -> float:
@@ -32,13 +37,19 @@ class Hours:
 
     def skip(self, seconds: float) -> None:
         """What was to happen within them is due when the loop comes round."""
-        if not self._skipped:
-            loop = asyncio.get_running_loop()
-            really = loop.time
-            self._patch.setattr(loop, "time", lambda: really() + self._skipped)
+        if not self._settable:
+            self._set_clocks()
         self._skipped += seconds
         for bound in self._bounds:
             bound.deadline += seconds
+
+    def _set_clocks(self) -> None:
+        self._settable = True
+        loop = asyncio.get_running_loop()
+        really = loop.time
+        self._patch.setattr(loop, "time", lambda: really() + self._skipped)
+        for module in (attempts, calls, drive, in_time):
+            self._patch.setattr(module, "steady", lambda: steady() + self._skipped)
 
     def skip_to(self, moment: float) -> None:
         """Let everything pass until just after it; nothing if it has come already."""
