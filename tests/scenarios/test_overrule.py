@@ -315,6 +315,7 @@ async def test_a_message_is_edited_and_withdrawn_by_its_sender_before_it_is_read
         await control.withdraw_message(red.run, gone.position, who=ANN)
         with pytest.raises(NotAllowed):
             await control.edit_message(red.run, red.position, "pay everything", who=BOB)
+        await anyio.sleep(0.1)
         assert model.texts == []
         hours.skip(5)
         assert (await until_chosen(control, red)).choice == "incorporate"
