@@ -64,7 +64,14 @@ def driving(store: Store, tmp_path: Path, hours: Hours, caplog: pytest.LogCaptur
 @pytest.fixture
 def crashing(store: Store, tmp_path: Path, hours: Hours) -> Open:
     """Drive runs of some agents for as long as the block runs, and crash at its end."""
-    return lambda *agents: doomed(store, *agents, workdir=tmp_path / "work", clock=hours.now)
+
+    @asynccontextmanager
+    async def open_control(*agents: Agent) -> AsyncIterator[Control]:
+        async with doomed(store, *agents, workdir=tmp_path / "work", clock=hours.now) as control:
+            with hours.bounded(STORY_S):
+                yield control
+
+    return open_control
 
 
 @pytest.fixture
