@@ -427,4 +427,14 @@ EXECUTOR_MUTANTS = (
             "test_nor_is_a_run_left_to_wait_for_it_that_nobody_drives",
         ),
     ),
+    Mutant(
+        "guards: a worker that was busy gives a function the time to name them again",
+        EXECUTOR + "guarding.py",
+        "        for _ in range(NAMED_PARTS):\n",
+        "        for _ in range(1):\n",
+        (
+            "tests/scenarios/test_guard_answers.py::"
+            "test_a_worker_that_was_busy_gives_its_function_the_time_to_name_its_guard_again",
+        ),
+    ),
 )

@@ -56,6 +56,13 @@ TALK_MUTANTS = (
         (HARD + "a_pause_in_the_middle_of_a_triage_of_a_waiting_run_lists_and_aborts_it",),
     ),
     Mutant(
+        "talk: what was not read yet is no silence",
+        EXECUTOR + "triage.py",
+        "                if not self._more_than(heard):\n                    break\n",
+        "                break\n",
+        (HARD + "a_driver_that_was_busy_does_not_take_what_it_has_not_read_for_silence",),
+    ),
+    Mutant(
         "talk: nobody is asked while a person holds the run",
         EXECUTOR + "triage.py",
         "        return moves and ours\n",

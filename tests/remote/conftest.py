@@ -6,9 +6,9 @@ import pytest
 
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
-from scenarios.conftest import driving
+from scenarios.conftest import driving, hours
 
-__all__ = ["driving"]
+__all__ = ["driving", "hours"]
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-import anyio
 import pytest
 
 from midflight.control import Control
@@ -16,18 +15,27 @@ from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.sqlite import SqliteStore
 from scenarios.cord import Life, doomed, life
+from scenarios.hours import Hours
 
 STORY_S = 30.0  # a story that hangs fails here, where the engine can still be closed in good order
 Open = Callable[..., AbstractAsyncContextManager[Control]]
 Live = Callable[..., AbstractAsyncContextManager[Life]]
 
 
+@pytest.fixture
+def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
+    """The clock of this story's store and engines. It shows the world's time until one skips."""
+    return Hours(monkeypatch)
+
+
 @pytest.fixture(params=["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, hours: Hours
+) -> AsyncIterator[Store]:
     if request.param == "memory":
-        yield MemoryStore()
+        yield MemoryStore(hours.now)
     else:
-        async with SqliteStore.open(tmp_path / "journals.db") as opened:
+        async with SqliteStore.open(tmp_path / "journals.db", clock=hours.now) as opened:
             yield opened
 
 
@@ -38,15 +46,15 @@ def failed_drivers(caplog: pytest.LogCaptureFixture) -> list[object]:
 
 
 @pytest.fixture
-def driving(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Open:
+def driving(store: Store, tmp_path: Path, hours: Hours, caplog: pytest.LogCaptureFixture) -> Open:
     """Drive runs of some agents for as long as the block runs. No driver may fail on the way."""
 
     @asynccontextmanager
     async def open_control(*agents: Agent) -> AsyncIterator[Control]:
         async with LocalEngine.open(
-            store, agents, workdir=tmp_path / "work", sweep_s=0.05
+            store, agents, workdir=tmp_path / "work", sweep_s=0.05, clock=hours.now
         ) as engine:
-            with anyio.fail_after(STORY_S):
+            with hours.bounded(STORY_S):
                 yield Control(store, engine)
         assert failed_drivers(caplog) == []
 
@@ -54,15 +62,22 @@ def driving(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> O
 
 
 @pytest.fixture
-def crashing(store: Store, tmp_path: Path) -> Open:
+def crashing(store: Store, tmp_path: Path, hours: Hours) -> Open:
     """Drive runs of some agents for as long as the block runs, and crash at its end."""
-    return lambda *agents: doomed(store, *agents, workdir=tmp_path / "work")
+
+    @asynccontextmanager
+    async def open_control(*agents: Agent) -> AsyncIterator[Control]:
+        async with doomed(store, *agents, workdir=tmp_path / "work", clock=hours.now) as control:
+            with hours.bounded(STORY_S):
+                yield control
+
+    return open_control
 
 
 @pytest.fixture
-def living(store: Store, tmp_path: Path) -> Live:
+def living(store: Store, tmp_path: Path, hours: Hours) -> Live:
     """As ``crashing``, for a story that says after how many appends the crash comes."""
-    return lambda *agents: life(store, *agents, workdir=tmp_path / "work")
+    return lambda *agents: life(store, *agents, workdir=tmp_path / "work", clock=hours.now)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import anyio
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
+from midflight.inputs import Clock, wall_clock
 from midflight.kernel.record import Event
 from midflight.run import Agent
 from midflight.stores.base import Append, Committed, Store, Submit
@@ -101,12 +102,12 @@ class Life:
 
 @asynccontextmanager
 async def life(
-    store: Store, *agents: Agent, workdir: Path, sweep_s: float = 0.05
+    store: Store, *agents: Agent, workdir: Path, clock: Clock = wall_clock, sweep_s: float = 0.05
 ) -> AsyncIterator[Life]:
     """Drive runs until the end of the block, and die there: no drain, no release, no outcome."""
     cord = Cord(store)
     async with LocalEngine.open(
-        cast("Store", cord), agents, workdir=workdir, sweep_s=sweep_s, drain_s=0.0
+        cast("Store", cord), agents, workdir=workdir, clock=clock, sweep_s=sweep_s, drain_s=0.0
     ) as engine:
         try:
             yield Life(Control(store, engine), cord)
@@ -116,8 +117,8 @@ async def life(
 
 @asynccontextmanager
 async def doomed(
-    store: Store, *agents: Agent, workdir: Path, sweep_s: float = 0.05
+    store: Store, *agents: Agent, workdir: Path, clock: Clock = wall_clock, sweep_s: float = 0.05
 ) -> AsyncIterator[Control]:
     """The same for a story that needs no say in when it dies."""
-    async with life(store, *agents, workdir=workdir, sweep_s=sweep_s) as lived:
+    async with life(store, *agents, workdir=workdir, clock=clock, sweep_s=sweep_s) as lived:
         yield lived.control

@@ -32,6 +32,14 @@ async def let_go(control: Control, run: str) -> RunState:
     return await control.until(run, lambda state: not state.driver)
 
 
+async def held_back(control: Control, run: str, *, after: float = 0.0) -> float:
+    """When the window ends in which an effect is held back, once one is open that ends later."""
+    state = await control.until(
+        run, lambda state: any(until > after for _, until in state.windows.values())
+    )
+    return max(until for _, until in state.windows.values())
+
+
 async def asked(control: Control, run: str, *, after: int = 0) -> Question:
     """The newest question that is open, once there is one."""
     with anyio.fail_after(10):

@@ -16,12 +16,14 @@ from midflight.kernel.record import Who
 from midflight.run import Redirected, Run, agent
 from midflight.tools.base import Done, Performed, tool
 from scenarios.conftest import Open
-from scenarios.rests import asked, events_of, impatient, let_go, sender, times_asked
+from scenarios.hours import Hours
+from scenarios.rests import asked, events_of, held_back, impatient, let_go, sender, times_asked
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
 ANN, BOB = Who("ann"), Who("bob")
+LONG_S = 10.0  # no machine dawdles for so long
 OLGA, VERA = Who("olga", Role.OPERATOR), Who("vera", Role.VIEWER)
 
 
@@ -84,10 +86,10 @@ async def test_another_rule_or_other_arguments_are_asked_about_anew(
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["while it is asked", "after it was approved", "while it rests"])
 async def test_when_what_the_tool_relies_on_has_changed_the_approval_is_asked_for_again(
-    driving: Open, crashing: Open, prices: Path, when: str
+    driving: Open, crashing: Open, hours: Hours, prices: Path, when: str
 ) -> None:
     stage = Stage(f"approval-file-{when}")
-    send = stage.writer(approval=True, relies_on=["prices"], hold=0.2)
+    send = stage.writer(approval=True, relies_on=["prices"], hold=LONG_S)
 
     @agent(name=stage.name)
     async def clerk(run: Run) -> object:
@@ -100,14 +102,13 @@ async def test_when_what_the_tool_relies_on_has_changed_the_approval_is_asked_fo
         if when == "while it is asked":
             prices.write_bytes(b"tea 4\n")
         await control.answer(run, first.position, "approve")
-        if when == "after it was approved":
-            await control.until(run, lambda state: bool(state.windows))
-            prices.write_bytes(b"tea 4\n")
+        until = await held_back(control, run)
         if when == "while it rests":
-            await control.until(run, lambda state: bool(state.windows))
             await control.applied(await control.pause(run))
+        if when != "while it is asked":
             prices.write_bytes(b"tea 4\n")
-        else:
+        if when != "while it rests":
+            hours.skip_to(until)
             await control.until(run, lambda state: state.phase is Phase.PAUSED)
     async with driving(clerk) as control:
         if when == "while it rests":
@@ -118,6 +119,7 @@ async def test_when_what_the_tool_relies_on_has_changed_the_approval_is_asked_fo
         second = await asked(control, run, after=stale.position)
         assert (second.kind, stage.begun) == ("approval", [])
         await control.answer(run, second.position, "approve")
+        hours.skip_to(await held_back(control, run, after=until))
 
         assert await control.result(run) == "made offer"
         assert stage.done == ["offer"]
@@ -125,17 +127,18 @@ async def test_when_what_the_tool_relies_on_has_changed_the_approval_is_asked_fo
 
 @pytest.mark.slow
 async def test_what_was_approved_before_a_crash_is_not_asked_again(
-    driving: Open, crashing: Open
+    driving: Open, crashing: Open, hours: Hours
 ) -> None:
     stage = Stage("approval-crash")
-    clerk = sender(stage, stage.writer(irreversible=True, undo=None, hold=0.3))
+    clerk = sender(stage, stage.writer(irreversible=True, undo=None, hold=LONG_S))
 
     async with crashing(clerk) as control:
         run = await control.start(clerk, "work")
         question = await asked(control, run)
         await control.answer(run, question.position, "approve")
-        await control.until(run, lambda state: bool(state.windows))
+        until = await held_back(control, run)
     async with driving(clerk) as control:
+        hours.skip_to(await held_back(control, run, after=until))
         assert await control.result(run) == "made letter"
         assert await times_asked(control, run, "approval") == 1
 
@@ -232,14 +235,18 @@ async def test_a_redirect_beside_an_open_question_leaves_no_question_that_nobody
 
 
 @pytest.mark.slow
-async def test_nothing_begins_before_the_window_has_passed(driving: Open) -> None:
+async def test_nothing_begins_before_the_window_has_passed(driving: Open, hours: Hours) -> None:
     stage = Stage("hold-passes")
-    clerk = sender(stage, stage.writer(hold=0.3))
+    clerk = sender(stage, stage.writer(hold=LONG_S))
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         state = await control.until(run, lambda state: bool(state.windows))
         ((noun, until),) = state.windows.values()
+        hours.skip(LONG_S / 2)
+        await anyio.sleep(0.1)
+        assert stage.begun == []
+        hours.skip_to(until)
         assert await control.result(run) == "made letter"
         (attempt,) = [
             r for r in await control.store.read(run) if isinstance(r.event, e.AttemptStarted)
@@ -252,26 +259,28 @@ async def test_nothing_begins_before_the_window_has_passed(driving: Open) -> Non
 @pytest.mark.parametrize("breaks", ["pause", "crash", "eviction"])
 @pytest.mark.slow
 async def test_the_window_starts_again_in_full_after_a_break(
-    driving: Open, crashing: Open, breaks: str
+    driving: Open, crashing: Open, hours: Hours, breaks: str
 ) -> None:
     stage = Stage(f"hold-{breaks}")
-    clerk = sender(stage, stage.writer(hold=0.4))
+    clerk = sender(stage, stage.writer(hold=LONG_S))
     if breaks == "eviction":
         clerk = impatient(clerk)
 
     async with (crashing if breaks == "crash" else driving)(clerk) as control:
         run = await control.start(clerk, "work")
-        first = await control.until(run, lambda state: bool(state.windows))
-        ((_, until),) = first.windows.values()
-        await anyio.sleep(0.3)
+        until = await held_back(control, run)
+        hours.skip(LONG_S / 2)
         if breaks != "crash":
             await control.applied(await control.pause(run))
             assert (await control.state(run)).windows == {}
             if breaks == "eviction":
                 await let_go(control, run)
             await control.resume(run)
+            hours.skip_to(await held_back(control, run, after=until))
             assert await control.result(run) == "made letter"
     async with driving(clerk) as control:
+        if breaks == "crash":
+            hours.skip_to(await held_back(control, run, after=until))
         assert await control.result(run) == "made letter"
         opened = await events_of(control, run, e.WindowOpened)
         (attempt,) = [
@@ -279,7 +288,7 @@ async def test_the_window_starts_again_in_full_after_a_break(
         ]
 
         assert len(opened) == 2
-        assert opened[1].until > until + 0.25
+        assert opened[1].until >= until + LONG_S / 2
         assert attempt.at >= opened[1].until - 0.05
 
 

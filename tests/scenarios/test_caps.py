@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
@@ -19,6 +18,7 @@ from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from scenarios.company import events, spend
 from scenarios.conftest import Open
+from scenarios.hours import Hours
 from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
@@ -110,25 +110,27 @@ async def test_what_models_cost_is_counted_warned_of_once_and_held(
 
 
 @pytest.mark.slow
-async def test_time_is_counted_while_it_runs_and_not_while_it_rests(driving: Open) -> None:
+async def test_time_is_counted_while_it_runs_and_not_while_it_rests(
+    driving: Open, hours: Hours
+) -> None:
     stage = Stage("caps-seconds")
     works = ten_steps(stage)
     stage.gate("0")
     stage.gate("1")
 
     async with driving(works) as control:
-        run = await control.start(works, "work", limits=Limits(seconds=1.0))
+        run = await control.start(works, "work", limits=Limits(seconds=20.0))
         await stage.until_begun("0")
         await control.applied(await control.pause(run))
-        await anyio.sleep(1.1)
+        hours.skip(21)
         stage.gate("0").set()
         await control.resume(run)
         await stage.until_begun("1")
-        await anyio.sleep(1.0)
+        hours.skip(20)
         stage.gate("1").set()
         state = await at_its_cap(control, run)
-        assert next(iter(state.questions.values())).message.startswith("seconds: the cap of 1")
-        await control.raise_limits(run, Limits(seconds=60.0))
+        assert next(iter(state.questions.values())).message.startswith("seconds: the cap of 20")
+        await control.raise_limits(run, Limits(seconds=600.0))
         assert (await control.ended(run)).phase is Phase.DONE
 
 
@@ -434,33 +436,55 @@ async def test_an_agent_that_is_to_repeat_itself_says_so(driving: Open) -> None:
 # ── silence ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def silent() -> None:
-    await anyio.sleep(0.5)
-
-
-async def talkative() -> None:
-    for _ in range(10):
-        await anyio.sleep(0.05)
-        emit("")
+STALL_S = 10.0
 
 
 @pytest.mark.parametrize("effect", ["read", "once"])
-@pytest.mark.parametrize(("work", "shown"), [(silent, 1), (talkative, 0)])
 @pytest.mark.slow
 async def test_a_step_without_progress_is_shown_as_stalled_once(
-    driving: Open, effect: str, work: Callable[[], Awaitable[None]], shown: int
+    driving: Open, hours: Hours, effect: str
 ) -> None:
-    slow = tool(effect=effect, name=f"stall.{effect}.{work.__name__}", stall=0.15)(work)
+    stage = Stage(f"stall-{effect}")
+    stage.gate("silent")
+    look = stage.reader().function
+    slow = tool(effect=effect, name=f"stall.{effect}.silent", stall=STALL_S)(look)
 
     @agent("stalls")
     async def works(run: Run) -> None:
-        await run.step("Slow", slow)
+        await run.step("Slow", slow, "silent")
 
     async with driving(works) as control:
         run = await control.start(works, "work")
+        await stage.until_begun("silent")
+        hours.skip(STALL_S)
+        await control.until(run, lambda state: bool(state.notices))
+        hours.skip(2 * STALL_S)
+        await anyio.sleep(0.1)
+        stage.gate("silent").set()
         await control.ended(run)
-        found = await notices(control, run)
-        assert found == ["Slow has shown no progress for 0.15 s"] * shown
+        assert await notices(control, run) == ["Slow has shown no progress for 10 s"]
+
+
+@pytest.mark.parametrize("effect", ["read", "once"])
+@pytest.mark.slow
+async def test_a_step_that_shows_progress_has_not_stalled(
+    driving: Open, hours: Hours, effect: str
+) -> None:
+    @tool(effect=effect, name=f"stall.{effect}.talkative", stall=STALL_S)
+    async def talkative() -> None:
+        for _ in range(10):
+            hours.skip(STALL_S / 2)
+            await anyio.sleep(0.01)
+            emit("")
+
+    @agent("progresses")
+    async def works(run: Run) -> None:
+        await run.step("Slow", talkative)
+
+    async with driving(works) as control:
+        run = await control.start(works, "work")
+        assert (await control.ended(run)).phase is Phase.DONE
+        assert await notices(control, run) == []
 
 
 @pytest.mark.slow
@@ -479,7 +503,7 @@ async def test_the_next_attempt_may_stall_again(driving: Open) -> None:
         await control.until(run, lambda state: len(state.notices) == 1)
         await control.applied(await control.pause(run))
         await control.resume(run)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await control.until(run, lambda state: len(state.notices) == 2)
         stage.gate("slow").set()
         await control.ended(run)

@@ -23,6 +23,8 @@ from midflight.tools.base import tool
 from midflight.tools.process import run_process
 from midflight.tools.progress import emit
 from scenarios.conftest import Open
+from scenarios.hours import Hours
+from scenarios.rests import held_back
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
@@ -444,12 +446,12 @@ async def test_a_cancel_keeps_what_was_done_since_the_last_checkpoint(driving: O
 
 @pytest.mark.slow
 async def test_a_policy_that_changed_while_it_was_paused_asks_for_a_fresh_approval(
-    driving: Open,
+    driving: Open, hours: Hours
 ) -> None:
     stage = Stage("policy")
 
     def declared(rule: str) -> object:
-        return stage.writer(irreversible=True, undo=None, approval=rule, hold=0.2)
+        return stage.writer(irreversible=True, undo=None, approval=rule, hold=10.0)
 
     @agent()
     async def payer(run: Run) -> object:
@@ -460,7 +462,7 @@ async def test_a_policy_that_changed_while_it_was_paused_asks_for_a_fresh_approv
         run = await control.start(payer, "pay")
         asked = await control.until(run, lambda state: bool(state.questions))
         await control.answer(run, next(iter(asked.questions)), "approve")
-        await control.until(run, lambda state: bool(state.windows))
+        until = await held_back(control, run)
         await control.applied(await control.pause(run))
     rules.append("Finance approves everything.")
     async with driving(payer) as control:
@@ -471,6 +473,7 @@ async def test_a_policy_that_changed_while_it_was_paused_asks_for_a_fresh_approv
         assert "Finance approves everything." in question.message
         assert stage.begun == []
         await control.answer(run, question.position, "approve")
+        hours.skip_to(await held_back(control, run, after=until))
         assert await control.result(run) == "made invoice"
 
 

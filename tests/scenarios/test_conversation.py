@@ -131,7 +131,7 @@ async def test_what_was_not_chosen_about_yet_is_not_read_and_begins_the_next_run
     driving: Open,
 ) -> None:
     stage, model = Stage("inc-late"), Model()
-    works = clerk(stage, model, triage_after=2.0)
+    works = clerk(stage, model, triage_after=5.0)
     stage.gate("one")
 
     async with driving(works) as control:

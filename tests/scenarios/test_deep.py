@@ -38,7 +38,7 @@ class Program:
         assert self.lives[-1].wait() == -9
 
     async def until(self, name: str) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(40):
             while not (self.folder / name).exists():  # noqa: ASYNC110 - another process
                 await anyio.sleep(0.01)
 

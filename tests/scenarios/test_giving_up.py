@@ -19,19 +19,22 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_read_that_nobody_waits_for_is_ended(driving: Open) -> None:
     stage = Stage("give-up-read")
-    look = stage.reader()
+    look, patience = stage.reader(), list[asyncio.Timeout]()
     stage.gate("slow")
 
     @agent()
     async def reader(run: Run) -> object:
         try:
-            async with asyncio.timeout(0.05):
+            async with asyncio.timeout(None) as limit:
+                patience.append(limit)
                 return await run.step("Read", look, "slow")
         except TimeoutError:
             return await run.step("Read", look, "fallback")
 
     async with driving(reader) as control:
         run = await control.start(reader, "read")
+        await stage.until_begun("slow")
+        patience[0].reschedule(anyio.current_time())
         assert await control.result(run) == "FALLBACK"
         settled = await of_kind(control, run, e.StepSettled)
         assert [event.name for event in settled] == ["Read"]
@@ -40,18 +43,20 @@ async def test_a_read_that_nobody_waits_for_is_ended(driving: Open) -> None:
 
 async def test_an_effect_that_nobody_waits_for_finishes_and_settles(driving: Open) -> None:
     stage = Stage("give-up-effect")
-    make = stage.writer()
+    make, patience = stage.writer(), anyio.CancelScope()
     stage.gate("slow")
 
     @agent()
     async def clerk(run: Run) -> object:
-        with anyio.move_on_after(0.05):
+        with patience:
             return await run.step("Make", make, "slow")
         stage.note(stage.begun, "gave up")
         return "gave up"
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        patience.cancel()
         await stage.until_begun("gave up")
         await anyio.sleep(0.05)
         assert (await control.state(run)).phase is Phase.RUNNING, "it waits for what it has begun"
@@ -140,17 +145,18 @@ async def test_an_effect_that_was_given_up_before_it_began_does_not_begin(drivin
 @pytest.mark.slow
 async def test_an_approval_that_nobody_waits_for_is_withdrawn(driving: Open) -> None:
     stage = Stage("give-up-approval")
-    send = stage.writer(irreversible=True, undo=None)
+    send, patience = stage.writer(irreversible=True, undo=None), anyio.CancelScope()
 
     @agent()
     async def clerk(run: Run) -> str:
-        with anyio.move_on_after(0.2):
+        with patience:
             await run.step("Send", send, "letter")
         return (await run.ask("What now?")).payload  # type: ignore[no-any-return]
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         first = await the_question(control, run)
+        patience.cancel()
         state = await control.until(run, lambda state: first not in state.questions)
         closed = await of_kind(control, run, e.QuestionClosed)
         assert [event.why for event in closed] == ["withdrawn: not waited for any more"]
@@ -165,7 +171,9 @@ async def test_a_function_that_gives_up_no_more_is_asked_about(
     driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.1)
-    stage, patience = Stage("give-up-no-more"), [0.05, 60.0]
+    stage = Stage("give-up-no-more")
+    hurried, patient = anyio.CancelScope(), anyio.CancelScope()
+    lives = [hurried, patient]
     make, look = stage.writer(), stage.reader()
     stage.gate("slow")
     stage.gate("end")
@@ -173,12 +181,14 @@ async def test_a_function_that_gives_up_no_more_is_asked_about(
     @agent()
     async def clerk(run: Run) -> list[object]:
         found: list[object] = []
-        with anyio.move_on_after(patience.pop(0)):
+        with lives.pop(0):
             found.append(await run.step("Make", make, "slow"))
         return [*found, await run.step("Read", look, "end")]
 
     async with crashing(clerk) as control:
         run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        hurried.cancel()
         await stage.until_begun("end")
         stage.gate("slow").set()
         await control.until(run, lambda state: not state.open)

@@ -8,11 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from midflight.executor import guarding
 from midflight.guards import FileContent, SqlRow
 from midflight.kernel.phases import Cause, Phase
 from midflight.run import Redirected, Run, agent
 from midflight.tools.base import tool
 from scenarios.conftest import Open
+from scenarios.hours import Hours
 from scenarios.rests import (
     WAYS,
     asked,
@@ -376,8 +378,9 @@ async def test_a_fork_relies_on_what_the_run_before_it_relied_on(
 
 @pytest.mark.slow
 async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
-    driving: Open, crashing: Open, prices: Path
+    driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(guarding, "NAMED_S", 10.0)
     stage = Stage("guard-branches")
     look = stage.reader()
     guarded = anyio.Event()
@@ -386,6 +389,39 @@ async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
     async def clerk(run: Run) -> None:
         async def beside() -> None:
             await anyio.sleep(0.1)
+            await run.guard(FileContent(prices, "prices"))
+            guarded.set()
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(beside)
+            both.start_soon(run.step, "Read", look, "slow")
+
+    stage.gate("slow")
+    async with crashing(clerk) as control:
+        run = await control.start(clerk, "work")
+        await stage.until_begun("slow")
+        await guarded.wait()
+    stage.gate("slow").set()
+    async with driving(clerk) as control:
+        assert (await control.ended(run)).phase is Phase.DONE
+        assert await never_asked(control, run)
+
+
+async def test_a_worker_that_was_busy_gives_its_function_the_time_to_name_its_guard_again(
+    driving: Open, crashing: Open, hours: Hours, prices: Path
+) -> None:
+    """Otherwise a person would be asked about a world that is as it was."""
+    stage = Stage("guard-busy")
+    look = stage.reader()
+    guarded = anyio.Event()
+
+    @agent()
+    async def clerk(run: Run) -> None:
+        async def beside() -> None:
+            await anyio.sleep(0.01)
+            if guarded.is_set():
+                hours.skip(60)  # nothing else has moved meanwhile
+            await anyio.sleep(0.01)
             await run.guard(FileContent(prices, "prices"))
             guarded.set()
 

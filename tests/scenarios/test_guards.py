@@ -19,9 +19,11 @@ from midflight.guards import Age, FileContent, Fingerprint, SqlRow
 from midflight.kernel.phases import Cause, Phase
 from midflight.run import Run, agent
 from scenarios.conftest import Open
+from scenarios.hours import Hours
 from scenarios.rests import (
     WAYS,
     asked,
+    held_back,
     impatient,
     let_go,
     never_asked,
@@ -287,13 +289,14 @@ async def test_a_look_that_takes_too_long_counts_as_changed_and_holds_no_cancel_
         await anyio.sleep(slow[0] if slow else 0)
         return "same"
 
+    monkeypatch.setattr(guarding, "LOOK_S", 60.0)
     clerk = relying_on(stage, lambda: Fingerprint("the crm", look), relies_on=["the crm"])
     async with rested("live", clerk, stage, (driving, crashing), lambda: slow.append(3600)) as (
         control,
         run,
     ):
         await anyio.sleep(0.1)
-        with anyio.fail_after(2):
+        with anyio.fail_after(20):
             await control.cancel(run)
             assert (await control.ended(run)).phase is Phase.CANCELLED
 
@@ -431,10 +434,10 @@ async def test_an_effect_that_relies_on_a_guard_looks_at_it_just_before_it_begin
 
 @pytest.mark.slow
 async def test_what_changes_while_an_effect_waits_for_approval_or_in_its_window_is_noticed(
-    driving: Open, prices: Path
+    driving: Open, hours: Hours, prices: Path
 ) -> None:
     stage = Stage("guard-window")
-    make = stage.writer(relies_on=["prices"], hold=0.2)
+    make = stage.writer(relies_on=["prices"], hold=10.0)
 
     @agent()
     async def clerk(run: Run) -> object:
@@ -443,11 +446,13 @@ async def test_what_changes_while_an_effect_waits_for_approval_or_in_its_window_
 
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
-        await control.until(run, lambda state: bool(state.windows))
+        until = await held_back(control, run)
         prices.write_bytes(b"tea 4\n")
+        hours.skip_to(until)
         question = await asked(control, run)
         assert stage.begun == []
         await control.answer(run, question.position, "go on")
+        hours.skip_to(await held_back(control, run, after=until))
 
         assert await control.result(run) == "made offer"
 

@@ -20,7 +20,6 @@ from typing_extensions import override
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.executor.lost import SLACK_S
-from midflight.inputs import wall_clock
 from midflight.kernel import events as e
 from midflight.kernel.facts import record
 from midflight.kernel.phases import Outcome, Phase, Role
@@ -35,11 +34,13 @@ from midflight.tools.supervised import OVERTIME_S
 from scenarios import keeper
 from scenarios.conftest import failed_drivers
 from scenarios.cord import doomed
+from scenarios.hours import Hours
 from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(30)]
 
-TIMEOUT_S = 1.5
+TIMEOUT_S = 15.0
+OVER_S = TIMEOUT_S + OVERTIME_S + SLACK_S  # from when on a lost worker cannot be at it any more
 
 
 class Guessing(MemoryStore):
@@ -63,11 +64,18 @@ def one_thing(stage: Stage) -> Agent:
     return clerk
 
 
+async def it_is_over(hours: Hours) -> None:
+    """Let the time pass in which a lost worker may still be at it, once that is waited for."""
+    await anyio.sleep(0.05)
+    hours.skip(OVER_S)
+
+
 @asynccontextmanager
 async def taken_over(
     stage: Stage,
     store: MemoryStore,
     workdir: Path,
+    hours: Hours,
     *,
     found_after: float = 0,
     newer: float | None = None,
@@ -79,48 +87,61 @@ async def taken_over(
     """
     clerk = one_thing(stage)
     gate = stage.gate("a")
-    async with doomed(store, clerk, workdir=workdir) as control:
+    async with doomed(store, clerk, workdir=workdir, clock=hours.now) as control:
         run = await control.start(clerk, "work")
         await stage.until_begun("a")
     gate.set()
-    await anyio.sleep(found_after)
+    hours.skip(found_after)
     if newer is not None:
         register(msgspec.structs.replace(REGISTRY[f"{stage.name}.make"], timeout=newer))
     async with LocalEngine.open(
-        store, [clerk], workdir=workdir, sweep_s=0.05, clock=lambda: wall_clock() + ahead
+        store, [clerk], workdir=workdir, sweep_s=0.05, clock=lambda: hours.now() + ahead
     ) as engine:
-        with anyio.fail_after(20):
+        with hours.bounded(20):
             yield Control(store, engine), run
 
 
-async def test_where_death_is_proved_a_check_that_says_not_done_is_enough(tmp_path: Path) -> None:
+async def test_where_death_is_proved_a_check_that_says_not_done_is_enough(
+    tmp_path: Path, hours: Hours
+) -> None:
     stage = Stage("lost-proven")
-    async with taken_over(stage, MemoryStore(), tmp_path) as (control, run):
+    async with taken_over(stage, MemoryStore(hours.now), tmp_path, hours) as (control, run):
         assert await control.result(run) == "made a"
         assert (await control.state(run)).notices == []  # nobody had to be waited for
 
     assert stage.begun == ["a", "a"]
 
 
-async def test_where_death_is_guessed_it_is_repeated_only_after_its_timeout(tmp_path: Path) -> None:
-    stage, began = Stage("lost-guessed"), time.monotonic()
-    async with taken_over(stage, Guessing(), tmp_path) as (control, run):
+async def test_where_death_is_guessed_it_is_repeated_only_after_its_timeout(
+    tmp_path: Path, hours: Hours
+) -> None:
+    stage = Stage("lost-guessed")
+    async with taken_over(stage, Guessing(hours.now), tmp_path, hours) as (control, run):
         state = await control.until(run, lambda state: bool(state.notices))
         assert "The worker that began it was lost and may still be at it" in state.notices[0][1]
+        hours.skip(TIMEOUT_S / 2)
+        await anyio.sleep(0.1)
         assert stage.begun == ["a"]
+        await it_is_over(hours)
         assert await control.result(run) == "made a"
+        records = await control.store.read(run)
 
     assert stage.begun == ["a", "a"]
-    assert time.monotonic() - began >= TIMEOUT_S
+    (_, found) = [r for r in records if isinstance(r.event, e.DriverClaimed)]
+    (_, again) = [r for r in records if isinstance(r.event, e.AttemptStarted)]
+    assert again.at >= found.at + TIMEOUT_S
 
 
-async def test_it_may_have_begun_just_before_it_was_found_to_be_lost(tmp_path: Path) -> None:
+async def test_it_may_have_begun_just_before_it_was_found_to_be_lost(
+    tmp_path: Path, hours: Hours
+) -> None:
     """Its start was on record before; when it heard of that and began nobody can know."""
     stage = Stage("lost-long-ago")
-    found_after = TIMEOUT_S + OVERTIME_S + SLACK_S + 0.2
-    async with taken_over(stage, Guessing(), tmp_path, found_after=found_after) as (control, run):
+    found = taken_over(stage, Guessing(hours.now), tmp_path, hours, found_after=OVER_S + 1)
+    async with found as (control, run):
         await control.until(run, lambda state: bool(state.notices))
         stage.done.append("a")
+        await it_is_over(hours)
         assert await control.result(run) == "made a"
 
     assert stage.begun == ["a"]
@@ -164,7 +185,9 @@ async def test_of_a_thread_that_was_lost_a_person_is_asked_whatever_its_check_sa
         go.set()
 
 
-async def test_a_check_that_looked_too_early_proves_nothing_when_it_answers(tmp_path: Path) -> None:
+async def test_a_check_that_looked_too_early_proves_nothing_when_it_answers(
+    tmp_path: Path, hours: Hours
+) -> None:
     """It is slow: the lost worker did it after the look and before the answer."""
     world, begun, looks = list[str](), anyio.Event(), 0
 
@@ -173,7 +196,7 @@ async def test_a_check_that_looked_too_early_proves_nothing_when_it_answers(tmp_
         looks, found = looks + 1, bool(world)
         if looks == 1:
             world.append("by the lost worker")
-            await anyio.sleep(TIMEOUT_S - 0.3)
+            hours.skip(OVER_S)
         return Done("found") if found else NotDone()
 
     @tool(effect="once", name="lost-slow-check.send", check=look_up, timeout=TIMEOUT_S)
@@ -186,35 +209,52 @@ async def test_a_check_that_looked_too_early_proves_nothing_when_it_answers(tmp_
 
     @agent("lost-slow-check-clerk")
     async def clerk(run: Run) -> object:
-        if begun.is_set():  # the look begins in time, and its answer comes after it
-            await anyio.sleep(OVERTIME_S + SLACK_S + 0.6)
         return await run.step("Send", send)
 
-    store = Guessing()
-    async with doomed(store, clerk, workdir=tmp_path) as control:
+    store = Guessing(hours.now)
+    async with doomed(store, clerk, workdir=tmp_path, clock=hours.now) as control:
         run = await control.start(clerk, "work")
         await begun.wait()
-    async with LocalEngine.open(store, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
-        with anyio.fail_after(20):
-            assert await Control(store, engine).result(run) == "found"
+    async with LocalEngine.open(
+        store, [clerk], workdir=tmp_path, sweep_s=0.05, clock=hours.now
+    ) as engine:
+        control = Control(store, engine)
+        with hours.bounded(20):
+            await control.until(run, lambda state: bool(state.notices))
+            assert (world, looks) == (["by the lost worker"], 1)
+            await it_is_over(hours)
+            assert await control.result(run) == "found"
 
     assert (world, looks) == (["by the lost worker"], 2)
 
 
-async def test_the_lost_workers_timeout_counts_and_not_that_of_newer_code(tmp_path: Path) -> None:
+async def test_the_lost_workers_timeout_counts_and_not_that_of_newer_code(
+    tmp_path: Path, hours: Hours
+) -> None:
     stage = Stage("lost-older")
-    async with taken_over(stage, Guessing(), tmp_path, newer=0.01) as (control, run):
+    async with taken_over(stage, Guessing(hours.now), tmp_path, hours, newer=0.01) as (
+        control,
+        run,
+    ):
         await control.until(run, lambda state: bool(state.notices))
-        await anyio.sleep(OVERTIME_S + SLACK_S + 0.3)
+        hours.skip(OVERTIME_S + SLACK_S + 0.3)
+        await anyio.sleep(0.1)
         assert stage.begun == ["a"]
+        await it_is_over(hours)
         assert await control.result(run) == "made a"
 
 
-async def test_a_workers_clock_that_is_ahead_makes_no_lost_one_ended(tmp_path: Path) -> None:
+async def test_a_workers_clock_that_is_ahead_makes_no_lost_one_ended(
+    tmp_path: Path, hours: Hours
+) -> None:
     stage = Stage("lost-ahead")
-    async with taken_over(stage, Guessing(), tmp_path, ahead=3600) as (control, run):
+    async with taken_over(stage, Guessing(hours.now), tmp_path, hours, ahead=3600) as (
+        control,
+        run,
+    ):
         await control.until(run, lambda state: bool(state.notices))
         stage.done.append("a")
+        await it_is_over(hours)
         assert await control.result(run) == "made a"
 
     assert stage.begun == ["a"]
@@ -266,21 +306,24 @@ async def test_after_a_kill_the_worker_lives_and_its_thread_may_still_do_it(tmp_
     assert world == ["sent"]
 
 
-async def test_what_the_lost_worker_did_after_all_is_not_repeated(tmp_path: Path) -> None:
+async def test_what_the_lost_worker_did_after_all_is_not_repeated(
+    tmp_path: Path, hours: Hours
+) -> None:
     stage = Stage("lost-awake")
-    async with taken_over(stage, Guessing(), tmp_path) as (control, run):
+    async with taken_over(stage, Guessing(hours.now), tmp_path, hours) as (control, run):
         await control.until(run, lambda state: bool(state.notices))
         stage.done.append("a")  # it has woken up
+        await it_is_over(hours)
         assert await control.result(run) == "made a"
 
     assert stage.begun == ["a"]
 
 
 async def test_a_cancel_does_not_call_proven_what_a_lost_worker_may_still_do(
-    tmp_path: Path,
+    tmp_path: Path, hours: Hours
 ) -> None:
     stage = Stage("lost-cancelled")
-    async with taken_over(stage, Guessing(), tmp_path) as (control, run):
+    async with taken_over(stage, Guessing(hours.now), tmp_path, hours) as (control, run):
         await control.until(run, lambda state: bool(state.notices))
         await control.cancel(run)
         assert (await control.ended(run)).phase is Phase.CANCELLED
@@ -289,13 +332,14 @@ async def test_a_cancel_does_not_call_proven_what_a_lost_worker_may_still_do(
     assert (line.word, line.why) == ("unknown", "undo attempted")
 
 
-async def test_a_wait_for_a_lost_worker_can_be_paused(tmp_path: Path) -> None:
+async def test_a_wait_for_a_lost_worker_can_be_paused(tmp_path: Path, hours: Hours) -> None:
     stage = Stage("lost-paused")
-    async with taken_over(stage, Guessing(), tmp_path) as (control, run):
+    async with taken_over(stage, Guessing(hours.now), tmp_path, hours) as (control, run):
         await control.until(run, lambda state: bool(state.notices))
         await control.pause(run)
         await control.until(run, lambda state: state.phase is Phase.PAUSED)
         await control.resume(run)
+        await it_is_over(hours)
         assert await control.result(run) == "made a"
 
 

@@ -28,6 +28,7 @@ from scenarios.chat import (
 )
 from scenarios.company import events
 from scenarios.conftest import Open
+from scenarios.hours import Hours
 from scenarios.stage import Stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -300,9 +301,9 @@ async def test_the_same_key_overrules_once(driving: Open) -> None:
 
 @pytest.mark.slow
 async def test_a_message_is_edited_and_withdrawn_by_its_sender_before_it_is_read(
-    driving: Open,
+    driving: Open, hours: Hours
 ) -> None:
-    stage, model, works = switching("edit", triage_after=1.0)
+    stage, model, works = switching("edit", triage_after=5.0)
     stage.gate("one")
 
     async with driving(works) as control:
@@ -314,6 +315,9 @@ async def test_a_message_is_edited_and_withdrawn_by_its_sender_before_it_is_read
         await control.withdraw_message(red.run, gone.position, who=ANN)
         with pytest.raises(NotAllowed):
             await control.edit_message(red.run, red.position, "pay everything", who=BOB)
+        await anyio.sleep(0.1)
+        assert model.texts == []
+        hours.skip(5)
         assert (await until_chosen(control, red)).choice == "incorporate"
         assert model.texts == [["the blue one"]]
         stage.gate("one").set()

@@ -94,7 +94,7 @@ async def test_it_is_in_the_journal_after_two_seconds_without_any_stop(
 
     async with driving(works) as control:
         run = await control.start(works, "work")
-        with anyio.fail_after(3.5):
+        with anyio.fail_after(20):
             async with control.watch(run) as news:
                 async for record in news:
                     if isinstance(record.event, e.TextStreamed):

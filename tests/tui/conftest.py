@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from remote.conftest import store
-from scenarios.conftest import driving
+from scenarios.conftest import driving, hours
 
-__all__ = ["driving", "store"]
+__all__ = ["driving", "hours", "store"]
 
 
 @pytest.fixture

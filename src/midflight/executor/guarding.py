@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 10.0  # what takes longer to look at cannot be checked here
 NAMED_S: Final = 0.25  # what a function has to name its guards again, once it wants to go on
+NAMED_PARTS: Final = 5  # of that time; of one in which the process was busy only a part is lost
 NOTED_IN: Final = {Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.PAUSED}
 
 
@@ -121,8 +122,7 @@ class Guards:
     async def _check(self) -> None:
         came_back, guards = self._returns, self._driver.log.state.guards
         try:
-            with anyio.move_on_after(NAMED_S):
-                await self._driver.log.until(lambda: guards.keys() <= self._live.keys())
+            await self._until_named(guards)
             changed = {name: words for name, words in (await self.intact()).items() if words}
             if came_back != self._returns:
                 return
@@ -133,6 +133,16 @@ class Guards:
         finally:
             self._checking = False
             self._driver.log.stir()
+
+    async def _until_named(self, guards: Mapping[str, object]) -> None:
+        """Wait until the function has named them again, for a while.
+
+        A loop that was busy gets round to the function only after its timers.
+        """
+        for _ in range(NAMED_PARTS):
+            with anyio.move_on_after(NAMED_S / NAMED_PARTS):
+                await self._driver.log.until(lambda: guards.keys() <= self._live.keys())
+                return
 
     async def intact(self) -> dict[str, str]:
         """Which guards are as they were noted; the others say what is different."""

@@ -186,7 +186,9 @@ class Attention:
             with anyio.move_on_after(min(after, left)) as silence:
                 await self._driver.log.until(partial(self._more_than, heard))
             if silence.cancelled_caught:
-                break
+                await self._catch_up()  # who was busy may not have read yet what was written
+                if not self._more_than(heard):
+                    break
         rushed = anyio.current_time() >= until
         self._rushed = min(self._rushed + 1, RUSH_MAX) if rushed else 0
 
