@@ -32,6 +32,13 @@ CHANNEL_MUTANTS = (
         (RELAY, WIRE),
     ),
     Mutant(
+        "channels: an end is shown after the last words",
+        CHANNELS + "relay.py",
+        "        if self._told.items and self._shows_an_end(book):\n",
+        "        if False:\n",
+        (RELAY,),
+    ),
+    Mutant(
         "channels: a press is written down before it is done",
         CHANNELS + "discord.py",
         "        await self.board.remember(chat, key, code, who, way=way, fields=fields)\n",

@@ -73,7 +73,7 @@ def clerk(
     script: Script,
     office: Office | None = None,
     *,
-    triage: Script | None = None,
+    triage: Script | ScriptedModel | None = None,
     policy: Policy | None = None,
     on_error: str = "model",
     context_tokens: int = 100_000,
@@ -82,7 +82,9 @@ def clerk(
     """An assistant with the office's tools, called ``look``, ``note``, ``mail`` and ``fail``."""
     office = office or Office(name)
     model = ScriptedModel(script, name=f"{name}-model")
-    quick = ScriptedModel(triage or (lambda _: say("no choice")), name=f"{name}-triage")
+    quick = triage or (lambda _: say("no choice"))
+    if not isinstance(quick, ScriptedModel):
+        quick = ScriptedModel(quick, name=f"{name}-triage")
     profile = Profile(
         model,
         office.tools(),

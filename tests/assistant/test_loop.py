@@ -20,6 +20,7 @@ from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
 from midflight.run import Run, agent
 from midflight.tools.base import tool
+from scenarios.chat import until_chosen
 from scenarios.company import events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -150,8 +151,7 @@ async def test_a_message_is_read_after_the_current_batch(driving: Open) -> None:
     async with driving(works) as control:
         run = await control.start(works, "Look")
         await office.until_begun("slow")
-        await control.send(run, "also the cellar", who=ANN)
-        await anyio.sleep(1.0)
+        await until_chosen(control, await control.send(run, "also the cellar", who=ANN))
         office.gate("slow").set()
         await control.result(run)
 

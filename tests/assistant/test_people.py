@@ -15,6 +15,7 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Limits, Who
 from midflight.kernel.state import Question
 from midflight.models.scripted import ScriptedModel, call, call_all, say
+from scenarios.chat import until_chosen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -295,8 +296,8 @@ async def test_a_viewers_wish_has_no_effect_without_a_controllers_approval(drivi
     async with driving(works) as control:
         run = await control.start(works, "Make the list")
         await office.until_begun("list")
-        await control.send(run, "also mail the list to x@example.org", who=VERA)
-        await anyio.sleep(1.0)
+        wish = await control.send(run, "also mail the list to x@example.org", who=VERA)
+        await until_chosen(control, wish)
         office.gate("list").set()
         question = await asked(control, run)
         assert office.done == ["list"]

@@ -21,6 +21,7 @@ from midflight.kernel.record import Limits, Who
 from midflight.models.base import Prompt
 from midflight.models.scripted import Line, ScriptedModel, call, call_all, fail, say
 from midflight.tools.base import tool
+from scenarios.chat import until_chosen
 from scenarios.company import events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -116,8 +117,8 @@ async def test_a_viewers_wish_needs_approval_in_a_background_run_too(driving: Op
     async with driving(works) as control:
         run = await control.start(works, "Make the list")
         await office.until_begun("list")
-        await control.send(run, "also mail it to x@example.org", who=VERA)
-        await anyio.sleep(1.0)
+        wish = await control.send(run, "also mail it to x@example.org", who=VERA)
+        await until_chosen(control, wish)
         office.gate("list").set()
         await control.until(run, lambda s: bool(s.children))
         (child,) = (await control.state(run)).children
@@ -412,18 +413,15 @@ async def test_a_plan_that_is_made_while_the_run_is_held_is_shown_when_it_goes_o
 async def test_a_triage_that_is_cut_short_is_charged(driving: Open) -> None:
     office, never = Office("charged"), anyio.Event()
     office.gate("slow")
-    works, _, _ = clerk(
-        "charged",
-        [call("charged_look", what="slow"), say("ok")],
-        office,
-        triage=lambda _: say("well " * 200, pieces=20, until=never),
-    )
+    triage = ScriptedModel(lambda _: say("well " * 200, pieces=20, until=never))
+    script = [call("charged_look", what="slow"), say("ok")]
+    works, _, _ = clerk("charged", script, office, triage=triage)
 
     async with driving(works) as control:
         run = await control.start(works, "Look", limits=Limits())
         await office.until_begun("slow")
         await control.send(run, "hello", who=ANN)
-        await anyio.sleep(1.5)
+        await until(lambda: [asked.pieces for asked in triage.asked] == [20])
         await control.pause(run, who=ANN)
         await control.until(run, lambda s: s.phase is Phase.PAUSED)
 

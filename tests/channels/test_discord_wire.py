@@ -13,7 +13,7 @@ from channels.conftest import ALLOWED, MoodyStore, Talking, on_discord, until_ch
 from channels.guild import Message, User, snowflake
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, TOKEN, StandIn
-from midflight.channels.discord import DiscordRefused, serve
+from midflight.channels.discord import FORM_S, DiscordRefused, serve
 from midflight.channels.discord_missed import LOOKED_AT_MAX
 from midflight.channels.relay import EDIT_GAP_S
 from midflight.control import Control
@@ -240,8 +240,14 @@ async def test_a_press_is_acknowledged_within_three_seconds_while_the_store_is_s
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["Pause", "Redirect", "/status"])
 async def test_whatever_is_pressed_is_answered_within_three_seconds_while_nothing_can_be_read(
-    talking: Talking, discord: StandIn, ann: Person, store: MoodyStore, way: str
+    talking: Talking,
+    discord: StandIn,
+    ann: Person,
+    store: MoodyStore,
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("midflight.channels.discord.FORM_S", FORM_S)
     works, office = slow_clerk("stalled")
 
     async with talking(works):

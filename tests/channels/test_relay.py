@@ -40,9 +40,9 @@ async def test_what_was_being_posted_when_the_process_ended_is_shown_once(
             try:
                 async with life(paper, control, works, tmp_path / "chats") as board:
                     await board.hear("desk", Heard("1", "first"), ANN)
-                    await until(lambda: "**Done** first" in paper.text)
+                    await until(lambda: "One." in paper.text and "**Done** first" in paper.text)
                     await board.hear("desk", Heard("2", "second"), ANN)
-                    await until(lambda: "**Done** second" in paper.text)
+                    await until(lambda: "Two." in paper.text and "**Done** second" in paper.text)
             except* LostAnswer:
                 paper.loses_answers_after = -1
 
@@ -74,6 +74,53 @@ async def test_what_happens_between_two_lives_is_not_taken_for_what_was_shown_al
 
     texts = [post.text for post in paper.shown.values()]
     assert texts.count("One.") == texts.count("Two.") == 1
+
+
+async def test_an_end_is_not_shown_before_the_last_words_however_slowly_a_chat_is_told(
+    driving: Any, tmp_path: Path
+) -> None:
+    @agent(name="slowly", converses=True)
+    async def slowly(run: Run) -> None:
+        await run.step("Wait", paper.shows_it.wait)
+        await run.say("On my way.")
+        await run.step("Go", paper.begun.wait)
+        await run.say("Ready.")
+
+    paper = SlowPaper()
+    async with (
+        driving(slowly) as control,
+        life(paper, control, slowly, tmp_path / "chats") as board,
+    ):
+        await board.hear("desk", Heard("1", "first"), ANN)
+        await until(lambda: "**Running** first" in paper.text)
+        paper.shows_it.set()
+        (row,) = await control.runs()
+        await control.ended(row.journal)
+        paper.goes_on.set()
+        await until(lambda: "**Done** first" in paper.text and "Ready." in paper.text)
+
+    assert paper.told_at_the_end
+    assert all("Ready." in told for told in paper.told_at_the_end)
+
+
+class SlowPaper(Paper):
+    """Takes its time for the first words; keeps what stood there whenever an end was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shows_it, self.begun, self.goes_on = anyio.Event(), anyio.Event(), anyio.Event()
+        self.told_at_the_end: list[str] = []
+
+    async def post(self, chat: str, post: Post) -> str:  # type: ignore[explicit-override]
+        if post.text == "On my way.":
+            self.begun.set()
+            await self.goes_on.wait()
+        return await super().post(chat, post)
+
+    async def edit(self, chat: str, message: str, post: Post) -> None:  # type: ignore[explicit-override]
+        if "**Done**" in post.text:
+            self.told_at_the_end.append(self.text)
+        await super().edit(chat, message, post)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,12 @@ class Scene:
 
     def until(self, run: str, *phases: str) -> Any:
         """How a run stands, once it is in one of these phases."""
+        return self.until_shown(run, lambda shown: shown["phase"] in phases)
+
+    def until_shown(self, run: str, ready: Callable[[Any], bool]) -> Any:
+        """How a run stands, once it stands as is waited for."""
         deadline = time.monotonic() + CALL_S
-        while (shown := self.json("show", run))["phase"] not in phases:
+        while not ready(shown := self.json("show", run)):
             assert time.monotonic() < deadline, shown["status"]
             time.sleep(0.1)
         return shown

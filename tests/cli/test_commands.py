@@ -47,15 +47,16 @@ def test_an_agent_that_is_not_there_is_not_found(scene: Scene) -> None:
 
 def test_a_run_is_paused_redirected_watched_and_cancelled_with_its_receipt(scene: Scene) -> None:
     run = begin(scene, "porter")
+    scene.until_shown(run, lambda shown: [s["status"] for s in shown["steps"][:1]] == ["done"])
 
-    assert "paused" in scene.said("pause", run)
+    assert "paused" in scene.said("pause", run, "--wait", "20")
     shown = scene.json("show", run)
     assert (shown["phase"], shown["plan"]) == ("paused", ["File", "Look", "Close"])
     assert shown["steps"][0]["status"] == "done"
     assert "Paused" in scene.said("show", run)
-    turned = scene.json("redirect", run, "coffee", "--resume")
+    turned = scene.json("redirect", run, "coffee", "--resume", "--wait", "20")
     assert (turned["delivery"], turned["driven"]) == ("applied", True)
-    done = scene.json("cancel", run)
+    done = scene.json("cancel", run, "--wait", "20")
     assert (done["phase"], done["delivery"]) == ("cancelled", "applied")
     words = {line["word"] for line in done["receipt"]["lines"]}
     assert words == {"undone"}
@@ -76,7 +77,7 @@ def test_a_run_is_followed_to_its_end_in_lines_and_in_json(scene: Scene) -> None
 
 def test_a_message_and_a_side_question_are_answered_with_how_it_stands(scene: Scene) -> None:
     run = begin(scene, "porter")
-    scene.said("pause", run)
+    scene.said("pause", run, "--wait", "20")
     sent = scene.json("send", run, "also the garden")
     assert "kept until you resume" in sent["status"]
     assert scene.said("aside", run, "how far?") == "paused\n"
@@ -137,6 +138,7 @@ def test_what_is_put_off_is_listed_and_removed(scene: Scene) -> None:
 
 
 def test_a_run_may_be_named_by_its_beginning_or_as_the_last(scene: Scene) -> None:
+    begin(scene, "porter", seconds=0.1)
     run = begin(scene, "porter", seconds=0.1)
     assert scene.json("show", "last")["run"] == run
     assert scene.json("show", run[:24])["run"] == run

@@ -99,7 +99,7 @@ def test_the_doctor_knows_every_extra_that_people_install() -> None:
 def test_ctrl_c_leaves_a_run_where_the_next_start_takes_it_up(
     scene: Scene, terminals: list[Terminal]
 ) -> None:
-    given = ("run", "cli.staff:porter", "tea", "--input", '{"seconds": 2}')
+    given = ("run", "cli.staff:porter", "tea", "--input", '{"seconds": 4}')
     terminals.append(shell := Terminal(scene.folder, scene.env, *given))
     shown = shell.until("step 2 of 3")
     assert "Running" in shown

@@ -109,7 +109,7 @@ def test_a_person_takes_a_run_over_and_is_told_how_to_give_it_back(scene: Scene)
 
 def test_the_effect_that_a_pause_waits_for_is_stopped(scene: Scene) -> None:
     run = begin(scene, "mason")
-    scene.until(run, "running")
+    scene.until_shown(run, lambda shown: bool(shown["in_flight"]))
     assert "nothing in flight" not in scene.said("pause", run, "--wait", "0")
     assert "stop-effect" in scene.said("show", run)
     scene.said("stop-effect", run)

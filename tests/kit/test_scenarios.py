@@ -69,7 +69,7 @@ async def test_processes_are_there_and_one_has_left_the_group_when_they_are_told
             tasks.start_soon(partial(anyio.run_process, command, env=env))
             assert await ledger.until("r1", happened("spawned"))
 
-            left = end_processes_of("r1")
+            left = end_processes_of("r1", ledger.path)
 
         assert await ledger.until("r1", happened("acted"))
     assert left >= 3
@@ -81,9 +81,28 @@ def test_a_process_that_is_about_to_become_another_is_not_overlooked(tmp_path: P
     again.write_text(f"exec sh {again}\n")
     found = []
     for number in range(40):
-        marked = os.environ | {tools.MARK: f"swift-{number}"}
-        with subprocess.Popen(["sh", again], env=marked) as process:
-            found.append(end_processes_of(f"swift-{number}"))
+        with subprocess.Popen(["sh", again], env=marked(f"swift-{number}", tmp_path)) as process:
+            found.append(end_processes_of(f"swift-{number}", tmp_path))
             process.kill()
 
     assert found == [1] * 40
+
+
+def test_who_plays_the_same_at_the_same_time_is_left_alone(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    sleeps = ["sleep", "60"]
+    with (
+        subprocess.Popen(sleeps, env=marked("process-3", ours)) as mine,
+        subprocess.Popen(sleeps, env=marked("process-3", theirs)) as another,
+    ):
+        found = end_processes_of("process-3", ours)
+        left = another.poll()
+        for process in (mine, another):
+            process.kill()
+
+    assert (found, left) == (1, None)
+
+
+def marked(run: str, ledger: Path) -> dict[str, str]:
+    """The environment of a process that a tool of this run has started."""
+    return os.environ | {tools.MARK: run, tools.LEDGER: str(ledger)}

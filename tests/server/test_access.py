@@ -420,7 +420,7 @@ async def test_every_control_leaves_a_line_of_audit_without_any_secret(
 
 
 async def test_who_is_too_quick_is_told_when_to_come_back() -> None:
-    quick = Quotas(requests_per_s=1, burst=3)
+    quick = Quotas(requests_per_s=0.01, burst=3)
     async with house_with_a_run(quick) as (house, _, _run), house.client() as http:
         answers = [await http.get("/v1/me") for _ in range(5)]
 

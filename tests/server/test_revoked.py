@@ -125,12 +125,16 @@ async def test_what_another_process_revokes_ends_here_and_nothing_else_does(
         assert "not_known" not in later
 
 
-async def test_a_stream_that_is_never_silent_ends_too() -> None:
-    async with watched_house() as (house, control, run), house.client() as http:
+async def test_a_stream_that_is_never_silent_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "KNOWN_S", 0.05)
+    async with (
+        watched_house(pace=Pace(heartbeat_s=5)) as (house, control, run),
+        house.client() as http,
+    ):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_steer, control, run)
             told = ""
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 async with http.stream("GET", f"/v1/events?watch={run}") as answer:
                     async for chunk in answer.aiter_text():
                         told += chunk

@@ -155,7 +155,7 @@ async def test_a_program_that_is_no_server_is_given_up_in_time(
         async with no_server:
             raise AssertionError("it was opened")
 
-    assert gone_within(5, token)
+    assert gone_within(20, token)
 
 
 def test_a_program_that_is_not_there_is_refused_where_it_is_named() -> None:
@@ -164,8 +164,15 @@ def test_a_program_that_is_not_there_is_refused_where_it_is_named() -> None:
 
 
 async def test_one_who_is_cancelled_in_a_call_waits_no_longer(tmp_path: Path) -> None:
-    async with stand_in(tmp_path, "dawdles") as server:
-        with anyio.move_on_after(0.5) as limit:
+    async def cancel_when_it_dawdles(limit: anyio.CancelScope) -> None:
+        with anyio.fail_after(30):
+            while not done(tmp_path):  # noqa: ASYNC110 - another process writes it
+                await anyio.sleep(0.01)
+        limit.cancel()
+
+    async with stand_in(tmp_path, "dawdles") as server, anyio.create_task_group() as tasks:
+        with anyio.fail_after(40), anyio.CancelScope() as limit:
+            tasks.start_soon(cancel_when_it_dawdles, limit)
             await called(server, "dawdle")()
         assert limit.cancelled_caught
 
@@ -205,7 +212,7 @@ async def test_closing_ends_the_server_and_all_that_it_has_started(
     async with server:
         await called(server, "litter")(token=token)
         assert len(alive(token)) >= 2
-    assert gone_within(3, token)
+    assert gone_within(20, token)
 
 
 @contextmanager
@@ -236,7 +243,7 @@ def test_kill_9_of_us_ends_the_server_and_all_that_it_has_started(
         os.kill(process.pid, signal.SIGKILL)
         process.wait(10)
 
-        assert gone_within(10, token)
+        assert gone_within(20, token)
 
 
 # ── by HTTP ──────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +275,7 @@ def serving(folder: Path, port: int, token: str) -> subprocess.Popen[bytes]:
 
 
 async def reachable(port: int) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 40
     while time.monotonic() < until:
         try:
             await (await anyio.connect_tcp("127.0.0.1", port)).aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -145,16 +146,20 @@ async def test_a_supervisor_that_does_not_come_up_means_that_nothing_was_run(
     assert not (tmp_path / "made").exists()
 
 
-async def test_what_a_command_leaves_behind_may_finish_at_once_or_is_ended(token: str) -> None:
-    ended = await run_process(sh("(sleep 0.02; echo late) & setsid sleep 1000 & exit 5", token))
-    daemons = await run_process(sh("setsid sh -c 'sleep 1000' $0 & echo ok", token))
+async def test_what_a_command_leaves_behind_may_finish_at_once_or_is_ended(
+    token: str, weak: None
+) -> None:
+    script = "(sleep 0.02; echo late) & setsid sleep 1000 & exit 5"
+    ended = await run_process(sh(script, token), env=weakness("patient"))
+    script = "setsid sh -c 'sleep 1000' $0 & echo ok"
+    daemons = await run_process(sh(script, token), env=weakness("none"))
 
     assert (ended.returncode, ended.stdout, ended.proven_dead) == (5, b"late\n", True)
     assert (daemons.stdout, daemons.proven_dead, alive(token)) == (b"ok\n", True, [])
 
 
 async def test_a_timeout_ends_everything_and_keeps_the_output(token: str) -> None:
-    ended = await run_process(sh("echo begun; sleep 1000", token), timeout_s=0.3)
+    ended = await run_process(sh("echo begun; sleep 1000", token), timeout_s=2)
 
     assert (ended.timed_out, ended.signal, ended.stdout) == (True, signal.SIGKILL, b"begun\n")
     assert (ended.proven_dead, alive(token)) == (True, [])
@@ -176,19 +181,22 @@ async def test_a_cancel_ends_what_forks_as_fast_as_it_can(token: str, kind: str)
 
 
 async def test_repeated_native_cancels_do_not_shorten_the_wait_for_the_proof(
-    token: str, weak: None
+    token: str, weak: None, tmp_path: Path
 ) -> None:
-    cancels = 0
+    cancels, enough = 0, tmp_path / "enough"
 
     async def again_and_again(task: asyncio.Task[Any]) -> None:
         nonlocal cancels
         while not task.done():
             cancels += 1
             task.cancel(f"cancel {cancels}")
+            if cancels == 25:
+                enough.touch()
             await asyncio.sleep(0.005)
 
+    env = weakness("slow") | {"UNTIL": str(enough)}
     ended = await cancelled_when_up(
-        tree(token, "session", "daemon"), cancel=again_and_again, env=weakness("slow")
+        tree(token, "session", "daemon"), cancel=again_and_again, env=env
     )
 
     assert cancels > 20
@@ -208,19 +216,23 @@ async def test_a_scope_of_anyio_waits_for_the_proof_without_spinning(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tool)
         await up.wait()
+        gc.collect()  # or it may fall into what is measured
         began = time.process_time()
         tasks.cancel_scope.cancel()
+    used = time.process_time() - began
 
     assert alive(token) == []
-    assert time.process_time() - began < 0.05  # of the 0.3 s that it took
+    assert used < 0.05  # of the 0.3 s that it took
 
 
 async def test_the_cancel_that_comes_out_is_the_one_that_went_in(token: str) -> None:
-    with pytest.raises(TimeoutError) as timeout:
-        async with asyncio.timeout(0.3):
-            await run_process(sh("echo begun; sleep 1000", token))
+    with pytest.raises(TimeoutError) as timed_out:
+        async with asyncio.timeout(None) as timeout:
+            await run_process(
+                sh("echo begun; sleep 1000", token), on_output=lambda *_: timeout.reschedule(0)
+            )
 
-    ended = ended_of(timeout.value)
+    ended = ended_of(timed_out.value)
     assert ended is not None
     assert (ended.stdout, ended.proven_dead) == (b"begun\n", True)
     assert ended_of(ValueError("something else")) is None
@@ -274,7 +286,7 @@ async def test_a_coroutine_that_is_thrown_away_takes_its_processes_with_it(token
         coroutine.send(None)  # the start
     await asyncio.sleep(0.1)
     coroutine.close()
-    assert gone_within(5, token)
+    assert gone_within(20, token)
 
 
 async def test_a_supervisor_hears_no_signal_but_the_last_and_wakes_when_it_was_stopped(
@@ -314,9 +326,9 @@ async def test_a_supervisor_that_hangs_is_given_up(
 
 
 async def test_who_cannot_be_killed_is_named_in_bounded_time(token: str, weak: None) -> None:
-    with anyio.fail_after(3):
+    with anyio.fail_after(20):
         ended = await cancelled_when_up(
-            sh("echo up; sleep 1000 & sleep 1000", token),
+            sh("sleep 1000 & sleep 1000 & echo up; wait", token),
             env=weakness("cannot kill"),
             end_grace_s=0.2,
         )

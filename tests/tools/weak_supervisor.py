@@ -1,4 +1,7 @@
-"""The real supervisor with one thing broken, as the variable ``WEAKNESS`` says."""
+"""The real supervisor with one thing broken or changed, as the variable ``WEAKNESS`` says.
+
+A slow one may be told by ``UNTIL`` to wait for a file.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,12 @@ end_tree = supervisor.Supervisor.end_tree
 
 
 def end_tree_slowly(self: object) -> object:
-    time.sleep(0.3)
+    if enough := os.environ.get("UNTIL"):
+        give_up = time.monotonic() + 30
+        while not Path(enough).exists() and time.monotonic() < give_up:
+            time.sleep(0.005)
+    else:
+        time.sleep(0.3)
     return end_tree(self)
 
 
@@ -30,6 +38,10 @@ def hang(_: object) -> None:
 
 
 match os.environ["WEAKNESS"]:
+    case "none":
+        pass
+    case "patient":
+        supervisor.LINGER_S = 2.0
     case "cannot kill":
         supervisor.send = lambda pid, number: None
     case "no lists of children":

@@ -204,6 +204,8 @@ class Relay:
         if book is None or not book.state.head:
             return
         post = await self._status(book)
+        if self._told.items and self._shows_an_end(book):
+            return  # its last words have come since we told the others: they go first
         if run != self.memory.status_run:
             await self._leave_status()
             keyed = msgspec.structs.replace(
@@ -224,6 +226,10 @@ class Relay:
         self._owed = False
         self._shown, self._shown_at = post, self._clock()
         self._shown_phase = book.state.phase
+
+    def _shows_an_end(self, front: RunBook) -> bool:
+        left = self._told.runs.get(self.memory.status_run, front)
+        return not (front.state.alive and left.state.alive)
 
     def _is_too_soon(self, phase: Phase) -> bool:
         quiet = phase == self._shown_phase and self._shown is not None

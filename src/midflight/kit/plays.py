@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 
-from midflight.kit.adapters.tools import MARK
+from midflight.kit.adapters.tools import LEDGER, MARK
 from midflight.kit.ledger import happened
 from midflight.kit.provider import Answer, Call
 from midflight.kit.scenarios import (
@@ -46,7 +46,9 @@ async def stopping(scenario: Scenario, subject: Subject, n: int) -> list[Trial]:
         await stop(subject, trial)
         if "orphans" in scenario.metrics:
             await anyio.sleep(0.1)
-            trial.orphans = await anyio.to_thread.run_sync(end_processes_of, trial.run)
+            trial.orphans = await anyio.to_thread.run_sync(
+                end_processes_of, trial.run, subject.ledger.path
+            )
         await fetch_receipt(subject, trial)
 
     return await in_lanes(scenario, subject, n, interrupt)
@@ -231,17 +233,20 @@ async def _asks(subject: Subject, run: str) -> bool:
     return False
 
 
-def end_processes_of(run: str) -> int:
+def end_processes_of(run: str, ledger: Path) -> int:
     """How many processes of a run are left; they are ended here, by their number.
+
+    Runs are called the same at every sitting, and others may sit at this machine too: those of ours
+    tell our ledger.
 
     A process that is about to become another program has no environment for a moment, and one may
     begin while we look: so we look until nothing new was seen a few times.
     """
-    mark = f"{MARK}={run}\0".encode()
+    marks = {f"{MARK}={run}".encode(), f"{LEDGER}={ledger}".encode()}
     ended: set[int] = set()
     looks = 0
     while looks < LOOKS:
-        found = {process for process in _marked(mark) if process not in ended}
+        found = {process for process in _marked(marks) if process not in ended}
         for process in found:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -251,8 +256,8 @@ def end_processes_of(run: str) -> int:
     return len(ended)
 
 
-def _marked(mark: bytes) -> Iterator[int]:
+def _marked(marks: set[bytes]) -> Iterator[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
-            if mark in (folder / "environ").read_bytes():
+            if marks <= set((folder / "environ").read_bytes().split(b"\0")):
                 yield int(folder.name)

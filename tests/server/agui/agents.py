@@ -11,6 +11,10 @@ from midflight.run import Agent, Run, agent
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 
+HELD_S = 50.0
+LET_GO: set[str] = set()
+"""Runs of ``held`` that may go on."""
+
 SIZE = {
     "type": "object",
     "properties": {"size": {"enum": ["small", "large"]}},
@@ -43,6 +47,18 @@ async def count_slowly(upto: int) -> int:
     return upto
 
 
+@tool(effect="read")
+async def count_until_let_go(run: str) -> int:
+    """Whoever presses something meanwhile comes in time, however slow the machine is."""
+    for number in range(10):
+        emit(f"{number} ")
+        await anyio.sleep(0.01)
+    with anyio.fail_after(HELD_S):
+        while run not in LET_GO:  # noqa: ASYNC110 - a person of the story does it
+            await anyio.sleep(0.01)
+    return 10
+
+
 @agent("plain")
 async def plain(run: Run) -> str:
     await run.plan("Look it up", "Order it")
@@ -62,7 +78,7 @@ async def asker(run: Run) -> str:
 
 @agent("hurried")
 async def hurried(run: Run) -> str:
-    answer = await run.ask("Quick: which size?", schema=SIZE, expires_in=1.0)
+    answer = await run.ask("Quick: which size?", schema=SIZE, expires_in=3.0)
     return "in time" if answer.given else "too late"
 
 
@@ -95,6 +111,16 @@ async def twice(run: Run) -> list[Any]:
 async def slow(run: Run) -> str:
     await run.step("Order it", order, what="tea")
     await run.step("Count", count_slowly, 30)
+    read = [message.text for message in await run.inbox()]
+    await run.say(f"Counted. You wrote: {', '.join(read) or 'nothing'}.")
+    return run.brief
+
+
+@agent("held")
+async def held(run: Run) -> str:
+    """As ``slow``, but it goes on when it is let go."""
+    await run.step("Order it", order, what="tea")
+    await run.step("Count", count_until_let_go, run.id)
     read = [message.text for message in await run.inbox()]
     await run.say(f"Counted. You wrote: {', '.join(read) or 'nothing'}.")
     return run.brief
@@ -137,6 +163,7 @@ AGENTS: tuple[Agent, ...] = (
     careful,
     twice,
     slow,
+    held,
     capped,
     desk,
     chatty,

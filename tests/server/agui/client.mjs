@@ -84,6 +84,9 @@ export async function bob(verb, run, ...args) {
   assert.equal(answer.status, 200, await answer.clone().text());
 }
 
+/** What `held` waits for. */
+export const letGo = (run) => bob("let_go", run);
+
 export const runsOf = async (threadId) => (await fetch(`${url}/test/runs/${threadId}`)).json();
 export const texts = (http, role) => http.messages.filter((m) => m.role === role).map((m) => m.content);
 export const receipts = (story) => story.of("CUSTOM").filter((e) => e.name === "midflight:receipt").map((e) => e.value);

@@ -17,7 +17,7 @@ from midflight.control import local
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.server import agui
-from server.agui.agents import AGENTS
+from server.agui.agents import AGENTS, LET_GO
 
 BOB = Who(by="bob", channel="test")
 
@@ -32,6 +32,10 @@ async def serve(folder: Path, port: int) -> None:
     async with local(folder / "journals.db", *AGENTS, workdir=folder / "work") as control:
         app = FastAPI()
         app.include_router(agui.router(control, AGENTS, who=who))
+
+        @app.post("/test/let_go")
+        async def let_go(given: dict[str, Any]) -> None:
+            LET_GO.add(given["run"])
 
         @app.post("/test/{verb}")
         async def act(verb: str, given: dict[str, Any]) -> dict[str, Any]:

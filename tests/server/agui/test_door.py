@@ -97,6 +97,9 @@ async def test_a_stream_too_many_is_refused_before_anything_is_begun(driving: Op
             assert answer.status_code == 429
             assert await control.runs(Query(thread="t-other")) == []
         stage.gate("it").set()
+        with anyio.fail_after(20):
+            while house.app.state.meter.streams:  # noqa: ASYNC110 - nobody tells us
+                await anyio.sleep(0.01)
         async with house.client() as ann:  # the first one's place is free again
             assert (await ann.post("/v1/agents/worker/agui", json=other)).status_code == 200
 
@@ -132,7 +135,7 @@ async def test_a_silent_stream_says_that_it_lives(driving: Open) -> None:
         told = ""
         async for chunk in answer.aiter_text():
             told += chunk
-            if told.count(": alive\n\n") == 3:
+            if told.count(": alive\n\n") >= 3:
                 stage.gate("it").set()
 
     assert events(told)[-1]["outcome"] == {"type": "success"}
