@@ -23,9 +23,7 @@ from midflight.server.keyring import Keyring
 TESTS = Path(__file__).resolve().parent.parent
 TOO_QUICK = 429
 SOON_S = 40.0  # for what happens in milliseconds, on a machine that does much else
-KEPT_S = (
-    2.0  # a connection that nobody uses; the server closes it after five, in the middle of ours
-)
+KEPT_S = 2.0  # for a connection that nobody uses: after five, the server closes it in our face
 LASTING = range(20_000, 32_000)  # ports that no system gives to who only connects somewhere
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ class Stage:
     async def plays(self, words: float) -> None:
         """Let so many words' time pass, in small steps, while the mouth works."""
         for _ in range(int(words * 10)):
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 for _ in range(5):
                     await anyio.lowlevel.checkpoint()
             self.mouth.stir()
