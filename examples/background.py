@@ -16,7 +16,7 @@ from midflight import Limits, Run, agent, local, tool
 @tool(effect="read")
 async def look_up(topic: str) -> str:
     """Heavy work."""
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.8)
     return f"three facts about {topic}"
 
 

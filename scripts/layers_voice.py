@@ -9,9 +9,24 @@ QUESTIONS = "tests/voice/test_questions.py::test_"
 OTHERS = "tests/voice/test_questions_of_others.py::test_"
 ODD = "tests/voice/test_odd_moments.py::test_"
 JUDGING = "tests/voice/test_judging.py::test_"
+FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
 
 VOICE_MUTANTS = (
+    Mutant(
+        "voice: an ear that makes everybody wait again is not asked any more",
+        VOICE + "ear.py",
+        "        if self._was_stuck:\n",
+        "        if False:\n",
+        (FAULTS + "an_ear_that_takes_a_second_for_one_frame_again_is_not_asked_any_more",),
+    ),
+    Mutant(
+        "voice: a machine that stops once does not cost the ear",
+        VOICE + "ear.py",
+        "        self._rest_ms = REST_MS\n",
+        "        self._rest_ms = 0\n",
+        (FAULTS + "a_machine_that_stops_once_for_a_second_does_not_cost_the_ear",),
+    ),
     Mutant(
         "voice: nobody answers a question that they have not heard",
         VOICE + "mouth.py",

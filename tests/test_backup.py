@@ -12,7 +12,7 @@ from midflight import Control, Run, Who, agent, local, open_store
 from midflight.kernel.phases import Phase
 from stores.backends import postgres_server
 
-pytestmark = [pytest.mark.anyio, pytest.mark.postgres, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @agent()
@@ -50,5 +50,5 @@ def moved(address: str, dump: Path) -> str:
         ("pg_restore", f"--dbname={other}", str(dump)),
     ):
         program, *given = command
-        subprocess.run([str(programs / program), *given], check=True, timeout=30)
+        subprocess.run([str(programs / program), *given], check=True, timeout=120)
     return other

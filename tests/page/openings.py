@@ -109,7 +109,7 @@ def expired(theatre: Theatre, tab: Glass) -> None:
 
 
 def run_out(theatre: Theatre) -> Stage:
-    given = {"schema": {"enum": ["ana", "bob"]}, "message": "Who?", "expires_in": 4}
+    given = {"schema": {"enum": ["ana", "bob"]}, "message": "Who?", "expires_in": 6}
     stage = theatre.begin("asker", input=given)
     stage.until("waiting")
     stage.press("pause")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from page.glass import Glass
+from page.theatre import soon
 
 WIDTHS = {1280: 800, 820: 1100, 390: 844, 320: 640}
 
@@ -23,8 +24,7 @@ def enlarge_text(tab: Glass) -> None:
     devtools = tab.page.context.new_cdp_session(tab.page)
     devtools.send("Page.enable")
     devtools.send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
-    tab.page.wait_for_timeout(200)
-    assert tab.page.evaluate(LETTERS) == 2 * was
+    soon(lambda: tab.page.evaluate(LETTERS) == 2 * was, "letters twice as large")
 
 
 LEGIBLE_MIN = 12  # letters of what a press would do, where there is no room for all of it
@@ -44,7 +44,8 @@ READ = """(slot) => {
         }
         return [text.data, seen.join("")];
     };
-    return [...lettersOf(slot.querySelector(".label")), ...lettersOf(slot.querySelector(".cost"))];
+    const letters = [".label", ".cost"].flatMap((part) => lettersOf(slot.querySelector(part)));
+    return [...letters, slot.getAttribute("aria-label") ?? ""];  // all in one look: it counts down
 }"""
 
 
@@ -52,8 +53,8 @@ def assert_slots_can_be_read(tab: Glass, about: object) -> None:
     """Of each the whole label and the beginning of what a press would do, and nothing over them."""
     assert not tab.overflows(), about
     for slot in tab.page.locator("#controls [data-slot]").all():
-        label, label_seen, cost, cost_seen = slot.evaluate(READ)
+        label, label_seen, cost, cost_seen, said = slot.evaluate(READ)
         assert label_seen == label, (about, label, label_seen)
         assert cost.startswith(cost_seen), (about, cost, cost_seen)
         assert len(cost_seen) >= min(len(cost), LEGIBLE_MIN), (about, cost, cost_seen)
-        assert cost in (slot.get_attribute("aria-label") or ""), about  # and all of it is said
+        assert cost in said, about  # and all of it is said

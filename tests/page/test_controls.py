@@ -183,7 +183,8 @@ def test_the_second_tap_on_cancel_does_not_press_what_has_come_to_lie_under_it(
     tab = look(stage)
     tab.says("Running")
     tab.page.evaluate(SECOND_TAP)
-    tab.slot(3).dblclick()
+    tab.page.wait_for_timeout(MEANT_MS)
+    tab.slot(3).evaluate("(slot) => { slot.click(); slot.click(); }")  # two taps in one moment
 
     expect(tab.page.locator("body[data-tapped]")).to_be_visible(timeout=WAIT_MS)
     tab.says("Cancelled")
@@ -199,10 +200,12 @@ def test_stop_now_is_offered_late_and_says_what_remains(theatre: Theatre, look: 
     tab.says("Running", "Write memo")
     stage.give("memo")
     tab.says("Waiting for you")
+    tab.stop_clock()
     tab.press(3)
     tab.slots_read("Pause", "Redirect", "Stop now")
     expect(tab.slot(3)).to_have_attribute("aria-disabled", "true")
 
+    tab.start_clock()
     expect(tab.slot(3)).to_have_attribute("aria-disabled", "false", timeout=WAIT_MS)
     expect(tab.slot(3)).to_contain_text("Skips undo, follow-up task and memo may remain")
     tab.slot(3).click()

@@ -125,7 +125,7 @@ def test_what_lives_is_listed_however_old_and_what_has_ended_when_it_is_wanted(
 def test_from_anywhere_in_a_long_run_one_press_leads_to_where_it_is(
     theatre: Theatre, look: Look
 ) -> None:
-    stage = theatre.begin("counter", input={"steps": 205, "recite": 60})
+    stage = theatre.begin("counter", input={"steps": 205, "recite": 110})
     stage.until_step("Recite")
     tab = look(stage)
     current = tab.page.locator("li[aria-current=step]")

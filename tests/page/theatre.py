@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from secrets import choice
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -21,6 +23,8 @@ from midflight.server.keyring import Keyring
 TESTS = Path(__file__).resolve().parent.parent
 TOO_QUICK = 429
 SOON_S = 40.0  # for what happens in milliseconds, on a machine that does much else
+KEPT_S = 2.0  # for a connection that nobody uses: after five, the server closes it in our face
+LASTING = range(20_000, 32_000)  # ports that no system gives to who only connects somewhere
 T = TypeVar("T")
 
 
@@ -33,6 +37,14 @@ def soon(look: Callable[[], T], wanted: str = "it") -> T:
             return found
         time.sleep(0.02)
     raise AssertionError(f"{wanted} did not come within {SOON_S:g} s")
+
+
+def lasting_port() -> int:
+    """A free one that nobody is given meanwhile, so that a server can die and come back to it."""
+    while True:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port := choice(LASTING)))
+            return port
 
 
 class Stage:
@@ -82,12 +94,11 @@ class Theatre:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "cues").mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = lasting_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[str] | None = None
-        self._http = httpx.Client(base_url=self.url, timeout=20)
+        kept = httpx.Limits(keepalive_expiry=KEPT_S)
+        self._http = httpx.Client(base_url=self.url, timeout=20, limits=kept)
         self.code = ""
         self.stages: list[Stage] = []
         self._keys = ["--keys", str(folder / "keys.json")]

@@ -16,6 +16,7 @@ from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.tui.app import MidflightApp
 
+SAME_S = 20.0
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 VARIABLE = (
     (re.compile(r"r-[0-9a-f]{28}"), "r-" + "0" * 28),
@@ -52,6 +53,13 @@ class Screen:
             while not ready():
                 await self.pilot.pause(0.05)
 
+    async def until_same(self, name: str) -> None:
+        """Wait until the whole screen is as somebody has looked at it and kept it."""
+        with anyio.move_on_after(SAME_S):
+            while not is_same(name, self.text):  # some of it is drawn later than the rest
+                await self.pilot.pause(0.05)
+        same_as_before(name, self.text)
+
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
 
@@ -78,13 +86,24 @@ async def looking(
         yield Screen(app, pilot)
 
 
-def same_as_before(name: str, text: str, *, renew: bool = False) -> None:
-    """A picture in text, compared with the one that somebody has looked at and kept."""
+def as_kept(text: str) -> str:
+    """Without what differs from run to run."""
     for pattern, instead in VARIABLE:
         text = pattern.sub(instead, text)
+    return text + "\n"
+
+
+def is_same(name: str, text: str) -> bool:
+    """Whether a picture in text is the one that somebody has looked at and kept."""
+    kept = SNAPSHOTS / f"{name}.txt"
+    return kept.exists() and as_kept(text) == kept.read_text(encoding="utf-8")
+
+
+def same_as_before(name: str, text: str, *, renew: bool = False) -> None:
+    """A picture in text, compared with the one that somebody has looked at and kept."""
     kept = SNAPSHOTS / f"{name}.txt"
     if renew or not kept.exists():
         SNAPSHOTS.mkdir(exist_ok=True)
-        kept.write_text(text + "\n", encoding="utf-8")
+        kept.write_text(as_kept(text), encoding="utf-8")
         raise AssertionError(f"{kept.name} was written: look at it, and run this again")
-    assert text + "\n" == kept.read_text(encoding="utf-8")
+    assert as_kept(text) == kept.read_text(encoding="utf-8")

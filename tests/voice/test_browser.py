@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ FLAGS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 LONG_MS = 40_000
+GERMANY_ASKED = "What about Germany in the second quarter?"
 LET_GO = """
     window.tracks.length > 0 && window.tracks.every((track) => track.readyState === "ended")
 """
@@ -130,6 +132,29 @@ def open_line(page: Page) -> Locator:
     return voice
 
 
+def speak_when_told(page: Page, *sentences: str) -> None:
+    """A microphone into which the test speaks: each sentence when its moment has come."""
+    page.evaluate(
+        """async (sentences) => {
+            const room = new AudioContext(), microphone = room.createMediaStreamDestination();
+            const bytes = (wav) => Uint8Array.from(atob(wav), (one) => one.charCodeAt(0)).buffer;
+            const sounds = await Promise.all(
+                sentences.map((wav) => room.decodeAudioData(bytes(wav))));
+            window.speak = (which) => new Promise((spoken) => {
+                const sentence = new AudioBufferSourceNode(room, { buffer: sounds[which] });
+                sentence.connect(microphone);
+                sentence.onended = () => spoken();
+                sentence.start();
+            });
+            navigator.mediaDevices.getUserMedia = async () => {
+                window.tracks.push(...microphone.stream.getTracks());
+                return microphone.stream;
+            };
+        }""",
+        [b64encode(as_wav(said(text, "flite:slt") + silence(1))).decode() for text in sentences],
+    )
+
+
 def comes_after(seen: list[str], *wanted: str) -> bool:
     """Whether these were seen one after the other, whatever was between them."""
     left = iter(seen)
@@ -141,8 +166,8 @@ def test_somebody_talks_assents_and_interrupts_in_a_browser(
 ) -> None:
     spoken = silence(2.5) + said("Give me the summary please.", "flite:slt")
     # two assents: a busy machine's microphone loses sound, and one alone may be asked about then
-    spoken += silence(5) + said("okay, okay", "flite:slt")
-    spoken += silence(4) + said("What about Germany in the second quarter?", "flite:slt")
+    spoken += silence(7) + said("okay, okay", "flite:slt")
+    spoken += silence(4) + said(GERMANY_ASKED, "flite:slt")
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(spoken + silence(30)))
     cuts: list[int] = []
@@ -176,7 +201,7 @@ def test_in_noise_too_words_are_heard_and_interrupt_in_a_browser(
 ) -> None:
     """A fan runs, as it were, and somebody else speaks than in the other test."""
     spoken = silence(2.5) + said("Give me the summary please.", "flite:rms")
-    spoken += silence(6) + said("What about Germany in the second quarter?", "flite:rms")
+    spoken += silence(8) + said(GERMANY_ASKED, "flite:rms")
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(mixed(spoken + silence(30), "pink20", seed=3)))
     for page, root in open_page(playwright, url, sound):
@@ -266,18 +291,17 @@ def note_cut(sent: str | bytes, cuts: list[int]) -> None:
 def test_with_a_key_to_talk_a_browser_hears_while_it_is_held_and_lets_go_when_left(
     playwright: Playwright, url: str, tmp_path: Path
 ) -> None:
-    spoken = silence(3) + said("Give me the summary please.", "flite:slt") + silence(3)
-    spoken += said("What about Germany in the second quarter?", "flite:slt")
     sound = tmp_path / "microphone.wav"
-    sound.write_bytes(as_wav(spoken + silence(30)))
+    sound.write_bytes(as_wav(silence(1)))
     for page, root in open_page(playwright, url, sound):
+        speak_when_told(page, "Give me the summary please.", GERMANY_ASKED)
         voice = open_line(page)
         voice.get_by_label("Push to talk").check()
-        expect(voice.locator(".voice-floor")).to_have_text("Hold the key to talk")
-        page.wait_for_timeout(5_000)  # the first sentence is said, and no key is held
+        expect(voice.locator(".voice-floor")).to_have_text("Hold the key to talk", timeout=LONG_MS)
+        page.evaluate("window.speak(0)")  # and no key is held
         voice.get_by_role("button", name="Hold to talk").dispatch_event("pointerdown")
         expect(voice.locator(".voice-floor")).to_have_text("You are speaking", timeout=LONG_MS)
-        page.wait_for_timeout(5_000)
+        page.evaluate("window.speak(1)")
         page.evaluate(
             "window.dispatchEvent(new Event('blur'))"
         )  # nobody tells it of the key going up

@@ -81,7 +81,7 @@ async def test_who_hangs_up_in_mid_word_while_an_order_is_in_flight_has_placed_i
     async with on_the_line(shop.clerk, tmp_path) as (control, call):
         async with call() as there:
             await there.say("Order a chair")
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await shop.begun.wait()
             await there.room.hear(there.words.said("And tell me about", 0.3))
         shop.goes_on.set()

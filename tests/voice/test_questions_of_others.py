@@ -75,7 +75,7 @@ class Household:
 
 async def run_of(control: Control, name: str) -> RunState:
     """The run of this agent, once there is one."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while True:
             rows = await control.runs(Query(agent=name, phases=LIVE))
             if rows:

@@ -20,6 +20,7 @@ KEPT_MAX: Final = 42 * RATE * WIDTH  # bytes of one sound, and of what follows w
 SLOW_S: Final = 0.1  # for a frame of a third of it: who is so slow makes everybody late
 SLOW_FRAMES: Final = 5  # in a row; a machine may stumble
 STUCK_S: Final = 1.0  # for a single one: nobody on the server was heard meanwhile
+REST_MS: Final = 5_000  # for which it is not asked then: it may have been the machine that stopped
 IMAGINED_MS: Final = 960
 INAUDIBLE: Final = 1e-4
 LOUD: Final = 0.02  # of a frame, to count as speech where there is no better ear
@@ -32,7 +33,9 @@ class Ear:
     def __init__(self, vad: Vad, clock: Clock = perf_counter) -> None:
         self._vad: Vad | None = vad
         self._clock = clock
-        self._slow = self._imagined_ms = 0
+        self._slow = self._imagined_ms = self._rest_ms = 0
+        self._was_stuck = False
+        self._stale = False  # what it remembers is long ago
         self._before = bytearray()
         self._sound: bytearray | None = None
         self._ended: int | None = None  # where in it that is over which is judged
@@ -61,12 +64,16 @@ class Ear:
         return likely
 
     def _likely(self, frame: bytes) -> float:
-        if self._vad is not None:
+        if self._rest_ms > 0:
+            self._rest_ms = max(0, self._rest_ms - FRAME_MS)
+        elif self._vad is not None:
             try:
                 began = self._clock()
                 if self._quiet_ms >= AFRESH_MS:
-                    self._quiet_ms = 0
+                    self._quiet_ms, self._stale = 0, True
+                if self._stale:
                     self._vad.forget()
+                    self._stale = False
                 likely = self._vad.hear(frame)
                 why = self._doubt(likely, self._clock() - began)
                 if not why:
@@ -76,7 +83,7 @@ class Ear:
             except Exception as error:  # noqa: BLE001 - an edge: it is somebody else's code
                 why = f"has broken: {type(error).__name__}: {error}"
             log.warning("Ear has failed", extra={"action": "vad_failed", "why": why})
-            self._vad, self.trouble = None, why
+            self._vad, self.trouble = self._vad if self._rest_ms else None, why
         return 1.0 if self.level >= LOUD else 0.0
 
     def _doubt(self, likely: float, seconds: float) -> str:
@@ -84,13 +91,21 @@ class Ear:
         if not 0.0 <= likely <= 1.0:  # also what is no number at all
             return f"gave {likely}, which is no likelihood"
         if seconds > STUCK_S:
-            return f"took {seconds:.1f} s for {FRAME_MS} ms"
+            return self._stuck(f"took {seconds:.1f} s for {FRAME_MS} ms")
         self._slow = self._slow + 1 if seconds > SLOW_S else 0
         if self._slow >= SLOW_FRAMES:
             return f"takes more than {SLOW_S:g} s for each {FRAME_MS} ms"
         unheard = likely >= SURE and self.level < INAUDIBLE
         self._imagined_ms = self._imagined_ms + FRAME_MS if unheard else 0
         return "hears speech where there is no sound" if self._imagined_ms >= IMAGINED_MS else ""
+
+    def _stuck(self, took: str) -> str:
+        """Once may be the machine's doing, of which the ear knows nothing; not twice."""
+        if self._was_stuck:
+            return f"{took}, and not for the first time"
+        self._was_stuck = self._stale = True
+        self._rest_ms = REST_MS
+        return f"{took}; for {REST_MS // 1000} s I go by loudness"
 
     def keep(self) -> bool:
         """A sound has begun: keep it, and what came just before. Whether it is a new one."""

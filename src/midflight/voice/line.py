@@ -89,7 +89,7 @@ class Line:
         self._moment = Moment()  # when the sound began that is heard now
         self._obeying = anyio.Lock()  # orders are carried out one after the other, as given
         self._deaf = 0
-        self._told_of_ear = False
+        self._told_of_ear = ""
         self.pending = 0  # recognitions and verbs that are not done yet
 
     @property
@@ -130,8 +130,8 @@ class Line:
             spoke = self.taking.spoke_ms
             await self._happen(t.FrameHeard(self._ear.hear(frame)))
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
-            if self._ear.trouble and not self._told_of_ear:
-                self._told_of_ear = True
+            if self._ear.trouble != self._told_of_ear:
+                self._told_of_ear = self._ear.trouble
                 self._show(Trouble(f"I hear less well than I should: {self._ear.trouble}."))
             if self.taking.floor is Floor.SPEAKING:
                 await self.mouth.watch()

@@ -1,9 +1,10 @@
 """A room made of sound: somebody speaks into a line, and everything in it is heard again.
 
 Its time is counted in frames. At pace 0 a frame takes as long as its work does, and recognisers and
-verbs take no time at all: no run of it depends on the machine's speed, and what is heard is decided
-by sound alone. (espeak-ng's voice is a little different at each call.) At pace 1 it takes as long
-as in the world.
+verbs take no time at all: what is heard is decided by sound alone, and not by the machine's speed,
+unless it is so slow that an engine is given up (the bounds in ``fallback`` and ``ear`` are the
+world's). (espeak-ng's voice is a little different at each call.) At pace 1 it takes as long as in
+the world.
 """
 
 from __future__ import annotations
