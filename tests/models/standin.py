@@ -26,6 +26,7 @@ from typing import Any, Self
 
 import anyio
 
+from engines.link import let_nobody_else_in
 from midflight.models.anthropic import AnthropicModel
 from midflight.models.openai import OpenAIModel
 from models.standin_rules import anthropic_complaint, openai_complaint
@@ -114,6 +115,7 @@ class StandIn:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
+        await let_nobody_else_in(self._server)
         self._server.close()
         for scope in self._serving.values():
             scope.cancel()

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from engines.link import let_nobody_else_in
+
 
 class Request:
     """What a server has got."""
@@ -77,6 +79,7 @@ async def site(host: str = "127.0.0.1", port: int = 0, **options: Any) -> AsyncI
     try:
         yield served
     finally:
+        await let_nobody_else_in(server)
         server.close()
 
 
