@@ -16,7 +16,7 @@ from engines import fleet_world
 from engines.bad import BadEngine
 from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
-from engines.link import free_port, linked, to_port
+from engines.link import linked, to_port
 from midflight.cli.serve import listening
 from midflight.control import Control
 from midflight.engines.base import Engine
@@ -28,6 +28,7 @@ from midflight.run import Agent
 from midflight.stores.base import Store
 from midflight.stores.memory import MemoryStore
 from midflight.stores.postgres import PostgresStore
+from ports import free_port
 
 SWEEP_S = 0.05
 HOSTS = (pytest.mark.slow, pytest.mark.postgres, pytest.mark.node)

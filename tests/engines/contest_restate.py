@@ -21,8 +21,8 @@ from typing_extensions import override
 from engines import contested_worker
 from engines.contest import LEAVES_S, Contest
 from engines.hosts import RestateServer
-from engines.link import free_port
 from midflight.stores.base import Store
+from ports import free_port
 
 KNOWN_S = 20.0
 OPTIONS = ("--engine", "restate", "--json", "--lease", "10", "--drain", "1")

@@ -15,8 +15,9 @@ import anyio
 
 from engines import fleet_world
 from engines.hosts import RestateServer
-from engines.link import Link, free_port, linked, to_port
+from engines.link import Link, linked, to_port
 from midflight.engines.restate_place import Restate
+from ports import free_port
 
 PATHS = os.pathsep.join(filter(None, sys.path))
 START_S = 40

@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from engines.link import free_port
 from midflight.engines.restate_place import Restate
+from ports import free_port
 
 MODULES = Path(__file__).parent / "node_modules" / "@restatedev"
 START_S = 30

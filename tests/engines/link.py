@@ -7,8 +7,6 @@ one stable address of all workers with the same code. Whoever does not answer is
 from __future__ import annotations
 
 import asyncio
-import random
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,8 +19,6 @@ THERE: Final = "there"  # from whoever has connected
 BACK: Final = "back"
 TURNS: Final = 20  # more than any of it takes: a time would be over after two on a busy machine
 LEAVE_S: Final = 20.0
-PORTS: Final = range(20_000, 32_000)
-CHANCE: Final = random.SystemRandom()  # no two processes choose alike
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[], Awaitable[Streams]]
@@ -141,15 +137,3 @@ async def _some_turns() -> None:
     """Of the loop, in each of which a connection that is made or closed gets one step further."""
     for _ in range(TURNS):
         await anyio.lowlevel.checkpoint()
-
-
-def free_port() -> int:
-    """One that nobody listens on at this moment, nor is given until somebody else asks for it.
-
-    Where a system has the choice, as for whoever connects, it takes a port above all of these.
-    """
-    for port in CHANCE.sample(PORTS, 100):
-        with suppress(OSError), socket.socket() as one:
-            one.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError(f"somebody listens on every one of a hundred ports of {PORTS}")

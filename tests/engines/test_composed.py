@@ -14,11 +14,12 @@ from engines.composed import Container, services
 from engines.conftest import ON_RESTATE
 from engines.fleet import PATHS
 from engines.hosts import RestateServer
-from engines.link import free_port, linked, to_port
+from engines.link import linked, to_port
 from midflight.engines.restate_place import SERVICE
 from midflight.kernel.phases import Role
 from midflight.remote import RemoteControl
 from midflight.server.keyring import Keyring
+from ports import free_port
 
 pytestmark = ON_RESTATE
 

@@ -9,11 +9,11 @@ import anyio
 import httpx
 import pytest
 
-from engines.link import free_port
 from midflight.cli.serve import listening
 from midflight.engines.restate_door import LOOK_S, Door, Receive, Scope, Send
 from midflight.engines.restate_worker import Worker
 from midflight.stores.memory import MemoryStore
+from ports import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,6 @@ import anyio
 import pytest
 
 from engines.hosts import RestateServer
-from engines.link import free_port
 from midflight.cli.placing import placing
 from midflight.control import Control
 from midflight.engines.restate import RestateEngine
@@ -20,6 +19,7 @@ from midflight.engines.restate_worker import _register
 from midflight.errors import InvalidRequest
 from midflight.run import Run, agent
 from midflight.stores.memory import MemoryStore
+from ports import free_port
 
 
 def test_an_address_that_is_none_is_refused_without_its_secret() -> None:

@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from secrets import choice
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
 
 from midflight.server.keyring import Keyring
+from ports import free_port
 
 TESTS = Path(__file__).resolve().parent.parent
 TOO_QUICK = 429
 SOON_S = 40.0  # for what happens in milliseconds, on a machine that does much else
 KEPT_S = 2.0  # for a connection that nobody uses: after five, the server closes it in our face
-LASTING = range(20_000, 32_000)  # ports that no system gives to who only connects somewhere
 T = TypeVar("T")
 
 
@@ -37,14 +34,6 @@ def soon(look: Callable[[], T], wanted: str = "it") -> T:
             return found
         time.sleep(0.02)
     raise AssertionError(f"{wanted} did not come within {SOON_S:g} s")
-
-
-def lasting_port() -> int:
-    """A free one that nobody is given meanwhile, so that a server can die and come back to it."""
-    while True:
-        with socket.socket() as free, suppress(OSError):
-            free.bind(("127.0.0.1", port := choice(LASTING)))
-            return port
 
 
 class Stage:
@@ -94,7 +83,7 @@ class Theatre:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "cues").mkdir()
-        self.port = lasting_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[str] | None = None
         kept = httpx.Limits(keepalive_expiry=KEPT_S)

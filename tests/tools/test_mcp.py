@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from midflight.tools.base import Tool, ToolFailed, ToolRefused
 from midflight.tools.mcp import McpServer
 from midflight.tools.secret import Secret
 from midflight.tools.specs import parse, spec
+from ports import free_port
 from tools.processes import HERE, alive, driver_environment, gone_within
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -253,9 +253,7 @@ def test_kill_9_of_us_ends_the_server_and_all_that_it_has_started(
 async def served(
     folder: Path, token: str
 ) -> AsyncIterator[tuple[int, list[subprocess.Popen[bytes]]]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     processes: list[subprocess.Popen[bytes]] = [serving(folder, port, token)]
     try:
         await reachable(port)

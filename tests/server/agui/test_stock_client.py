@@ -16,6 +16,8 @@ from typing import IO, Self
 
 import pytest
 
+from ports import free_port
+
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent.parent
 STORIES = re.findall(r"^  async (\w+)\(", (HERE / "stories.mjs").read_text("utf-8"), re.MULTILINE)
@@ -29,9 +31,7 @@ class Server:
     """The scripted agents in a process of their own, on a port that stays theirs."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self._folder = folder
         self.url = f"http://127.0.0.1:{self._port}"
 
