@@ -176,7 +176,7 @@ async def test_a_job_is_taken_or_given_up_and_never_both(desk: Desk) -> None:
     desk.writer._waiting[id(job)] = job
     desk.writer._queue.put([job])
     await anyio.to_thread.run_sync(job.looked_at.wait, PATIENCE_S)
-    desk.writer._mind()
+    desk.writer._give_up_on_old_jobs()
 
     with anyio.fail_after(PATIENCE_S):
         await job.future
