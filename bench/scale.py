@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from operator import truediv
@@ -87,13 +87,18 @@ class Yard:
             shutil.rmtree(folder)
 
 
+def tell(wrong: Mapping[str, list[str]]) -> None:
+    """What went wrong, each with how it came."""
+    for what, found in wrong.items():
+        print(f"{what}:", *found, sep="\n")
+
+
 async def killed(yard: Yard) -> dict[str, float]:
     """Workers killed in the middle of steps."""
     async with yard.at_work() as (control, workers):
         told = await losing_workers(control, workers, runs=KILLED_RUNS, times=KILLS)
         wrong = await audit(control, workers, told)
-    if wrong:
-        print(wrong)
+    tell(wrong)
     return {
         "takeover_p50_s": percentile(told.takeovers, 50),
         "takeover_p99_s": percentile(told.takeovers, 99),
@@ -124,8 +129,7 @@ async def frozen(yard: Yard) -> dict[str, float]:
                 seed=seed,
             )
             found = await audit(control, workers, told)
-        if found:
-            print(found)
+        tell(found)
         takeovers.extend(told.takeovers)
         asked += told.asked
         wrong += sum(map(len, found.values()))

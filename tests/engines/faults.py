@@ -6,6 +6,7 @@ The tests tell them with small counts, and ``make bench-scale`` with the full on
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -30,6 +31,7 @@ TAKEOVER_S = 60.0
 SETTLE_S = 0.5
 WAKES_S = 8.0  # after a takeover: by then others have given up waiting and gone on
 PONDERS_S = 2.0
+NEAR_S = 15.0  # around what was done twice: what is told of it
 UNCHECKED = as_tool(fleet_world.order).name
 MOVING = (Phase.QUEUED, Phase.RUNNING)  # one that waits for a person needs no driver
 
@@ -173,6 +175,26 @@ def applied_twice(world: Sequence[Noted]) -> list[str]:
     return [key for key, count in times.items() if count > 1]
 
 
+def how_it_came(key: str, journal: Sequence[Recorded], world: Sequence[Noted], ahead: float) -> str:
+    """What was written down about a key, and what was done under it, as it came.
+
+    ``ahead`` is how far the clock of journals is before that of the world.
+    """
+    attempts: set[int] = set()
+    found: list[tuple[float, str]] = []
+    for record in journal:
+        about = getattr(record.event, "attempt", 0)
+        if getattr(record.event, "idempotency_key", "") == key:
+            attempts.add(about := record.position)
+        if about in attempts or isinstance(record.event, e.DriverClaimed):
+            found.append((record.at - ahead, f"{record.position} {record.event}"))
+    found += [(one.at, f"{one.what} by {one.process}") for one in world if one.key in {key, ""}]
+    first, last = min(attempts), max(attempts)
+    begun, ended = (journal[place - 1].at - ahead for place in (first, last))
+    near = sorted(one for one in found if begun - NEAR_S <= one[0] <= ended + NEAR_S)
+    return "\n".join([key, *(f"  {at - begun:+8.3f} s  {what}" for at, what in near)])
+
+
 def repeated_unasked(journal: Sequence[Recorded]) -> list[str]:
     """Attempts of a ``once`` after one of which nobody had proved that it did not happen.
 
@@ -291,10 +313,14 @@ def _line_of(journal: Sequence[Recorded], attempt: int) -> str:
 async def audit(control: Control, fleet: Fleet, told: Told) -> dict[str, list[str]]:
     """Everything that is not as it must be, by what it is."""
     world = fleet_world.noted(fleet.folder)
-    wrong: dict[str, list[str]] = {"twice": applied_twice(world), "unasked": [], "decided": []}
+    twice = applied_twice(world)
+    ahead = await control.store.now() - time.monotonic()
+    wrong: dict[str, list[str]] = {"twice": [], "unasked": [], "decided": []}
     wrong |= {"off the record": [], "unaccounted": [], "only on record": [], "not done": []}
     for run in told.runs:
         journal = await _read(control, run)
+        mine = [key for key in twice if key.startswith(f"{run}:")]
+        wrong["twice"] += [how_it_came(key, journal, world, ahead) for key in mine]
         wrong["unasked"] += repeated_unasked(journal)
         wrong["decided"] += decided_when_lost(journal)
         wrong["off the record"] += begun_off_the_record(journal, world, fleet.drivers)

@@ -69,8 +69,10 @@ class Hand:
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
+        fleet_world.note("frozen", "", self.process.pid, self._folder)
 
     def wake(self) -> None:
+        fleet_world.note("woken", "", self.process.pid, self._folder)
         self.process.send_signal(signal.SIGCONT)
 
     def _close(self) -> None:

@@ -38,9 +38,10 @@ def folder() -> Path:
     return Path(os.environ[FOLDER])
 
 
-def note(what: str, key: str) -> None:
-    line = f"{what}\t{key}\t{os.getpid()}\t{time.monotonic()}\n"
-    handle = os.open(folder() / "world", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def note(what: str, key: str, process: int = 0, where: Path | None = None) -> None:
+    line = f"{what}\t{key}\t{process or os.getpid()}\t{time.monotonic()}\n"
+    file = (where or folder()) / "world"
+    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, line.encode())
     finally:
