@@ -30,7 +30,7 @@ from engines import contested_story, fleet_world
 from engines.contest import Contest
 from engines.contest_restate import RestateContest
 from engines.elsewhere import read_out, serving
-from engines.faults import audit, losing_workers
+from engines.faults import audit, losing_workers, twice_in_the_middle
 from engines.fleet import Fleet, fleet
 from engines.hosts import RestateServer, restate_server
 from midflight.control import Control
@@ -115,7 +115,7 @@ async def frozen(yard: Yard) -> dict[str, float]:
 
     Two fleets at once, each with its own store, service and runs: most of the time is waiting.
     """
-    takeovers, asked, wrong = list[float](), 0, 0
+    takeovers, middle, asked, wrong = list[float](), list[str](), 0, 0
 
     async def story(seed: int) -> None:
         nonlocal asked, wrong
@@ -129,6 +129,7 @@ async def frozen(yard: Yard) -> dict[str, float]:
                 seed=seed,
             )
             found = await audit(control, workers, told)
+            middle.extend(twice_in_the_middle(workers))
         tell(found)
         takeovers.extend(told.takeovers)
         asked += told.asked
@@ -144,6 +145,7 @@ async def frozen(yard: Yard) -> dict[str, float]:
         "freeze_takeovers": len(takeovers),
         "freeze_questions": asked,
         "freeze_wrong": wrong,
+        "freeze_twice_in_the_middle": len(middle),
     }
 
 

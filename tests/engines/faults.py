@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import anyio
 from msgspec import Struct
 
 from engines import fleet_world
-from engines.fleet import Fleet, Hand
+from engines.fleet import Fleet, Freeze, Hand
 from engines.fleet_world import Noted
 from midflight.control import Control
 from midflight.inputs import wall_clock
@@ -31,6 +31,7 @@ TAKEOVER_S = 60.0
 SETTLE_S = 0.5
 WAKES_S = 8.0  # after a takeover: by then others have given up waiting and gone on
 PONDERS_S = 2.0
+AT_ONCE_S = 0.05  # the coarsest of the clocks, and a signal on its way
 NEAR_S = 15.0  # around what was done twice: what is told of it
 UNCHECKED = as_tool(fleet_world.order).name
 MOVING = (Phase.QUEUED, Phase.RUNNING)  # one that waits for a person needs no driver
@@ -175,24 +176,53 @@ def applied_twice(world: Sequence[Noted]) -> list[str]:
     return [key for key, count in times.items() if count > 1]
 
 
-def how_it_came(key: str, journal: Sequence[Recorded], world: Sequence[Noted], ahead: float) -> str:
-    """What was written down about a key, and what was done under it, as it came.
+def stopped_in_the_middle(world: Sequence[Noted], freezes: Sequence[Freeze]) -> set[str]:
+    """Keys under which a process did something that stood still between meaning to and doing it.
 
-    ``ahead`` is how far the clock of journals is before that of the world.
+    No lease and no clock can help there: its next line is run when it wakes.
     """
+    return {
+        deed.key
+        for deed in world
+        for freeze in freezes
+        if deed.what == "done" and deed.process == freeze.process
+        if deed.at <= freeze.since + AT_ONCE_S and deed.over >= freeze.until - AT_ONCE_S
+    }
+
+
+def how_it_came(
+    key: str, journal: Sequence[Recorded], world: Sequence[Noted], freezes: Sequence[Freeze]
+) -> str:
+    """What was written down about a key, and what was done under it, in its order."""
     attempts: set[int] = set()
-    found: list[tuple[float, str]] = []
+    found = [
+        (one.over or one.at, f"{one.what} by {one.process}") for one in world if one.key == key
+    ]
+    ahead = wall_clock() - time.monotonic()
     for record in journal:
         about = getattr(record.event, "attempt", 0)
         if getattr(record.event, "idempotency_key", "") == key:
             attempts.add(about := record.position)
         if about in attempts or isinstance(record.event, e.DriverClaimed):
             found.append((record.at - ahead, f"{record.position} {record.event}"))
-    found += [(one.at, f"{one.what} by {one.process}") for one in world if one.key in {key, ""}]
-    first, last = min(attempts), max(attempts)
-    begun, ended = (journal[place - 1].at - ahead for place in (first, last))
-    near = sorted(one for one in found if begun - NEAR_S <= one[0] <= ended + NEAR_S)
-    return "\n".join([key, *(f"  {at - begun:+8.3f} s  {what}" for at, what in near)])
+    for freeze in freezes:
+        found += [(freeze.since, f"{freeze.process} is frozen"), (freeze.until, "and woken")]
+    first, last = (journal[place(attempts) - 1].at - ahead for place in (min, max))
+    near = sorted(one for one in found if first - NEAR_S <= one[0] <= last + NEAR_S)
+    return "\n".join([key, *(f"  {at - first:+8.3f} s  {what}" for at, what in near)])
+
+
+def untold(journal: Sequence[Recorded], keys: Collection[str]) -> list[str]:
+    """Which of these were done twice without the run having a notice of it."""
+    state = fold(RunState(journal[0].journal), journal)
+    assert isinstance(state, RunState)
+    told = [text for _, text in state.notices if text.endswith("may have been done twice.")]
+    nouns = {
+        effect.key: effect.noun or effect.name
+        for effect in state.effects.values()
+        if effect.key in keys
+    }
+    return [key for key, noun in nouns.items() if not any(t.startswith(f"{noun}: ") for t in told)]
 
 
 def repeated_unasked(journal: Sequence[Recorded]) -> list[str]:
@@ -310,17 +340,25 @@ def _line_of(journal: Sequence[Recorded], attempt: int) -> str:
     return next((line.text for line in receipt(state).lines if line.position == attempt), "no line")
 
 
+def twice_in_the_middle(fleet: Fleet) -> set[str]:
+    """What was done twice because a process was stopped while it did it."""
+    world = fleet_world.noted(fleet.folder)
+    return stopped_in_the_middle(world, fleet.freezes).intersection(applied_twice(world))
+
+
 async def audit(control: Control, fleet: Fleet, told: Told) -> dict[str, list[str]]:
     """Everything that is not as it must be, by what it is."""
     world = fleet_world.noted(fleet.folder)
+    middle = stopped_in_the_middle(world, fleet.freezes)
     twice = applied_twice(world)
-    ahead = await control.store.now() - time.monotonic()
-    wrong: dict[str, list[str]] = {"twice": [], "unasked": [], "decided": []}
+    wrong: dict[str, list[str]] = {"twice": [], "untold": [], "unasked": [], "decided": []}
     wrong |= {"off the record": [], "unaccounted": [], "only on record": [], "not done": []}
     for run in told.runs:
         journal = await _read(control, run)
         mine = [key for key in twice if key.startswith(f"{run}:")]
-        wrong["twice"] += [how_it_came(key, journal, world, ahead) for key in mine]
+        came = {key: how_it_came(key, journal, world, fleet.freezes) for key in mine}
+        wrong["twice"] += [came[key] for key in mine if key not in middle]
+        wrong["untold"] += untold(journal, middle.intersection(mine))
         wrong["unasked"] += repeated_unasked(journal)
         wrong["decided"] += decided_when_lost(journal)
         wrong["off the record"] += begun_off_the_record(journal, world, fleet.drivers)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+from msgspec import Struct, structs
 
 from engines import fleet_world
 from engines.hosts import RestateServer
@@ -21,6 +24,14 @@ from ports import free_port
 
 PATHS = os.pathsep.join(filter(None, sys.path))
 START_S = 40
+
+
+class Freeze(Struct, frozen=True):
+    """From when to when a process stood still."""
+
+    process: int
+    since: float
+    until: float = math.inf
 
 
 class Hand:
@@ -33,6 +44,7 @@ class Hand:
         self.driver = ""
         self.drivers: dict[int, str] = {}  # of each process that it was
         self.process: subprocess.Popen[bytes]
+        self.freezes: list[Freeze] = []
 
     async def hire(self) -> None:
         """Start it, and wait until it is at work."""
@@ -68,11 +80,11 @@ class Hand:
         return status
 
     def freeze(self) -> None:
+        self.freezes.append(Freeze(self.process.pid, time.monotonic()))
         self.process.send_signal(signal.SIGSTOP)
-        fleet_world.note("frozen", "", self.process.pid, self._folder)
 
     def wake(self) -> None:
-        fleet_world.note("woken", "", self.process.pid, self._folder)
+        self.freezes[-1] = structs.replace(self.freezes[-1], until=time.monotonic())
         self.process.send_signal(signal.SIGCONT)
 
     def _close(self) -> None:
@@ -95,6 +107,10 @@ class Fleet:
     @property
     def drivers(self) -> dict[int, str]:
         return {pid: name for hand in self.hands for pid, name in hand.drivers.items()}
+
+    @property
+    def freezes(self) -> list[Freeze]:
+        return [freeze for hand in self.hands for freeze in hand.freezes]
 
     def enough(self) -> None:
         (self.folder / "enough").touch()

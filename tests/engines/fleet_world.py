@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 import anyio
 from msgspec import Struct
 
+from midflight.inputs import wall_clock
 from midflight.run import Run, agent
 from midflight.tools.base import Done, NotDone, Performed, tool
 from midflight.tools.progress import emit
@@ -26,22 +27,22 @@ RESULT = "x" * 198
 
 
 class Noted(Struct, frozen=True):
-    """One line of the world's file."""
+    """One line of the world's file. ``over`` is when a deed was there that was meant ``at``."""
 
     what: str
     key: str
     process: int
     at: float
+    over: float = 0.0
 
 
 def folder() -> Path:
     return Path(os.environ[FOLDER])
 
 
-def note(what: str, key: str, process: int = 0, where: Path | None = None) -> None:
-    line = f"{what}\t{key}\t{process or os.getpid()}\t{time.monotonic()}\n"
-    file = (where or folder()) / "world"
-    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def note(what: str, key: str) -> None:
+    line = f"{what}\t{key}\t{os.getpid()}\t{time.monotonic()}\n"
+    handle = os.open(folder() / "world", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, line.encode())
     finally:
@@ -57,19 +58,22 @@ def noted(where: Path | None = None) -> list[Noted]:
     return begun + [_deed(deed) for deed in folder_.glob("done/*/*")]
 
 
+def begin(key: str) -> None:
+    """The first line of a tool: nothing is done yet, and all is ready for doing it."""
+    note("begin", key)
+    _deeds(folder(), key).mkdir(parents=True, exist_ok=True)
+
+
 def do(key: str) -> None:
     """Touch the world: one file, which is there or is not, for each time that it is done."""
-    deeds = _deeds(folder(), key)
-    deeds.mkdir(parents=True, exist_ok=True)
-    (deeds / f"{os.getpid()}-{time.monotonic()}").touch(exist_ok=False)
+    meant = time.monotonic()
+    (_deeds(folder(), key) / f"{os.getpid()}-{meant}").touch(exist_ok=False)
 
 
 def do_under_key(key: str) -> None:
     """What a provider that honours keys does: only the first one to come with a key does it."""
-    deeds = _deeds(folder(), key)
-    deeds.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
-        (deeds / "0-0").touch(exist_ok=False)
+        (_deeds(folder(), key) / "0-0").touch(exist_ok=False)
 
 
 def is_done(key: str, where: Path | None = None) -> bool:
@@ -83,7 +87,8 @@ def _deeds(where: Path, key: str) -> Path:
 
 def _deed(path: Path) -> Noted:
     process, at = path.name.split("-")
-    return Noted("done", unquote(path.parent.name), int(process), float(at))
+    over = path.stat().st_mtime - wall_clock() + time.monotonic()
+    return Noted("done", unquote(path.parent.name), int(process), float(at), over)
 
 
 async def look_up(performed: Performed) -> object:
@@ -104,14 +109,14 @@ async def enough(number: int) -> bool:
 @tool(effect="write", timeout=5)
 async def upsert(number: int, idempotency_key: str) -> None:
     """Its provider honours keys."""
-    note("begin", idempotency_key)
+    begin(idempotency_key)
     await anyio.sleep(STEP_S)
     do_under_key(idempotency_key)
 
 
 @tool(effect="once", check=look_up, timeout=2)
 async def send(number: int, idempotency_key: str) -> None:
-    note("begin", idempotency_key)
+    begin(idempotency_key)
     await anyio.sleep(STEP_S)
     do(idempotency_key)
 
@@ -119,7 +124,7 @@ async def send(number: int, idempotency_key: str) -> None:
 @tool(effect="once", timeout=5)
 async def order(number: int, idempotency_key: str) -> None:
     """Only a person can say whether it happened."""
-    note("begin", idempotency_key)
+    begin(idempotency_key)
     await anyio.sleep(STEP_S)
     do(idempotency_key)
 
@@ -127,7 +132,7 @@ async def order(number: int, idempotency_key: str) -> None:
 @tool(effect="once", timeout=60)
 async def deliver(brief: str, idempotency_key: str) -> None:
     """Takes as long as it is not told to go."""
-    note("begin", idempotency_key)
+    begin(idempotency_key)
     while not (folder() / "go").exists():  # noqa: ASYNC110
         await anyio.sleep(0.02)
     do(idempotency_key)
@@ -136,7 +141,7 @@ async def deliver(brief: str, idempotency_key: str) -> None:
 @tool(effect="once", check=look_up, timeout=60)
 async def carry(brief: str, idempotency_key: str) -> None:
     """As ``deliver``, and it can be looked up."""
-    note("begin", idempotency_key)
+    begin(idempotency_key)
     while not (folder() / "go").exists():  # noqa: ASYNC110
         await anyio.sleep(0.02)
     do(idempotency_key)

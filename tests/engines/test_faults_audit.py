@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from engines.faults import applied_twice, decided_when_lost, only_on_record, unaccounted
+from engines.faults import (
+    applied_twice,
+    decided_when_lost,
+    how_it_came,
+    only_on_record,
+    stopped_in_the_middle,
+    unaccounted,
+    untold,
+)
+from engines.fleet import Freeze
 from engines.fleet_world import Noted
 from kernel.journals import running
 from midflight.kernel import events as e
@@ -23,6 +32,30 @@ def test_a_key_that_was_applied_twice_is_found() -> None:
 
     assert applied_twice(once) == []
     assert applied_twice([*once, Noted("done", "k", 2, 2.0)]) == ["k"]
+
+
+def test_what_a_process_did_that_was_stopped_while_it_did_it_is_told_from_what_came_late() -> None:
+    freeze = Freeze(1, since=1.0, until=9.0)
+    stopped = Noted("done", "k", 1, 0.999, 9.001)
+    before, late = Noted("done", "k", 1, 0.9, 0.9), Noted("done", "k", 1, 9.001, 9.002)
+
+    assert stopped_in_the_middle([stopped], [freeze]) == {"k"}
+    assert stopped_in_the_middle([before, late], [freeze]) == set()
+    assert stopped_in_the_middle([stopped], [Freeze(2, 1.0, 9.0)]) == set()
+
+
+def test_what_was_done_twice_and_of_which_the_run_has_no_notice_is_found() -> None:
+    run = running()
+    lost = run.start("Book", noun="table")
+    key = run.state.effects[lost].key
+    run.settle(lost, Outcome.UNKNOWN)
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.NOT_DONE, how="check"))
+    run.settle(run.start("Book", noun="table"))
+    assert untold(run.records, {key}) == [key]
+
+    run.append(e.LateOutcome(epoch=1, attempt=lost, outcome=Outcome.DONE, how="late"))
+    assert untold(run.records, {key}) == []
+    assert how_it_came(key, run.records, [], []).count("AttemptStarted") == 2
 
 
 def test_an_outcome_that_came_before_anybody_was_told_of_the_loss_is_found() -> None:
