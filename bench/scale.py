@@ -422,6 +422,7 @@ ROWS = {
     "freeze_takeover_p50_s": ("a frozen worker's run is claimed by another, p50 s", "< 20"),
     "freeze_takeover_p99_s": ("the same, p99 s", "< 20"),
     "freeze_wrong": (f"anything wrong after {FREEZES} freezes", "0"),
+    "freeze_twice_in_the_middle": ("keys applied twice, stopped in the very middle of it", ""),
     "contested_wrong": (
         f"anything wrong after {CONTESTED} cancels of runs that two living workers drove",
         "0",
