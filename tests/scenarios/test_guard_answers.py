@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -376,19 +377,18 @@ async def test_a_fork_relies_on_what_the_run_before_it_relied_on(
         assert stage.done == ["a", "b", "b"]
 
 
-@pytest.mark.slow
-async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
-    driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
+async def goes_on_unasked(
+    driving: Open, crashing: Open, prices: Path, linger: Callable[[bool], Awaitable[None]]
 ) -> None:
-    monkeypatch.setattr(guarding, "NAMED_S", 10.0)
-    stage = Stage("guard-branches")
+    """A function names its guard beside a step, after a while; it crashes, and goes on."""
+    stage = Stage("guard-beside")
     look = stage.reader()
     guarded = anyio.Event()
 
     @agent()
     async def clerk(run: Run) -> None:
         async def beside() -> None:
-            await anyio.sleep(0.1)
+            await linger(guarded.is_set())
             await run.guard(FileContent(prices, "prices"))
             guarded.set()
 
@@ -405,36 +405,29 @@ async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
     async with driving(clerk) as control:
         assert (await control.ended(run)).phase is Phase.DONE
         assert await never_asked(control, run)
+
+
+@pytest.mark.slow
+async def test_a_branch_may_take_a_moment_to_name_its_guard_again(
+    driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarding, "NAMED_S", 10.0)
+
+    async def linger(_again: bool) -> None:
+        await anyio.sleep(0.1)
+
+    await goes_on_unasked(driving, crashing, prices, linger)
 
 
 async def test_a_worker_that_was_busy_gives_its_function_the_time_to_name_its_guard_again(
     driving: Open, crashing: Open, hours: Hours, prices: Path
 ) -> None:
     """Otherwise a person would be asked about a world that is as it was."""
-    stage = Stage("guard-busy")
-    look = stage.reader()
-    guarded = anyio.Event()
 
-    @agent()
-    async def clerk(run: Run) -> None:
-        async def beside() -> None:
-            await anyio.sleep(0.01)
-            if guarded.is_set():
-                hours.skip(60)  # nothing else has moved meanwhile
-            await anyio.sleep(0.01)
-            await run.guard(FileContent(prices, "prices"))
-            guarded.set()
+    async def linger(again: bool) -> None:
+        await anyio.sleep(0.01)
+        if again:
+            hours.skip(60)  # nothing else has moved meanwhile
+        await anyio.sleep(0.01)
 
-        async with anyio.create_task_group() as both:
-            both.start_soon(beside)
-            both.start_soon(run.step, "Read", look, "slow")
-
-    stage.gate("slow")
-    async with crashing(clerk) as control:
-        run = await control.start(clerk, "work")
-        await stage.until_begun("slow")
-        await guarded.wait()
-    stage.gate("slow").set()
-    async with driving(clerk) as control:
-        assert (await control.ended(run)).phase is Phase.DONE
-        assert await never_asked(control, run)
+    await goes_on_unasked(driving, crashing, prices, linger)
