@@ -81,6 +81,16 @@ ENGINE_MUTANTS = (
         ),
     ),
     Mutant(
+        "Postgres workers: one at an address where others were has Restate look anew",
+        ENGINES + "restate_known.py",
+        "            if restate.service in found:\n",
+        "            if found:\n",
+        (
+            "tests/engines/test_known.py::"
+            "test_at_an_address_where_others_used_to_be_runs_are_driven_all_the_same",
+        ),
+    ),
+    Mutant(
         "engines: an undo in the dark proves nothing",
         "src/midflight/kernel/fold_effects.py",
         "        effect.undone, effect.undo_why = None, WORKER_LOST\n",

@@ -10,16 +10,13 @@ import sys
 import anyio
 import pytest
 
-from engines.hosts import RestateServer
 from midflight.cli.placing import placing
 from midflight.control import Control
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_place import Restate
-from midflight.engines.restate_worker import _register
 from midflight.errors import InvalidRequest
 from midflight.run import Run, agent
 from midflight.stores.memory import MemoryStore
-from ports import free_port
 
 
 def test_an_address_that_is_none_is_refused_without_its_secret() -> None:
@@ -94,22 +91,3 @@ def test_a_worker_that_is_told_a_wrong_place_says_so_and_does_not_start(
     assert done.stderr.endswith("Nothing was started.\n")
     assert done.stderr.count("\n") == 1
     assert not [secret for secret in ("hush", "sh@") if secret in done.stderr]
-
-
-@pytest.mark.anyio
-@pytest.mark.slow
-@pytest.mark.node
-async def test_a_worker_that_cannot_be_registered_tells_what_restate_says_of_it(
-    restate: RestateServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    nobody = f"http://ann:hush@127.0.0.1:{free_port()}"
-    with anyio.fail_after(15):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_register, restate.place("Run"), nobody)
-            while not caplog.records:  # noqa: ASYNC110 - it says nothing else
-                await anyio.sleep(0.05)
-            tasks.cancel_scope.cancel()
-
-    (told, *_) = [vars(record) for record in caplog.records]
-    assert (told["action"], "Connection refused" in told["error"]) == ("register_failed", True)
-    assert "hush" not in str(told)

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import httpx
 
 from midflight.engines.crew import DRAIN_S, Crew, Post, known_agents
 from midflight.engines.restate import RestateEngine
 from midflight.engines.restate_door import ANSWER_S, LOOK_S, App, Door, first_of, hung_up
-from midflight.engines.restate_place import Restate, shown
+from midflight.engines.restate_known import keep_registered
+from midflight.engines.restate_place import Restate
 from midflight.engines.sweep import SWEEP_S
 from midflight.errors import JournalNotFound, StoreError
 from midflight.inputs import Clock, Ids, new_id, wall_clock
@@ -45,8 +45,6 @@ RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 1.0
 RETRIES: Final = 20  # about fifteen seconds; then the next sweep asks anew, of the newest code
 SILENCE: Final = timedelta(days=365)  # a call says nothing while it drives, and is not stuck
-REGISTER_S: Final = 2.0
-REASON_MAX: Final = 500  # characters of what Restate says
 log: Final = logging.getLogger(__name__)
 
 
@@ -175,7 +173,7 @@ async def working(
             tasks.start_soon(door.keep, worker.app(restate.service))
             tasks.start_soon(_tend, crew, door, sweep_s)
             if uri:
-                tasks.start_soon(_keep_registered, engine, restate, uri)
+                tasks.start_soon(keep_registered, engine, restate, uri)
             try:
                 yield worker
             finally:
@@ -193,35 +191,3 @@ async def _tend(crew: Crew, door: Door, every_s: float) -> None:
             crew.tend()
             tended = anyio.current_time()
         await anyio.sleep(min(LOOK_S, every_s))
-
-
-async def _keep_registered(engine: RestateEngine, restate: Restate, uri: str) -> None:
-    """Tell Restate of us, and again when it does not know us: its disk may be a new one."""
-    while True:
-        engine.unknown = anyio.Event()
-        await _register(restate, uri)
-        await anyio.sleep(REGISTER_S)
-        await engine.unknown.wait()
-
-
-async def _register(restate: Restate, uri: str) -> None:
-    """Tell Restate where workers with this code are, until it has heard it."""
-    while True:
-        try:
-            async with httpx.AsyncClient(base_url=restate.admin, trust_env=False) as client:
-                told = {"uri": uri, "force": False}
-                answer = await client.post("/deployments", json=told, timeout=REGISTER_S)
-                answer.raise_for_status()
-            log.info("Registered", extra={"action": "worker_registered", "uri": shown(uri)})
-            return
-        except httpx.HTTPError as error:
-            why = shown(_reason(error))
-            about = {"action": "register_failed", "uri": shown(uri), "error": why}
-            log.warning("Restate was not told of this worker; trying again", extra=about)
-            await anyio.sleep(REGISTER_S)
-
-
-def _reason(error: httpx.HTTPError) -> str:
-    """What Restate says about it, such as whom it could not reach; else what we know."""
-    told = error.response.text if isinstance(error, httpx.HTTPStatusError) else ""
-    return told[:REASON_MAX] or str(error) or type(error).__name__

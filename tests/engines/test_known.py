@@ -1,0 +1,113 @@
+"""Restate is told where workers are until it has found them there, and nobody says so before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from engines.conftest import ON_RESTATE, RestateHost
+from engines.hosts import RestateServer
+from midflight.control import Control
+from midflight.engines.restate_known import register
+from midflight.engines.restate_place import Restate
+from midflight.run import Run, agent
+from ports import free_port
+
+pytestmark = ON_RESTATE
+ACTIONS = ("register_failed", "address_reused", "address_shared", "worker_registered")
+
+
+@agent("known")
+async def clerk(run: Run) -> str:
+    return "done"
+
+
+@asynccontextmanager
+async def registering(place: Restate, uri: str) -> AsyncIterator[None]:
+    """By somebody who goes on trying."""
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(register, place, uri)
+            yield
+            tasks.cancel_scope.cancel()
+
+
+async def told(caplog: pytest.LogCaptureFixture, action: str) -> dict[str, Any]:
+    """The first thing that is logged of this kind."""
+    while True:
+        for record in caplog.records:
+            if vars(record).get("action") == action:
+                return vars(record)
+        await anyio.sleep(0.05)
+
+
+def actions(caplog: pytest.LogCaptureFixture) -> list[str]:
+    seen = [vars(record).get("action") for record in caplog.records]
+    return [str(action) for action in seen if action in ACTIONS]
+
+
+async def test_a_worker_that_cannot_be_registered_tells_what_restate_says_of_it(
+    restate: RestateServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    nobody = f"http://ann:hush@127.0.0.1:{free_port()}"
+    async with registering(restate.place("Run"), nobody):
+        said = await told(caplog, "register_failed")
+
+    assert "Connection refused" in said["error"]
+    assert "hush" not in str(said)
+
+
+async def test_at_an_address_where_others_used_to_be_runs_are_driven_all_the_same(
+    restate_host: RestateHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Restate says yes to an address that it knows, and knows nothing of who is there now."""
+    caplog.set_level("INFO", "midflight.engines.restate_known")
+    first = restate_host.service
+    for service in (first, f"{first}Renamed"):
+        restate_host.service = service
+        async with restate_host(clerk) as engine:
+            control = Control(restate_host.store, engine)
+            with anyio.fail_after(30):
+                assert await control.result(await control.start(clerk, "work")) == "done"
+
+    assert actions(caplog) == ["worker_registered", "address_reused", "worker_registered"]
+    assert first in (await told(caplog, "address_reused"))["message"]
+
+
+async def test_whose_address_is_that_of_another_service_is_told_so_and_takes_nothing_from_it(
+    restate_host: RestateHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with restate_host(clerk) as engine:
+        control = Control(restate_host.store, engine)
+        with anyio.fail_after(30):
+            await control.result(await control.start(clerk, "work"))
+        uri = f"http://127.0.0.1:{restate_host.link.port}"
+        async with registering(restate_host.server.place("AnotherService"), uri):
+            said = await told(caplog, "address_shared")
+            assert restate_host.service in said["message"]
+            assert "an address of its own" in said["message"]
+
+        with anyio.fail_after(30):
+            assert await control.result(await control.start(clerk, "more")) == "done"
+
+
+async def test_what_is_no_restate_is_not_taken_for_one(caplog: pytest.LogCaptureFixture) -> None:
+    async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        words = b"<h1>Welcome</h1>"
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(words), words))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(page, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        place = Restate(admin=f"http://127.0.0.1:{port}")
+        async with registering(place, "http://127.0.0.1:1"):
+            await told(caplog, "register_failed")
+
+    assert "worker_registered" not in actions(caplog)
