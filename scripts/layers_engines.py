@@ -83,8 +83,8 @@ ENGINE_MUTANTS = (
     Mutant(
         "Postgres workers: one at an address where others were has Restate look anew",
         ENGINES + "restate_known.py",
-        "            if restate.service in found:\n",
-        "            if found:\n",
+        "    if service not in found:\n",
+        "    if not found:\n",
         (
             "tests/engines/test_known.py::"
             "test_at_an_address_where_others_used_to_be_runs_are_driven_all_the_same",
@@ -103,7 +103,7 @@ ENGINE_MUTANTS = (
     Mutant(
         "Postgres workers: whoever says yes to everything is no Restate",
         ENGINES + "restate.py",
-        "            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to everything\n",
+        "            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to all\n",
         "",
         ("tests/engines/test_known.py::test_an_ingress_that_is_no_restate_is_not_taken_for_one",),
     ),

@@ -25,9 +25,7 @@ except ImportError as missing:
     ) from missing
 
 REGISTER_S: Final = 2.0  # between two tries
-ANSWER_S: Final = (
-    10.0  # Restate tries an address for two seconds before it says what is wrong there
-)
+ANSWER_S: Final = 10.0  # Restate tries for two seconds before it says what is wrong there
 IN_VAIN: Final = 3  # times registered and not known: after one it may not have got round yet
 REASON_MAX: Final = 500  # characters of what Restate says
 log: Final = logging.getLogger(__name__)
