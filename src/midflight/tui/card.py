@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from midflight.sheets.figures import clock
 from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
 from midflight.terminal.forms import Choice, choices, facts, plain, takes_words, wanted
@@ -139,4 +140,4 @@ class Card(Vertical):
 
 
 def _left(seconds: float) -> str:
-    return f"   {looks.clock(seconds)} left" if seconds > 0 else "   expired"
+    return f"   {clock(seconds)} left" if seconds > 0 else "   expired"
