@@ -77,21 +77,6 @@ def test_at_a_cap_it_is_said_which(message: str, told: str) -> None:
     assert looks.headline(sheet) == ("Paused at the cap", told)
 
 
-@pytest.mark.parametrize(
-    ("message", "offered"),
-    [
-        ("steps: the cap of 2 is reached.", {"steps": 4}),
-        ("usd: the cap of 0 is reached.", {"usd": 1}),
-        ("repeats: it goes in circles.", {"repeats": 6}),
-    ],
-)
-def test_the_cap_that_holds_is_offered_twice_as_high(
-    message: str, offered: dict[str, float]
-) -> None:
-    sheet = a_sheet(Limits(steps=2, usd=0.0, repeats=3), questions=asked(message))
-    assert looks.raised(sheet) == offered
-
-
 def test_a_run_that_a_person_has_is_not_said_to_be_at_rest() -> None:
     held: dict[str, Any] = {"phase": Phase.PAUSED, "holds": [Cause.HUMAN]}
     assert looks.headline(a_sheet(**held, human="ann")) == (

@@ -18,6 +18,7 @@ from midflight.kernel.events import ResumeRequested, StepSettled
 from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, StepSheet, ThreadBook
+from midflight.sheets.caps import CAP
 from midflight.sheets.shapes import Mark
 from midflight.stores.base import Delta
 from midflight.terminal import looks
@@ -306,7 +307,7 @@ class Picture(Lines):
 
 def _is_told_otherwise(mark: Mark, sheet: RunSheet) -> bool:
     """A cap that holds stands there as a question; that it was raised is a mark of its own."""
-    asked = any(one.kind == looks.CAP for one in sheet.questions)
+    asked = any(one.kind == CAP for one in sheet.questions)
     return (mark.kind == "cap" and asked) or (mark.kind == "closed" and mark.text == "raised")
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from midflight.kernel.decide import HANDED_OVER
-from midflight.kernel.limits import WARN_AT
 from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 from midflight.kernel.status import place
 from midflight.sheets import RunSheet, StepSheet
+from midflight.sheets.caps import CAP, holding
 from midflight.sheets.figures import cap_words, clock, elapsed, is_near, nearest, spending
 from midflight.sheets.shapes import Asked, Background
 
@@ -63,8 +62,6 @@ PHASES: Final = {
 """Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
 DELETED: Final = ("·", "Deleted", "quiet")  # a run that ended long ago, and was purged
-CAP: Final = "cap"
-GROW: Final = 2  # a cap that is reached is offered twice as high
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
 
@@ -122,22 +119,11 @@ def is_answered(asked: Asked) -> bool:
 
 def at_cap(sheet: RunSheet) -> str:
     """Which cap holds it and how full that is; one that counts nothing has its own words."""
-    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
-    name, _, why = asked.partition(":")
+    name, _, why = holding(sheet.questions).partition(":")
     meter = next((meter for meter in sheet.meters if meter.name == name), None)
     if meter is not None:
         return f"{cap_words(meter, sheet.spent)} used"
     return why.partition(". ")[0].strip().capitalize() or "All that it may"
-
-
-def raised(sheet: RunSheet) -> dict[str, float]:
-    """Caps that would let it go on for as long again: of what holds it, or is nearly reached."""
-    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
-    holding = asked.partition(":")[0]
-    near = [meter.name for meter in sheet.meters if meter.share >= WARN_AT]
-    names = [holding] if holding in Limits.__struct_fields__ else near
-    caps = {name: getattr(sheet.limits, name) for name in names}
-    return {name: max(1, cap * GROW) for name, cap in caps.items() if cap is not None}
 
 
 def headline(sheet: RunSheet) -> tuple[str, str]:

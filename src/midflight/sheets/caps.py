@@ -1,0 +1,47 @@
+"""Which caps would let a run go on, and how high: what a form or a command begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from midflight.kernel.limits import WARN_AT, Meter, meters
+from midflight.kernel.record import Limits
+from midflight.kernel.state import Question, RunState
+from midflight.sheets.shapes import Asked, RunView
+
+CAP: Final = "cap"  # the kind of a question that a higher cap answers
+GROW: Final = 2  # a cap that is reached is offered twice as high
+
+
+def raised(sheet: RunView) -> dict[str, float]:
+    """Caps that would let it go on for as long again: of what holds it, or is nearly reached.
+
+    No others: who sends it as it is raises what stops the run, and nothing besides.
+    """
+    return _raised(sheet.limits, sheet.meters, sheet.questions)
+
+
+def raised_of(state: RunState, now: float) -> dict[str, float]:
+    """The same of a run of which there is no sheet at hand."""
+    return _raised(state.limits, meters(state, now), state.questions.values())
+
+
+def typed(cap: float) -> str:
+    """A cap as it can be typed: all its digits, and no power of ten in it."""
+    return f"{cap:.15g}"
+
+
+def holding(asked: Iterable[Asked | Question]) -> str:
+    """What the run says of the cap that holds it, which begins with its name; or nothing."""
+    return next((one.message for one in asked if one.kind == CAP), "")
+
+
+def _raised(
+    limits: Limits, full: Iterable[Meter], asked: Iterable[Asked | Question]
+) -> dict[str, float]:
+    held_by = holding(asked).partition(":")[0]
+    near = [meter.name for meter in full if meter.share >= WARN_AT]
+    names = [held_by] if held_by in Limits.__struct_fields__ else near
+    caps = {name: getattr(limits, name) for name in names}
+    return {name: max(1, cap * GROW) for name, cap in caps.items() if cap is not None}
