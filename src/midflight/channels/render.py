@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from midflight.channels.asking import facts, ways
+from midflight.channels.asking import about, ways
 from midflight.channels.people import shown
 from midflight.channels.shapes import Action, Button, Menu, Post, mark
 from midflight.kernel.decide import HANDED_OVER
@@ -148,10 +148,10 @@ def label(text: str) -> str:
 def card(run: str, asked: Asked, key: str = "") -> Post:
     """A question with its facts and its answers as buttons or as a menu."""
     schema = msgspec.json.decode(asked.schema)
-    about = facts(schema.get("x-details")) if isinstance(schema, dict) else ""
+    facts = about(schema.get("x-details")) if isinstance(schema, dict) else ""
     until = f"-# expires <t:{int(asked.expires_at)}:R>" if asked.expires_at else ""
     named = f"-# for {', '.join(map(shown, asked.answerers))}" if asked.answerers else ""
-    text = "\n".join(filter(None, [f"❓ **{asked.message}**", about, until, named]))
+    text = "\n".join(filter(None, [f"❓ **{asked.message}**", facts, until, named]))
     instead = {"cap": ("Raise cap", "caps"), HANDED_OVER: ("Hand back", "hand_back")}
     if asked.kind in instead:
         words, verb = instead[asked.kind]
