@@ -29,9 +29,9 @@ from midflight.stores.base import (
 )
 from midflight.stores.codec import decode
 from midflight.stores.plan import draft, kill_entries, killing, plan, stand_in
+from midflight.stores.postgres_rows import Job, append_locked, row_of
 from midflight.stores.postgres_server import SQL, Connection, Taken
 from midflight.stores.postgres_states import States, Turn
-from midflight.stores.postgres_writer import Job, append_locked, row_of
 
 TAILS: Final = 100  # journals whose tails are read in one round trip
 NOWHERE: Final[Mapping[str, int]] = {}
