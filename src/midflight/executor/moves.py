@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw
 
 from midflight.executor import values
-from midflight.executor.backoff import RETRY
 from midflight.executor.front import end
 from midflight.executor.heard import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
+from midflight.kernel.identities import RETRY
 from midflight.kernel.phases import ENDS, Cause, Mode, Phase
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
