@@ -12,22 +12,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.executor import values
+from midflight.executor.circles import Circles
 from midflight.kernel import events as e
 from midflight.kernel import machine
 from midflight.kernel.decide import WITHDRAWN
-from midflight.kernel.limits import Call
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 from midflight.kernel.state import LOST
 
 REDIRECTED: Final = "redirected"
-HISTORY: Final = 256  # calls in which circles are looked for
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
-
-
-Settled = e.StepSettled | e.AttemptSettled | e.LateOutcome
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -104,16 +99,13 @@ class Heard:
     children_ended: dict[str, tuple[float, str]] = field(default_factory=dict)  # when and how
     timers: dict[str, int] = field(default_factory=dict)  # how often each was set
     texts: dict[str, str] = field(default_factory=dict)  # what steps without a record have said
-    calls_made: int = 0
-    nudged_at: int | None = None
+    circles: Circles = field(default_factory=Circles)
     calls: int = 0  # that the function has made since its start
     notices: list[tuple[float, str]] = field(default_factory=list)
     scope: int = 0  # the last snapshot
     redirected_at: int = 0  # the last time it was entered again with another brief
     seed: str = ""  # of the chances that the function begins with
     new_seeds: dict[str, str] = field(default_factory=dict)  # after another run's last step: next
-    _calls: list[Call] = field(default_factory=list)  # those that were looked at,
-    _unseen: list[tuple[str, Settled, bool]] = field(default_factory=list)  # and since then
     _unlike: int = 0  # from here on what is not reusable is another step than before
     _base: int = 0
     _began: tuple[str, float] = ("", 0.0)  # brief and time where the function starts
@@ -148,7 +140,7 @@ class Heard:
                     event.error,
                 )
                 self._doubts.pop(event.step, None)
-                self._note_call(event, event.step, bool(event.error))
+                self.circles.note(event, event.step, bool(event.error))
                 self.texts.pop(event.step, None)
             case e.AttemptStarted(tool=machine.TRIAGE):
                 pass  # beside the function, which never learns of it
@@ -249,11 +241,9 @@ class Heard:
         if isinstance(event, e.NoticeGiven):
             self.notices.append((at, event.text))
             if event.kind.startswith("stuck"):
-                self.nudged_at = self.calls_made
+                self.circles.nudged()
         if isinstance(event, e.LimitsRaised):
-            self.nudged_at = None
-            self._calls.clear()
-            self._unseen.clear()
+            self.circles.forget()
 
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
         self.state, self.scope, self._base = event, found.position, found.position
@@ -295,23 +285,6 @@ class Heard:
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
 
-    def _note_call(self, event: Settled, step: str, failed: bool) -> None:
-        """Remember what came of a call, to see a run that goes in circles."""
-        self._unseen.append((step, event, failed))
-        self.calls_made += 1
-        if self.calls_made % HISTORY == 0:
-            del self._unseen[:-HISTORY]
-            del self._calls[:-HISTORY]
-
-    @property
-    def history(self) -> list[Call]:
-        """The last calls, and what came of them; each is put in short once."""
-        for step, event, failed in self._unseen:
-            came = event.blob.hash if event.blob else values.digest(bytes(event.result))
-            self._calls.append(Call(turn(step)[0], came, failed))
-        self._unseen.clear()
-        return self._calls
-
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
         begun = self._begun.get(event.attempt)
         if begun is None:
@@ -331,7 +304,7 @@ class Heard:
         late = isinstance(event, e.LateOutcome) and not done
         lost = late or event.error in LOST  # that is nothing the function has done
         if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not (thought or lost):
-            self._note_call(event, step, not done)
+            self.circles.note(event, step, not done)
         if done:
             self.records[step] = record
             self.texts.pop(step, None)
@@ -366,8 +339,6 @@ class Heard:
             self.lost_at,
             self._by_step,
             self.texts,
-            self._calls,
-            self._unseen,
             self._redirects,
             self.outcomes,
         ):
@@ -377,7 +348,8 @@ class Heard:
         self.undoing.clear()
         self._undos.clear()
         self._forked, self.guards_inherited = True, False
-        self.stale_question, self.nudged_at = None, None
+        self.stale_question = None
+        self.circles.forget()
         self.redirected_at = self._base = 0
         self.now = self._began[1]
 
@@ -389,9 +361,3 @@ class Heard:
     def learn(self, at: float) -> None:
         """The function has learnt something that happened at this time."""
         self.now = max(self.now, at)
-
-
-def turn(step: str) -> tuple[str, int]:
-    """What an identity stands for, and for which time: the inverse of ``Replay.identity``."""
-    what, mark, number = step.rpartition("#")
-    return (what, int(number)) if mark else (step, 1)

@@ -15,7 +15,8 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from midflight.executor.heard import Begun, Heard, Record, Told, turn
+from midflight.executor.heard import Begun, Heard, Record, Told
+from midflight.kernel.identities import turn
 from midflight.run import Redirected
 
 

@@ -1,4 +1,4 @@
-"""How a journal names what belongs to a step: the question about it, the timer of its next try."""
+"""How a journal names steps, the questions about them, and the timers of their next tries."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def about_step(asked: QuestionOpened) -> str:
     """The identity of the step that is to be approved; empty for any other question."""
     is_step = asked.kind == "approval" and asked.step.startswith(APPROVE)
     return asked.step.removeprefix(APPROVE).rpartition(":")[0] if is_step else ""
+
+
+def turn(step: str) -> tuple[str, int]:
+    """What an identity stands for, and for which time it is asked for: ``what#2`` the second."""
+    what, mark, number = step.rpartition("#")
+    return (what, int(number)) if mark else (step, 1)
