@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from midflight.executor.circles import Circles
+from midflight.executor.entry import Entry, Told
 from midflight.kernel import events as e
 from midflight.kernel import machine
 from midflight.kernel.decide import WITHDRAWN
@@ -59,17 +60,6 @@ class Begun(Struct, frozen=True):
     event: e.AttemptStarted
 
 
-class Told(Struct, frozen=True):
-    """A redirect that was delivered to the calls that waited, or else to the next one."""
-
-    position: int
-    brief: str
-    calls: frozenset[str] = frozenset()
-    after: int = 0
-    profile: str = ""
-    doubts: frozenset[str] = frozenset()  # steps that had begun, with an outcome nobody knew
-
-
 @dataclass(slots=True, eq=False)
 class Heard:
     """One run's. Every run in memory has one: empty dicts, where sets would weigh three times that.
@@ -88,8 +78,7 @@ class Heard:
     questions: dict[str, int] = field(default_factory=dict)  # by the step that asks
     asked: dict[int, e.QuestionOpened] = field(default_factory=dict)
     answers: dict[int, Answered] = field(default_factory=dict)
-    guards: dict[str, int] = field(default_factory=dict)  # how often set since the function's start
-    left: dict[str, e.StepLeft] = field(default_factory=dict)  # given up by the function
+    entry: Entry = field(default_factory=Entry)
     guards_inherited: bool = False
     guarded_at: dict[str, tuple[str, int]] = field(default_factory=dict)  # where first noted
     stale_question: int | None = None
@@ -107,18 +96,11 @@ class Heard:
     seed: str = ""  # of the chances that the function begins with
     new_seeds: dict[str, str] = field(default_factory=dict)  # after another run's last step: next
     _unlike: int = 0  # from here on what is not reusable is another step than before
-    _base: int = 0
-    _began: tuple[str, float] = ("", 0.0)  # brief and time where the function starts
-    _began_as: str = ""  # and the profile
     _forked: bool = False
     _latest: str = ""
     _latest_profile: str = ""
-    _redirects: list[Told] = field(default_factory=list)
-    _told: int = 0
     _doubts: dict[str, int] = field(default_factory=dict)
     _undos: dict[int, int] = field(default_factory=dict)
-    _reused: dict[str, None] = field(default_factory=dict)
-    _excused: dict[str, None] = field(default_factory=dict)  # a person goes on without them
     _begun: dict[int, Begun] = field(default_factory=dict)
     lost_at: dict[int, float] = field(default_factory=dict)  # attempts whose worker was lost
     _by_step: dict[str, list[int]] = field(default_factory=dict)
@@ -153,9 +135,9 @@ class Heard:
                 text = self.texts.get(event.step, "")
                 self.texts[event.step] = text[: event.offset] + event.text
             case e.StepReused():
-                self._reused[event.step] = None
+                self.entry.reused[event.step] = None
             case e.StepLeft():
-                self.left[event.step] = event
+                self.entry.left[event.step] = event
             case e.Spoke():
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
@@ -169,7 +151,8 @@ class Heard:
             case e.ChildSettled():
                 self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
-                self.guards[event.name] = self.guards.get(event.name, 0) + 1
+                guards = self.entry.guards
+                guards[event.name] = guards.get(event.name, 0) + 1
                 self.guarded_at.setdefault(event.name, (found.journal, position))
             case e.GuardSet():
                 self.guards_inherited |= event.why == "inherited"
@@ -186,15 +169,8 @@ class Heard:
                 self._created(event, found)
             case e.RunEntered():
                 forked = self._forked and event.why != REDIRECTED
-                at = self._began[1] if forked else found.at  # or it would see another time
-                self._base, self._began = position, (self._latest, at)
-                self._began_as = self._latest_profile
-                self._redirects.clear()
-                self._told = 0
-                self._reused.clear()
-                self._excused.clear()
-                self.left.clear()
-                self.guards.clear()
+                at = self.entry.at if forked else found.at  # or it would see another time
+                self.entry = Entry(position, self._latest, self._latest_profile, at)
                 if event.why == REDIRECTED:
                     self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
@@ -202,18 +178,12 @@ class Heard:
                 self._latest_profile = event.profile or self._latest_profile
                 calls = frozenset(event.calls)
                 doubts = frozenset(self._doubts)
-                self._redirects.append(
+                self.entry.redirects.append(
                     Told(position, event.brief, calls, event.after, self._latest_profile, doubts)
                 )
             case e.RecordsDropped():
-                for step in event.steps:
-                    self._excused[step] = None
-                    self.left.pop(step, None)
-                    self.unclaimed.discard(step)
-                self._redirects = [
-                    Told(told.position, told.brief, profile=told.profile, doubts=told.doubts)
-                    for told in self._redirects
-                ]
+                self.entry.excuse(event.steps)
+                self.unclaimed.difference_update(event.steps)
             case e.StateSaved():
                 self._start_from(event, found)
             case e.UndoStarted() | e.UndoSettled():
@@ -227,8 +197,8 @@ class Heard:
         else:
             self.seed, self.now = found.journal, found.at
         self._latest = self.brief = event.brief
-        self._began = event.brief, self.now
-        self._latest_profile = self.profile = self._began_as = event.profile
+        self._latest_profile = self.profile = event.profile
+        self.entry = Entry(0, event.brief, event.profile, self.now)
 
     def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
         if isinstance(event, e.UndoStarted):
@@ -246,21 +216,14 @@ class Heard:
             self.circles.forget()
 
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
-        self.state, self.scope, self._base = event, found.position, found.position
-        self._began = (self._latest, found.at)
-        self._began_as = self._latest_profile
+        self.state, self.scope = event, found.position
+        self.entry = Entry(found.position, self._latest, self._latest_profile, found.at)
         self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
-        self._redirects.clear()
-        self._told = 0
-        self._reused.clear()
-        self._excused.clear()
-        self.left.clear()
         self.questions.clear()
         self.timers.clear()
-        self.guards.clear()
         self._begin_counting()
 
     def _hear_question(
@@ -339,7 +302,6 @@ class Heard:
             self.lost_at,
             self._by_step,
             self.texts,
-            self._redirects,
             self.outcomes,
         ):
             heard.clear()
@@ -350,8 +312,8 @@ class Heard:
         self._forked, self.guards_inherited = True, False
         self.stale_question = None
         self.circles.forget()
-        self.redirected_at = self._base = 0
-        self.now = self._began[1]
+        self.redirected_at = 0
+        self.now = self.entry.at
 
     def _begin_counting(self) -> None:
         self.calls = 0
