@@ -6,7 +6,7 @@ is answered with a receipt: accepted at a position, and from there applied or su
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from signal import Signals
@@ -39,11 +39,13 @@ from midflight.stores.base import (
     Store,
     Submit,
     View,
+    Watch,
 )
 from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
 from midflight.verbs import deliveries
 from midflight.verbs.covering import Accepted, cover, offers, says
+from midflight.verbs.looking import Watched, cursors_of
 from midflight.verbs.starting import Starting, Turn
 from midflight.verbs.telling import TAKEN_OF_RUNS, By, RunBy, refuse_unknown
 
@@ -77,16 +79,21 @@ class Control(Starting):
         blob, result = record.event.blob, record.event.result
         return msgspec.json.decode(await self.store.blob(blob.hash) if blob else result)
 
-    def watch(self, run: str, after: int = 0) -> Any:
-        """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
-        return self.store.watch({run: after})
+    def watch(self, watched: Watched, after: int = 0) -> AbstractAsyncContextManager[Watch]:
+        """Events of a run or a thread after a position, then live ones. Leaving cancels nothing.
 
-    def watch_live(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[LiveWatch]:
-        """Events of runs and threads after these positions, and what steps say in between.
-
-        Who comes late first gets what open steps have said so far. Leaving it cancels nothing.
+        Of several at once if it is given their ids with a position for each.
         """
-        return self.store.watch_live(cursors)
+        return self.store.watch(cursors_of(watched, after))
+
+    def watch_live(
+        self, watched: Watched, after: int = 0
+    ) -> AbstractAsyncContextManager[LiveWatch]:
+        """As ``watch``, with what steps say in between.
+
+        Who comes late first gets what open steps have said so far.
+        """
+        return self.store.watch_live(cursors_of(watched, after))
 
     async def applied(self, accepted: Accepted) -> Delivery:
         """Wait until a verb was applied or superseded; a message until it was read or put off."""

@@ -5,7 +5,7 @@ Whatever is shown is folded from the journal, here as on the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt, receipt
@@ -13,6 +13,14 @@ from midflight.kernel.state import RunState
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, run_state, until
 from midflight.verbs.covering import offers, runs_below
+
+Watched = str | Mapping[str, int]
+"""One run or thread, or several with the position after which each is watched."""
+
+
+def cursors_of(watched: Watched, after: int) -> Mapping[str, int]:
+    """The position after which each is watched; ``after`` is that of a single one."""
+    return {watched: after} if isinstance(watched, str) else watched
 
 
 class Looking:
