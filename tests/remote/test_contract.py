@@ -13,11 +13,12 @@ from midflight.control import Control
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.remote import RemoteControl
+from midflight.remote.control import AnyControl
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Delta, Query
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
-from remote.doors import DOORS, AnyControl, through
+from remote.doors import DOORS, through
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 

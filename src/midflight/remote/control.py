@@ -13,7 +13,7 @@ from typing import Any, Final, Self, Unpack
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from midflight.control import Accepted, Turn
+from midflight.control import Accepted, Control, Turn
 from midflight.errors import NoResult
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
@@ -249,3 +249,7 @@ class RemoteControl(RemoteTalks, Looking):
     async def switches(self) -> list[Switch]:
         """The kill switches that are on."""
         return await self.store.switches()
+
+
+AnyControl = Control | RemoteControl
+"""Of the runs in a store, or of those of a server: for who does not care which."""
