@@ -40,6 +40,7 @@ from midflight.engines.leaving import leaving_on
 from midflight.engines.restate_place import INGRESS, SERVICE
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
+from midflight.overriding import override
 from midflight.run import Agent
 from midflight.stores.opening import shown
 
@@ -202,7 +203,8 @@ def _server(app: FastAPI) -> uvicorn.Server:
     class Server(uvicorn.Server):
         """Leaves signals to us: runs have to come to rest after the last request."""
 
-        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override, explicit-override]
+        @override
+        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
             """Capture none."""
             return nullcontext()
 

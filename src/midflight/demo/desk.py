@@ -20,6 +20,7 @@ from msgspec import Struct
 from midflight.demo import memo
 from midflight.demo.figures import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
+from midflight.overriding import override
 from midflight.tools.base import Done, NotDone, Performed, Tool, ToolRefused, tool
 from midflight.tools.progress import emit, spend
 
@@ -106,11 +107,13 @@ class Desk:
             self.send_memo,
         )
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
+    @override
+    def __eq__(self, other: object) -> bool:
         """The same folder is the same desk, as after a reload."""
         return isinstance(other, Desk) and self.folder == other.folder
 
-    def __hash__(self) -> int:  # type: ignore[explicit-override]
+    @override
+    def __hash__(self) -> int:
         return hash(self.folder)
 
     def _writes(self, function: Any, noun: str) -> Tool:

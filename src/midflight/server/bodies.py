@@ -8,6 +8,7 @@ from fastapi import Header, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from midflight.kernel.record import Limits
+from midflight.overriding import override
 
 TEXT_MAX = 64 * 1024
 POSITION_MAX = 2**53 - 1  # what JavaScript can count to
@@ -124,7 +125,8 @@ class RaiseLimits(Verb):
     limits: Caps = Caps()
     no_caps: bool = False
 
-    def asked(self) -> dict[str, Any]:  # type: ignore[explicit-override]  # typing.override is newer
+    @override
+    def asked(self) -> dict[str, Any]:
         """With the caps as the kernel has them."""
         limits = self.limits.limits()
         return {"limits": limits, "no_caps": self.no_caps, "expect": self.expect}

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from midflight.overriding import override
 from midflight.tools.base import (
     ChangedSince,
     Done,
@@ -85,13 +86,15 @@ class Workspace(Reading):
             self.move_file,
         )
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
+    @override
+    def __eq__(self, other: object) -> bool:
         """The same folder under the same name is the same workspace, as after a reload."""
         if not isinstance(other, Workspace):
             return NotImplemented
         return (self.name, self._folder.path) == (other.name, other._folder.path)
 
-    def __hash__(self) -> int:  # type: ignore[explicit-override]
+    @override
+    def __hash__(self) -> int:
         return hash((self.name, self._folder.path))
 
     def _reads(self, function: Any, name: str) -> Tool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from midflight.errors import InvalidRequest
+from midflight.overriding import override
 
 MARK: Final = "$secret"
 DOTS: Final = "•••"
@@ -41,7 +42,8 @@ class Secret:
             _values.add(value)
         return value
 
-    def __repr__(self) -> str:  # type: ignore[explicit-override]  # typing.override is newer
+    @override
+    def __repr__(self) -> str:
         """Never the value."""
         return f"Secret({self.name!r})"
 

@@ -13,6 +13,7 @@ from midflight.control import Control
 from midflight.kernel.events import RunFinished
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who
+from midflight.overriding import override
 from midflight.run import Agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
@@ -120,7 +121,8 @@ class ThreadLast:
 
 
 class BusyControl(Control):
-    def watch_live(self, watched: Watched, after: int = 0) -> Any:  # type: ignore[explicit-override]
+    @override
+    def watch_live(self, watched: Watched, after: int = 0) -> Any:
         return ThreadLast(super().watch_live(watched, after))
 
 
