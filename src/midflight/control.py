@@ -44,18 +44,23 @@ from midflight.stores.base import (
 from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
 from midflight.verbs import deliveries
+from midflight.verbs.asides import Asides
 from midflight.verbs.covering import Accepted, cover, offers, says
-from midflight.verbs.looking import Watched, cursors_of
+from midflight.verbs.looking import Looking, Watched, cursors_of
+from midflight.verbs.messages import Messages
 from midflight.verbs.starting import Starting, Turn
 from midflight.verbs.telling import TAKEN_OF_RUNS, By, RunBy, refuse_unknown
+from midflight.verbs.todos import Todos
 
 __all__ = ["LIBRARY", "Accepted", "Control", "Turn", "local", "offers"]
 
 LIBRARY: Final = Who(by="library")
 
 
-class Control(Starting):
+class Control(Starting, Messages, Todos, Asides, Looking):
     """Controls runs in a store. Drives none: that is the engine's."""
+
+    store: Store
 
     def __init__(
         self, store: Store, engine: Engine | None = None, *, who: Who = LIBRARY, ids: Ids = new_id
