@@ -220,9 +220,6 @@ class Picture(Lines):
         self._there = True
         self._live: Live | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0
-CLOCK_S: Final = 5.0
 LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
 WRITE: Final = "Write to the agent"
