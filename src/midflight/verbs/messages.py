@@ -27,7 +27,7 @@ from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
 from midflight.verbs.covering import Accepted, below, cover
 from midflight.verbs.overruling import Overruling
-from midflight.verbs.telling import By, Telling, take_over
+from midflight.verbs.telling import By, Telling, bring_along
 from midflight.verbs.transcript import Line, lines_of
 
 REDIRECTED: Final = "redirected"
@@ -173,7 +173,7 @@ def _redirected(
     if Cause.PARKED in state.holds or view.switches:
         return {}
     draft = cover(view, run, "redirect", e.RedirectRequested(who=sent.who, text=course))
-    take_over(moves, draft)
+    bring_along(moves, draft)
     moves.add(
         talk.journal,
         t.MessageTriaged(message=sent.position, choice="redirect", run=run, why="its own words"),
@@ -206,7 +206,7 @@ def _stopped(
     for state in working:
         if Cause.USER not in state.holds:
             draft = cover(view, state.journal, "pause", e.PauseRequested(who=sent.who))
-            take_over(moves, draft)
+            bring_along(moves, draft)
             flying += draft.note.in_flight
     target = working[0].journal if working else ""
     taken = (sent.position,)

@@ -113,7 +113,7 @@ class Telling:
         return next((row.journal for row in runs if not row.parent), "")
 
 
-def take_over(moves: front.Moves, draft: Draft) -> None:
+def bring_along(moves: front.Moves, draft: Draft) -> None:
     """What was decided about a run comes with what is decided about its thread."""
     for journal, events in draft.events.items():
         moves.add(journal, *events)

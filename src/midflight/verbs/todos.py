@@ -16,7 +16,7 @@ from midflight.kernel.state import RunState
 from midflight.stores.base import RUN_PREFIX, View
 from midflight.verbs.covering import Accepted, cover, runs_below
 from midflight.verbs.overruling import Overruling
-from midflight.verbs.telling import By, Telling, take_over
+from midflight.verbs.telling import By, Telling, bring_along
 
 
 class TodoOffer(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Todos(Telling):
             if removed.kind != "parked" or not front.is_parked(removed, finder(view)):
                 return {}
             draft = cover(view, removed.run, "cancel", e.CancelRequested(who=request.who))
-            take_over(moves, draft)
+            bring_along(moves, draft)
             return {"did": "cancelled", "target": removed.run, "in_flight": draft.note.in_flight}
 
         return await self._tell(thread, "remove todo", request, then)

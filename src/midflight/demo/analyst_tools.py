@@ -57,7 +57,7 @@ class Written(Struct, frozen=True):
     path: str
 
 
-class Desk:
+class AnalystTools:
     """Tools over one folder. ``pace`` stretches all that takes time; 0 is for tests."""
 
     def __init__(
@@ -94,8 +94,8 @@ class Desk:
         )(self._send_memo)
 
     @property
-    def tools(self) -> tuple[Tool, ...]:
-        """Those for a model."""
+    def for_a_model(self) -> tuple[Tool, ...]:
+        """Those that a model gets."""
         return (
             self.fetch_customers,
             self.join_mrr,
@@ -109,8 +109,8 @@ class Desk:
 
     @override
     def __eq__(self, other: object) -> bool:
-        """The same folder is the same desk, as after a reload."""
-        return isinstance(other, Desk) and self.folder == other.folder
+        """Of the same folder they are the same, as after a reload."""
+        return isinstance(other, AnalystTools) and self.folder == other.folder
 
     @override
     def __hash__(self) -> int:
