@@ -6,11 +6,11 @@ is answered with a receipt: accepted at a position, and from there applied or su
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from signal import Signals
-from typing import Any, Final
+from typing import Any, Final, Unpack, cast
 
 import msgspec
 from msgspec import Raw
@@ -39,22 +39,28 @@ from midflight.stores.base import (
     Store,
     Submit,
     View,
+    Watch,
 )
 from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
 from midflight.verbs import deliveries
+from midflight.verbs.asides import Asides
 from midflight.verbs.covering import Accepted, cover, offers, says
-from midflight.verbs.looking import scope_of
+from midflight.verbs.looking import Looking, Watched, cursors_of, scope_of
+from midflight.verbs.messages import Messages
 from midflight.verbs.starting import Starting, Turn
-from midflight.verbs.telling import TAKEN, refuse_unknown
+from midflight.verbs.telling import TAKEN_OF_RUNS, By, RunBy, refuse_unknown
+from midflight.verbs.todos import Todos
 
 __all__ = ["LIBRARY", "Accepted", "Control", "Turn", "local", "offers"]
 
 LIBRARY: Final = Who(by="library")
 
 
-class Control(Starting):
+class Control(Starting, Messages, Todos, Asides, Looking):
     """Controls runs in a store. Drives none: that is the engine's."""
+
+    store: Store
 
     def __init__(
         self, store: Store, engine: Engine | None = None, *, who: Who = LIBRARY, ids: Ids = new_id
@@ -78,16 +84,21 @@ class Control(Starting):
         blob, result = record.event.blob, record.event.result
         return msgspec.json.decode(await self.store.blob(blob.hash) if blob else result)
 
-    def watch(self, run: str, after: int = 0) -> Any:
-        """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
-        return self.store.watch({run: after})
+    def watch(self, watched: Watched, after: int = 0) -> AbstractAsyncContextManager[Watch]:
+        """Events of a run or a thread after a position, then live ones. Leaving cancels nothing.
 
-    def watch_live(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[LiveWatch]:
-        """Events of runs and threads after these positions, and what steps say in between.
-
-        Who comes late first gets what open steps have said so far. Leaving it cancels nothing.
+        Of several at once if it is given their ids with a position for each.
         """
-        return self.store.watch_live(cursors)
+        return self.store.watch(cursors_of(watched, after))
+
+    def watch_live(
+        self, watched: Watched, after: int = 0
+    ) -> AbstractAsyncContextManager[LiveWatch]:
+        """As ``watch``, with what steps say in between.
+
+        Who comes late first gets what open steps have said so far.
+        """
+        return self.store.watch_live(cursors_of(watched, after))
 
     async def applied(self, accepted: Accepted) -> Delivery:
         """Wait until a verb was applied or superseded; a message until it was read or put off."""
@@ -101,13 +112,13 @@ class Control(Starting):
 
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
-    async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
+    async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
         return await self._ask(
             run, "pause", lambda who, key: e.PauseRequested(who=who, key=key, scope=scope), **by
         )
 
-    async def resume(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
+    async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
         """Go on where it was. With ``scope="tree"`` so do the children that a person has held.
 
         A parked run comes to the front; what is there now is parked in its turn.
@@ -121,7 +132,7 @@ class Control(Starting):
             talk = await self._thread(row.thread)
             todo = next((x for x in talk.todos.values() if x.run == run), None)
             if todo is not None:
-                return await self.do_now(talk.journal, todo.position, **by)
+                return await self.do_now(talk.journal, todo.position, **cast(By, by))
         return await self._ask(
             run, "resume", lambda who, key: e.ResumeRequested(who=who, key=key, scope=scope), **by
         )
@@ -134,7 +145,7 @@ class Control(Starting):
             return False
 
     async def redirect(
-        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Any
+        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
         """Change course: finished work is kept, the next step is rewritten."""
         return await self._ask(
@@ -147,7 +158,7 @@ class Control(Starting):
         )
 
     async def cancel(
-        self, run: str, *, now: bool = False, scope: str = "tree", **by: Any
+        self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
     ) -> Accepted:
         """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
         return await self._ask(
@@ -157,7 +168,7 @@ class Control(Starting):
             **by,
         )
 
-    async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
+    async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
         """Answer a question of the run. The first answer wins."""
         raw = Raw(plain_data("the answer", payload))
         is_open = question in (await self.state(run)).questions
@@ -171,7 +182,7 @@ class Control(Starting):
             **by,
         )
 
-    async def decline(self, run: str, question: int, **by: Any) -> Accepted:
+    async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Accepted:
         """Leave a question of the run unanswered for good: the function goes on without."""
         return await self._ask(
             run,
@@ -188,7 +199,7 @@ class Control(Starting):
         return None
 
     async def raise_limits(
-        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Any
+        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
         """Set new caps; a run that is held at a cap goes on.
 
@@ -201,19 +212,19 @@ class Control(Starting):
             **by,
         )
 
-    async def take_over(self, run: str, **by: Any) -> Accepted:
+    async def take_over(self, run: str, **by: Unpack[RunBy]) -> Accepted:
         """Do it yourself: the run holds, as at a pause, until it is handed back."""
         return await self._ask(
             run, "take over", lambda who, key: e.TakenOver(who=who, key=key), **by
         )
 
-    async def hand_back(self, run: str, note: str = "", **by: Any) -> Accepted:
+    async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Accepted:
         """Give a run back that a person had; ``note`` is what it is told."""
         return await self._ask(
             run, "hand back", lambda who, key: e.HandedBack(who=who, key=key, note=note), **by
         )
 
-    async def stop_effect(self, run: str, attempt: int, **by: Any) -> Accepted:
+    async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Accepted:
         """Abort the effect that a pause waits for; its outcome becomes unknown."""
         return await self._ask(
             run,
@@ -222,7 +233,7 @@ class Control(Starting):
             **by,
         )
 
-    async def undo(self, run: str, effects: Iterable[int] = (), **by: Any) -> Accepted:
+    async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Accepted:
         """Undo effects of a run that has ended; all that can be, if none are named."""
         chosen = tuple(effects)
         return await self._ask(
@@ -232,7 +243,7 @@ class Control(Starting):
             **by,
         )
 
-    async def recover(self, run: str, **by: Any) -> Accepted:
+    async def recover(self, run: str, **by: Unpack[RunBy]) -> Accepted:
         """Bring a killed run back, paused. Operators only."""
         return await self._ask(run, "recover", lambda who, key: e.Recovered(who=who, key=key), **by)
 
@@ -270,7 +281,7 @@ class Control(Starting):
         **unknown: Any,
     ) -> Accepted:
         """Record one verb over a run, and over its children where it covers them."""
-        refuse_unknown(unknown, (*TAKEN, "expect"))
+        refuse_unknown(unknown, TAKEN_OF_RUNS)
         request = make(self._asks(who), key)
         check_readable(run, request)
         row = await self.store.row(run)

@@ -247,7 +247,13 @@ class Agent(Struct, frozen=True):
         """The agent whose runs answer side questions, if there is one."""
         if self.aside is None:
             return None
-        return Agent(f"{self.name}{ASIDE}", self.aside, self.mode, self.limits, self.evict_after)
+        return Agent(
+            f"{self.name}{ASIDE}",
+            self.aside,
+            mode=self.mode,
+            limits=self.limits,
+            evict_after=self.evict_after,
+        )
 
 
 def agent(
@@ -294,14 +300,14 @@ def agent(
         return Agent(
             called,
             function,
-            mode,
-            (limits or Limits()).over(Limits(repeats=REPEATS)),
-            EVICT_AFTER_S if evict else None,
-            converses,
-            triage,
-            aside,
-            triage_after,
-            tuple(helpers),
+            mode=mode,
+            limits=(limits or Limits()).over(Limits(repeats=REPEATS)),
+            evict_after=EVICT_AFTER_S if evict else None,
+            converses=converses,
+            triage=triage,
+            aside=aside,
+            triage_after=triage_after,
+            helpers=tuple(helpers),
         )
 
     return declare

@@ -31,6 +31,7 @@ from midflight.cli.desk import (
 )
 from midflight.cli.printing import console, print_json
 from midflight.cli.token import KEYS
+from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.stores.opening import shown
 
@@ -132,6 +133,7 @@ async def _runs(desk: Desk) -> str:
 async def _server(where: Where) -> Check:
     try:
         async with opened(where) as desk:
+            assert not isinstance(desk.control, Control)
             who = await desk.control.me()
             return Check(
                 "server",

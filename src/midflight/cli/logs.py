@@ -8,13 +8,16 @@ from typing import Any, Final
 
 import msgspec
 
+from midflight.overriding import override
+
 USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class Lines(logging.Formatter):
     """One line a record, with everything it was given."""
 
-    def format(self, record: logging.LogRecord) -> str:  # type: ignore[explicit-override]  # 3.12
+    @override
+    def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""
         line: dict[str, Any] = {
             "at": record.created,

@@ -24,6 +24,8 @@ from midflight.terminal.talk import SAID, told
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from midflight.remote.control import AnyControl
+
 app = typer.Typer()
 TITLE_WIDTH = 44
 SAID_SHOWN = 3
@@ -51,7 +53,7 @@ async def runs(
 ) -> int:
     """List runs, newest first."""
     query = Query(phases=tuple(phase), agent=agent, thread=thread, before=before, limit=limit)
-    rows: list[Row] = await desk.control.runs(query)
+    rows = await desk.control.runs(query)
     further = rows[-1].journal if len(rows) == limit else ""
     if desk.as_json:
         print_json({"rows": rows, "next": further})
@@ -115,13 +117,13 @@ async def show(desk: Desk, run: RunArgument) -> int:
     return 0
 
 
-async def _below(control: Any, book: RunBook) -> dict[str, Row]:
+async def _below(control: AnyControl, book: RunBook) -> dict[str, Row]:
     """How the runs stand that it has begun: its own journal knows only how they ended."""
     rows = await control.runs(Query(parent=book.state.journal)) if book.children else ()
     return {row.journal: row for row in rows}
 
 
-async def book_of(control: Any, run: str) -> RunBook:
+async def book_of(control: AnyControl, run: str) -> RunBook:
     """The run with all its records, a page at a time."""
     book = RunBook(run)
     while page := await control.store.read(run, after=book.state.head):

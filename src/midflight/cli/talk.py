@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 import msgspec
@@ -150,7 +150,7 @@ async def todos(
 ) -> int:
     """What is still to be done in a thread; do one now, remove one, or put them in order."""
     thread = await desk.thread(run)
-    control: Any = desk.control
+    control = desk.control
     if now is not None:
         return say(desk, await control.do_now(thread, now))
     if remove is not None:

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from midflight.control import Control
 from midflight.errors import MidflightError
+from midflight.overriding import override
 from midflight.server.agui_stream import Story, Turn
 from midflight.server.sse import NOT_KNOWN, Stalled, Streams
 
@@ -40,7 +41,8 @@ class EventAnswer(Response):
         self._encoder = EventEncoder()
         self._known = anyio.CancelScope()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[explicit-override]  # 3.12
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         with self._slot:
             async with anyio.create_task_group() as tasks:

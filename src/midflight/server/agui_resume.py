@@ -26,6 +26,7 @@ from midflight.server.agui_events import KEY
 from midflight.server.agui_input import Resume
 from midflight.server.agui_state import HUMAN, PAUSED, Asked, Open, open_interrupts
 from midflight.server.problems import Problem
+from midflight.verbs.telling import By
 
 _ID: Final = re.compile(r"(r-.+?):(?:(?P<hold>paused|human):)?(?P<at>\d{1,18})", re.DOTALL)
 
@@ -189,7 +190,7 @@ def _is_same(given: Any, entry: Resume) -> bool:
 
 
 def _verb(
-    control: Control, answer: Answer, about: Open, state: RunState, by: dict[str, Any], turn: str
+    control: Control, answer: Answer, about: Open, state: RunState, by: By, turn: str
 ) -> Awaitable[Accepted] | None:
     """The verb that an answer is. To leave it never cancels the run and never decides a doubt."""
     run, kind, question, payload = state.journal, about.kind, about.question, answer.payload
@@ -206,9 +207,7 @@ def _verb(
     return control.answer(run, question, payload, **by)
 
 
-def _move_on(
-    control: Control, run: str, payload: Any, by: dict[str, Any], turn: str
-) -> Awaitable[Accepted]:
+def _move_on(control: Control, run: str, payload: Any, by: By, turn: str) -> Awaitable[Accepted]:
     match payload:
         case {"action": "redirect", "text": text}:
             return control.redirect(run, text, resume=True, **by)

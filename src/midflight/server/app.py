@@ -28,13 +28,13 @@ from midflight.server import (
     views,
 )
 from midflight.server.access import Access, caller
-from midflight.server.asking import PROBLEMS
 from midflight.server.door import Door
 from midflight.server.keyring import Keyring
 from midflight.server.live import Lives
 from midflight.server.live_index import Index
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
+from midflight.server.verb_route import PROBLEMS
 
 ABOUT = """Pause, redirect, cancel, answer and watch runs.
 

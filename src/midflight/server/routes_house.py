@@ -14,9 +14,9 @@ from midflight.errors import StoreError
 from midflight.server import bodies as b
 from midflight.server import views
 from midflight.server.access import CUSTOM_HEADER, Access, cookie_name
-from midflight.server.asking import PROBLEMS, Caller, Controlled, answers, note
 from midflight.server.keyring import SESSION_S
 from midflight.server.problems import Problem, as_json
+from midflight.server.verb_route import PROBLEMS, Caller, Controlled, answers, note
 
 HEALTH_S: Final = 2.0
 router: Final = APIRouter(responses=PROBLEMS)

@@ -12,7 +12,8 @@ from midflight.errors import JournalNotFound
 from midflight.kernel.thread import ThreadState
 from midflight.server import bodies as b
 from midflight.server import views
-from midflight.server.asking import (
+from midflight.server.problems import Problem, as_json
+from midflight.server.verb_route import (
     PROBLEMS,
     WAIT_MAX_S,
     By,
@@ -23,7 +24,6 @@ from midflight.server.asking import (
     named,
     note,
 )
-from midflight.server.problems import Problem, as_json
 from midflight.stores.base import Query as Wanted
 from midflight.verbs import deliveries
 

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.kernel.record import Recorded, Who
+from midflight.overriding import override
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter
 from midflight.stores.base import Delta, LiveWatch
@@ -111,7 +112,8 @@ class EventStream(Response):
         self._who = who
         self._cursors = cursors
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[explicit-override]  # 3.12
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         streams, dropped = self._streams, False
         with streams.meter.stream(self._who.by):

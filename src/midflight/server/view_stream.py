@@ -18,6 +18,7 @@ from starlette.types import Send
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.kernel.record import Who
+from midflight.overriding import override
 from midflight.server.live import PACE_S, Live, Lives
 from midflight.server.live_index import Index
 from midflight.server.news import RowNews, SwitchNews
@@ -90,7 +91,8 @@ class ViewStream(EventStream):
     def _stir(self) -> None:
         self._news.set()
 
-    async def _told(self, send: Send) -> None:  # type: ignore[explicit-override]  # 3.12
+    @override
+    async def _told(self, send: Send) -> None:
         with ExitStack() as stack:
             watched = [
                 Watched(stack.enter_context(self._lives.watched(journal, head, self._stir)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 from rich.text import Text
@@ -29,9 +29,11 @@ from midflight.tui.pressing import Pressing
 from midflight.tui.session import Session
 from midflight.tui.theme import DARK, LIGHT, STYLE, tones
 
+if TYPE_CHECKING:
+    from midflight.remote.control import AnyControl
+
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0
-CLOCK_S: Final = 5.0
 LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
 WRITE: Final = "Write to the agent"
@@ -60,7 +62,7 @@ class MidflightApp(App[None]):
     ]
 
     def __init__(
-        self, control: Any, *, run: str = "", named: Mapping[str, Who] | None = None
+        self, control: AnyControl, *, run: str = "", named: Mapping[str, Who] | None = None
     ) -> None:
         know_alt_enter()
         super().__init__()

@@ -5,7 +5,7 @@ Whatever is shown is folded from the journal, here as on the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from midflight.errors import InvalidRequest
@@ -19,6 +19,8 @@ from midflight.stores.waiting import Journals, run_state, until
 from midflight.verbs.covering import offers, runs_below
 
 ROWS: Final = 500  # a page of them
+Watched = str | Mapping[str, int]
+"""One run or thread, or several with the position after which each is watched."""
 
 
 def scope_of(scope: str) -> tuple[str, str]:
@@ -29,6 +31,11 @@ def scope_of(scope: str) -> tuple[str, str]:
             f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."
         )
     return kind, name
+
+
+def cursors_of(watched: Watched, after: int) -> Mapping[str, int]:
+    """The position after which each is watched; ``after`` is that of a single one."""
+    return {watched: after} if isinstance(watched, str) else watched
 
 
 class Looking:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from midflight.engines.base import Engine
 from midflight.errors import InvalidRequest, JournalNotFound
@@ -21,8 +21,21 @@ Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
 """What follows from a request, in the same transaction; gives what its receipt says of that."""
 
 
-TAKEN: Final = ("who", "key")
-"""What every verb takes; those over runs take ``expect`` too."""
+class By(TypedDict, total=False):
+    """What every verb takes: who asks, and a key under which it can be repeated."""
+
+    who: Who | None
+    key: str
+
+
+class RunBy(By, total=False):
+    """What a verb over a run takes: also the position that it was decided on, or it is outdated."""
+
+    expect: int | None
+
+
+TAKEN: Final = tuple(By.__annotations__)
+TAKEN_OF_RUNS: Final = tuple(RunBy.__annotations__)
 
 
 def refuse_unknown(unknown: Iterable[str], taken: Iterable[str]) -> None:
@@ -100,7 +113,7 @@ class Telling:
         return next((row.journal for row in runs if not row.parent), "")
 
 
-def take_over(moves: front.Moves, draft: Draft) -> None:
+def bring_along(moves: front.Moves, draft: Draft) -> None:
     """What was decided about a run comes with what is decided about its thread."""
     for journal, events in draft.events.items():
         moves.add(journal, *events)

@@ -42,7 +42,7 @@ class Fitting(Struct, frozen=True):
 
 
 class Answers:
-    """One line's."""
+    """Finds the question that words on a line answer, among those that they had heard by then."""
 
     def __init__(self, control: Control, thread: str, mouth: Mouth) -> None:
         self._control, self._thread, self._mouth = control, thread, mouth

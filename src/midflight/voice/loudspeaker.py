@@ -21,7 +21,7 @@ STALLED_MS: Final = 4_000  # in which it has sound to play, and plays none
 
 
 class Loudspeaker:
-    """One line's."""
+    """Stands between a line's mouth and its sink, and keeps count of what was given and played."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
