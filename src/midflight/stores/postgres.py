@@ -360,6 +360,12 @@ class PostgresStore(PostgresReading):
         """See ``Store.switches``."""
         return [Switch(*row) for row in await self._fetch("switches")]
 
+    async def ready(self) -> None:
+        """See ``Store.ready``. A replica answers, and takes nothing."""
+        ((only_reads,),) = await self._fetch("only_reads")
+        if only_reads:
+            raise self._server.read_only()
+
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""
         found = await self._pool.do(

@@ -24,9 +24,11 @@ from midflight.stores.postgres_server import (
     ERRORS,
     GONE,
     PATIENCE_S,
+    REFUSED,
     Connection,
     Server,
     ServerError,
+    only_reads,
 )
 
 T = TypeVar("T")
@@ -34,6 +36,7 @@ Work: TypeAlias = Callable[[Connection], Awaitable[T]]
 
 MIND_S: Final = 1.0
 AGAIN_S: Final = 0.25
+READ_ONLY_S: Final = 1.0  # how long a connection to a replica is used: the primary may be elsewhere
 
 
 class Link:
@@ -42,18 +45,22 @@ class Link:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._connection: Connection | None = None
+        self._until: float | None = None
         self._overdue = float("inf")
         self._missed = anyio.Event()
 
     @property
     def up(self) -> bool:
-        """Whether there is a connection, as far as one can know."""
-        return self._connection is not None and not self._connection.is_closed()
+        """Whether there is a connection that is still good, as far as one can know."""
+        if self._connection is None or self._connection.is_closed():
+            return False
+        return self._until is None or anyio.current_time() < self._until
 
     async def connect(self) -> None:
         """Make a connection."""
         self.drop()
         self._connection = await self._server.connect(minded=True)
+        self._until = anyio.current_time() + READ_ONLY_S if only_reads(self._connection) else None
 
     async def do(self, work: Work[T], answer_s: float = ANSWER_S) -> T:
         """Give the connection to ``work``, once."""
@@ -113,24 +120,26 @@ async def persist(
 ) -> T:
     """Do ``work`` until it is done or has an answer, through lost connections and deadlocks."""
     pause, deadline = 0.005, asyncio.get_running_loop().time() + PATIENCE_S
+    unsure = False
     while True:
         try:
             return await link.do(work, answer_s)
         except (*GONE, *BUSY) as error:
+            unsure |= writes and not isinstance(error, REFUSED)
             if anyio.current_time() + pause > deadline:
-                raise _given_up(server.explain(error), writes=writes) from error
+                raise _given_up(server.explain(error), unsure=unsure) from error
         except ServerError as error:
-            raise server.explain(error) from error
+            raise _given_up(server.explain(error), unsure=unsure) from error
         await anyio.sleep(pause)
         pause = min(pause * 2, AGAIN_S)
 
 
-def _given_up(error: StoreError, *, writes: bool) -> StoreError:
+def _given_up(error: StoreError, *, unsure: bool) -> StoreError:
     unknown = (
-        f"Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything was "
-        "changed; the same append id may be repeated safely."
+        "A try was not answered, so it is not known whether anything was changed; the same append "
+        "id may be repeated safely."
     )
-    if writes:
+    if unsure:
         return type(error)(f"{error} {unknown}").leaving_it_open()
     return type(error)(f"{error} Nothing was changed.")
 

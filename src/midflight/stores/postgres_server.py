@@ -63,15 +63,27 @@ GONE: Final = (
     asyncpg.OperatorInterventionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,  # a replica: a new connection may lead to the primary
 )
 COLLIDED: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 BUSY: Final = (*COLLIDED, asyncpg.LockNotAvailableError)
+REFUSED: Final = (*BUSY, asyncpg.ReadOnlySQLTransactionError)
+"""Answers that say that nothing was changed, though it is worth another try."""
 ERRORS: Final = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     OSError,
 )
+
+
+def only_reads(connection: Connection) -> bool:
+    """Whether it leads to a server that takes nothing, as that tells of itself when one comes."""
+    told = connection.get_settings()
+    return "on" in (
+        getattr(told, "in_hot_standby", ""),
+        getattr(told, "default_transaction_read_only", ""),
+    )
 
 
 class Server:
@@ -173,6 +185,10 @@ class Server:
             )
         return layout
 
+    def read_only(self) -> StoreError:
+        """For whoever asks whether anything can be written."""
+        return self.explain(asyncpg.ReadOnlySQLTransactionError("it says so when it is asked"))
+
     def closed(self) -> StoreError:
         """For whoever comes too late."""
         return StoreUnavailable(f"{self.where}: the store is closed. Nothing was changed.")
@@ -209,7 +225,7 @@ class Server:
                 f"does not let user {user} write to schema {schema}: grant it the right",
             ),
             (
-                asyncpg.ReadOnlySQLTransactionError,
+                (asyncpg.ReadOnlySQLTransactionError, asyncpg.TargetServerAttributeNotMatched),
                 StoreReadOnly,
                 "may be read and not written: it is a replica, or its administrator made it so",
             ),
@@ -229,7 +245,7 @@ class Server:
         ):
             if isinstance(error, kinds):
                 return raised(f"{self.where} {advice} ({_brief(error)}).")
-        return StoreError(f"{self.where} did not accept it ({_brief(error)}). Nothing was changed.")
+        return StoreError(f"{self.where} did not accept it ({_brief(error)}).")
 
 
 def _brief(error: BaseException) -> str:

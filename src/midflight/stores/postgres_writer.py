@@ -351,6 +351,7 @@ class Writer:
         for job in batch:
             self._unsure(job)
             own = type(error)(*error.args)  # one each: a raised error remembers where it went
+            own = own.leaving_it_open() if error.unsure else own
             own.__cause__ = error.__cause__
             self._settle(job, error=own)
 

@@ -156,6 +156,9 @@ SELECT body FROM blobs WHERE hash = $1
 -- name: purge
 SELECT runs, threads, values_removed FROM purge($1, $2)
 
+-- name: only_reads
+SELECT current_setting('transaction_read_only')::boolean
+
 -- name: clock
 SELECT clock()
 

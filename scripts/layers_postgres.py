@@ -1,0 +1,42 @@
+"""The protecting layers against a Postgres that is not as it should be; see ``layers.py``."""
+
+from __future__ import annotations
+
+from layers import Mutant
+
+STORES = "src/midflight/stores/"
+READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
+
+POSTGRES_MUTANTS = (
+    Mutant(
+        "Postgres: a connection that takes nothing is given up for another",
+        STORES + "postgres_server.py",
+        "    asyncpg.ReadOnlySQLTransactionError,  # a replica: a new connection may",
+        "    # a replica: a new connection may",
+        (READ_ONLY + "an_append_waits_for_the_primary_and_is_there_once",),
+    ),
+    Mutant(
+        "Postgres: what only reads looks for the primary too",
+        STORES + "postgres_links.py",
+        "        return self._until is None or anyio.current_time() < self._until",
+        "        return True",
+        (READ_ONLY + "who_has_read_from_a_standby_reads_from_the_primary_soon_after",),
+    ),
+    Mutant(
+        "Postgres: who asks whether all is well hears that nothing can be written",
+        STORES + "postgres.py",
+        "            raise self._server.read_only()",
+        "            pass",
+        (READ_ONLY + "the_server_is_not_well_while_its_store_can_only_be_read",),
+    ),
+    Mutant(
+        "Postgres: whose append was not answered is not told that nothing was changed",
+        STORES + "postgres_writer.py",
+        "            own = own.leaving_it_open() if error.unsure else own\n",
+        "",
+        (
+            "tests/stores/test_postgres_lost.py::"
+            "test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeated",
+        ),
+    ),
+)
