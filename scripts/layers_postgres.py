@@ -5,6 +5,7 @@ from __future__ import annotations
 from layers import Mutant
 
 STORES = "src/midflight/stores/"
+LIMITS = "tests/stores/test_postgres_limits.py::test_"
 READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 
 POSTGRES_MUTANTS = (
@@ -28,6 +29,20 @@ POSTGRES_MUTANTS = (
         "            raise self._server.read_only()",
         "            pass",
         (READ_ONLY + "the_server_is_not_well_while_its_store_can_only_be_read",),
+    ),
+    Mutant(
+        "Postgres: a role's limit for statements is not ours",
+        STORES + "postgres_server.py",
+        '    "statement_timeout": "0",',
+        "",
+        (LIMITS + "a_time_limit_of_the_role_does_not_end_what_the_store_does",),
+    ),
+    Mutant(
+        "Postgres: a role's limit for transactions is not ours",
+        STORES + "sql/postgres.sql",
+        "        THEN set_config('transaction_timeout', '0', false)",
+        "        THEN ''",
+        (LIMITS + "a_time_limit_of_the_role_does_not_end_what_the_store_does",),
     ),
     Mutant(
         "Postgres: whose append was not answered is not told that nothing was changed",

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import anyio
 import asyncpg
 
 
@@ -32,6 +33,16 @@ class Served:
         """End every connection there is."""
         end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = $1"
         await self._admin.execute(end, self._user)
+
+    async def cancel_who_sleeps(self) -> None:
+        """As an administrator would, over and over."""
+        end = (
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+            " WHERE usename = $1 AND wait_event = 'PgSleep'"
+        )
+        while True:
+            await self._admin.execute(end, self._user)
+            await anyio.sleep(0.05)
 
     async def lead_to_a_standby(self) -> None:
         """The address leads to a server that was not made the primary yet."""

@@ -47,6 +47,7 @@ SETTINGS: Final = {
     "application_name": "midflight",
     "default_transaction_isolation": "read committed",  # every check is on rows locked before it
     "lock_timeout": "3s",  # one stuck lock must not hold up the batch around it
+    "statement_timeout": "0",  # a role's would end a purge; what is silent for too long is minded
     "idle_in_transaction_session_timeout": "5s",  # frozen with locks held: the server takes them
     # All statements here are short and find their rows by index. Plans are made once, and are the
     # same when the tables are still empty and no statistics say that they will not be.
@@ -67,7 +68,7 @@ GONE: Final = (
 )
 COLLIDED: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 BUSY: Final = (*COLLIDED, asyncpg.LockNotAvailableError)
-REFUSED: Final = (*BUSY, asyncpg.ReadOnlySQLTransactionError)
+REFUSED: Final = (*BUSY, asyncpg.ReadOnlySQLTransactionError, asyncpg.QueryCanceledError)
 """Answers that say that nothing was changed, though it is worth another try."""
 ERRORS: Final = (
     asyncpg.PostgresError,
@@ -234,6 +235,11 @@ class Server:
                 asyncpg.TooManyConnectionsError,
                 StoreUnavailable,
                 "has no connection left: raise max_connections or run fewer processes",
+            ),
+            (
+                asyncpg.QueryCanceledError,
+                StoreBusy,
+                "ended the statement before it was done, by hand or for a time limit: try again",
             ),
             (BUSY, StoreBusy, "is held up by another program's locks: try again"),
             (
