@@ -5,6 +5,7 @@ from __future__ import annotations
 from layers import Mutant
 
 STORES = "src/midflight/stores/"
+LOST = "tests/stores/test_postgres_lost.py::test_"
 LIMITS = "tests/stores/test_postgres_limits.py::test_"
 READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 
@@ -45,13 +46,27 @@ POSTGRES_MUTANTS = (
         (LIMITS + "a_time_limit_of_the_role_does_not_end_what_the_store_does",),
     ),
     Mutant(
+        "Postgres: a connection that died without a word leaves time for another",
+        STORES + "postgres_server.py",
+        "ANSWER_S: Final = 3.0",
+        "ANSWER_S: Final = 10.0",
+        (
+            LOST + "what_is_read_over_a_dead_connection_is_read_over_another",
+            LOST + "a_dead_connection_does_not_keep_a_process_from_hearing_of_a_stop",
+        ),
+    ),
+    Mutant(
+        "Postgres: a request under lock leaves time for another try",
+        STORES + "postgres_server.py",
+        "LONG_S: Final = 6.0",
+        "LONG_S: Final = 12.0",
+        (LOST + "what_was_committed_over_a_connection_that_then_died_is_there_once",),
+    ),
+    Mutant(
         "Postgres: whose append was not answered is not told that nothing was changed",
         STORES + "postgres_writer.py",
         "            own = own.leaving_it_open() if error.unsure else own\n",
         "",
-        (
-            "tests/stores/test_postgres_lost.py::"
-            "test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeated",
-        ),
+        (LOST + "a_server_that_stays_away_is_reported_and_the_append_may_be_repeated",),
     ),
 )

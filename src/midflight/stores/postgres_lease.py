@@ -22,6 +22,7 @@ from midflight.tasks import owned_tasks
 
 TTL_S: Final = 10.0
 MARGIN: Final = 0.1  # of the ttl: what is started in the last moment must be seen before the end
+SOON_S: Final = 1.0  # a short lease is none the safer for hanging up on a server that is slow
 GOODBYE_S: Final = 2.0
 
 
@@ -46,7 +47,10 @@ class RowLease:
         """Hold it from now on; False if somebody else does."""
         sent, ours = steady(), (self.driver, self._holder, self._ttl)
         if not await self._pool.do(
-            lambda c: c.fetchval(SQL["renew_lease"], *ours), writes=True, pressing=True
+            lambda c: c.fetchval(SQL["renew_lease"], *ours),
+            writes=True,
+            pressing=True,
+            answer_s=max(self._ttl / 3, SOON_S),
         ):
             return False
         self._renewed = sent

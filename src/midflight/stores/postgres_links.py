@@ -59,7 +59,7 @@ class Link:
     async def connect(self) -> None:
         """Make a connection."""
         self.drop()
-        self._connection = await self._server.connect(minded=True)
+        self._connection = await self._server.connect(answer_s=None)
         self._until = anyio.current_time() + READ_ONLY_S if only_reads(self._connection) else None
 
     async def do(self, work: Work[T], answer_s: float = ANSWER_S) -> T:
@@ -110,9 +110,13 @@ class Link:
 async def mind(links: Sequence[Link]) -> None:
     """Drop silent connections. One timer for all of them: in each call it would cost a tenth."""
     while True:
+        fell_asleep = anyio.current_time()
         await anyio.sleep(MIND_S)
+        now = anyio.current_time()
+        if now - fell_asleep > 2 * MIND_S:
+            continue  # it was we who did not listen: what has come meanwhile is looked at first
         for link in links:
-            link.drop_if_silent(anyio.current_time())
+            link.drop_if_silent(now)
 
 
 async def persist(
@@ -128,6 +132,7 @@ async def persist(
             unsure |= writes and not isinstance(error, REFUSED)
             if anyio.current_time() + pause > deadline:
                 raise _given_up(server.explain(error), unsure=unsure) from error
+            answer_s = max(answer_s, min(2 * answer_s, PATIENCE_S))  # it may only have been slow
         except ServerError as error:
             raise _given_up(server.explain(error), unsure=unsure) from error
         await anyio.sleep(pause)

@@ -38,7 +38,8 @@ MIGRATIONS: Final = (script("postgres_001.sql"),)
 """From each layout to the next, since the first; only ever added to."""
 
 PATIENCE_S: Final = 10.0  # how long a lost server is waited for before the caller is told
-ANSWER_S: Final = 10.0  # a server that says nothing for so long counts as lost
+ANSWER_S: Final = 3.0  # a connection that says nothing for so long is lost: time for another
+LONG_S: Final = 6.0  # the same where there may be much to read, or several locks to wait for
 CONNECT_S: Final = 5.0
 MIGRATE_S: Final = 600.0  # a table of millions of events may have to be rewritten
 SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -46,7 +47,7 @@ SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 SETTINGS: Final = {
     "application_name": "midflight",
     "default_transaction_isolation": "read committed",  # every check is on rows locked before it
-    "lock_timeout": "3s",  # one stuck lock must not hold up the batch around it
+    "lock_timeout": "2s",  # one stuck lock must not hold up the batch around it, nor look as lost
     "statement_timeout": "0",  # a role's would end a purge; what is silent for too long is minded
     "idle_in_transaction_session_timeout": "5s",  # frozen with locks held: the server takes them
     # All statements here are short and find their rows by index. Plans are made once, and are the
@@ -102,16 +103,16 @@ class Server:
         self.echo_channel = f"{self.channel}_says"
         self.where = f"database {self._database} on {self._host}"
 
-    async def connect(self, *, minded: bool = False) -> Connection:
+    async def connect(self, *, answer_s: float | None = ANSWER_S) -> Connection:
         """Open a connection whose tables are the store's.
 
-        One that is ``minded`` by somebody else needs no timer of its own in every call.
+        One that is minded by somebody else (None) needs no timer of its own in every call.
         """
         settings = SETTINGS | {"search_path": self._schema}
         connection: Connection = await asyncpg.connect(
             self._dsn,
             timeout=CONNECT_S,
-            command_timeout=None if minded else ANSWER_S,
+            command_timeout=answer_s,
             server_settings=settings,
         )
         try:
@@ -139,7 +140,7 @@ class Server:
         with anyio.move_on_after(PATIENCE_S):
             while True:
                 try:
-                    return await self.connect()
+                    return await self.connect(answer_s=PATIENCE_S)
                 except asyncpg.CannotConnectNowError:
                     await anyio.sleep(0.1)
         raise StoreUnavailable(f"{self.where} has been starting for {PATIENCE_S:g} s; try again.")

@@ -24,8 +24,10 @@ from midflight.stores.plan import Planned, summary
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_links import Link, persist
 from midflight.stores.postgres_server import (
+    ANSWER_S,
     COLLIDED,
     GONE,
+    LONG_S,
     PATIENCE_S,
     SQL,
     Connection,
@@ -37,6 +39,7 @@ from midflight.stores.postgres_states import States, Turn
 
 BATCH_JOBS: Final = 256  # a batch holds its locks until all of it is written: about 10 ms
 BATCH_BYTES: Final = 4 * 1024 * 1024
+BYTES_A_S: Final = 1024 * 1024  # what a slow line carries at least
 GATHER_TURNS: Final = 6  # of the event loop: from the answer to a step to the record of the next
 NUL: Final = "\ufdd0"  # for \0, which Postgres refuses; Unicode keeps it for such inner uses
 
@@ -204,6 +207,12 @@ def _columns(rows: list[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]
     return zip(*rows, strict=True) if rows else ((),) * width
 
 
+def _answer_s(batch: Collection[Job]) -> float:
+    """How long a batch may take: its locks are waited for one by one, and its bytes have to go."""
+    size = sum(job.size for job in batch)
+    return (ANSWER_S if len(batch) == 1 else LONG_S) + size / BYTES_A_S
+
+
 class _Apart(Exception):
     """The server did not take the batch: find out which job it was."""
 
@@ -312,7 +321,13 @@ class Writer:
             return
         self._busy += 1
         try:
-            failed = await persist(self._server, link, lambda c: self._send(c, batch), writes=True)
+            failed = await persist(
+                self._server,
+                link,
+                lambda c: self._send(c, batch),
+                writes=True,
+                answer_s=_answer_s(batch),
+            )
         except _Apart:
             for job in batch:
                 await self._write(link, [job])
