@@ -63,6 +63,13 @@ POSTGRES_MUTANTS = (
         (LOST + "what_was_committed_over_a_connection_that_then_died_is_there_once",),
     ),
     Mutant(
+        "Postgres: a lease that is lost is told of",
+        STORES + "postgres_lease.py",
+        "        if lost == self._told_lost:\n",
+        "        if True:\n",
+        (LOST + "a_lease_that_is_lost_is_told_of_once_and_so_is_that_it_is_held_again",),
+    ),
+    Mutant(
         "Postgres: whose append was not answered is not told that nothing was changed",
         STORES + "postgres_writer.py",
         "            own = own.leaving_it_open() if error.unsure else own\n",

@@ -443,6 +443,31 @@ async def test_a_driver_that_cannot_renew_its_lease_knows_it_before_anybody_take
                 await anyio.sleep(0.05)
 
 
+async def test_a_lease_that_is_lost_is_told_of_once_and_so_is_that_it_is_held_again(
+    proxy: Proxy, tmp_path: Path, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="midflight")
+
+    def said() -> list[tuple[str, str]]:
+        told = [(vars(r).get("action", ""), vars(r).get("driver", "")) for r in caplog.records]
+        return [(action, driver) for action, driver in told if action.startswith("lease")]
+
+    async with through(tmp_path, schema, lease_s=0.6) as store, store.lease("d-1") as lease:
+        assert said() == []
+        proxy.refuses = True
+        proxy.cut()
+        with anyio.fail_after(20):
+            while not said():  # noqa: ASYNC110 - a log tells nobody
+                await anyio.sleep(0.02)
+            assert not lease.held
+            await anyio.sleep(0.6)
+            proxy.refuses = False
+            while not (lease.held and len(said()) > 1):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+
+        assert said()[:2] == [("lease_lost", "d-1"), ("lease_held", "d-1")]
+
+
 PASS = "UPDATE leases SET expires_at = expires_at - $1::double precision"
 """As if the server's clock had gone on for so long."""
 MOMENT_S = 0.5  # of a lease of ten seconds
