@@ -8,6 +8,7 @@ from layers_channels import CHANNEL_MUTANTS
 from layers_engines import ENGINE_MUTANTS
 from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
+from layers_postgres import POSTGRES_MUTANTS
 from layers_server import SERVER_MUTANTS
 from layers_talk import TALK_MUTANTS
 from layers_tools import TOOL_MUTANTS
@@ -19,6 +20,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *ENGINE_MUTANTS,
     *EXECUTOR_MUTANTS,
     *MODEL_MUTANTS,
+    *POSTGRES_MUTANTS,
     *SERVER_MUTANTS,
     *TALK_MUTANTS,
     *TOOL_MUTANTS,

@@ -232,6 +232,10 @@ class SqliteStore(Watched):
         """See ``Store.switches``."""
         return [Switch(*values) for values in await self._select("switches", ())]
 
+    async def ready(self) -> None:
+        """See ``Store.ready``: whether it can be read; what it takes is found out by writing."""
+        await self.switches()
+
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""
         found = await self._select("read_blob", (digest,))
