@@ -10,6 +10,7 @@ from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
 from layers_server import SERVER_MUTANTS
 from layers_talk import TALK_MUTANTS
+from layers_terminal import TERMINAL_MUTANTS
 from layers_tools import TOOL_MUTANTS
 from layers_voice import VOICE_MUTANTS
 
@@ -21,6 +22,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *MODEL_MUTANTS,
     *SERVER_MUTANTS,
     *TALK_MUTANTS,
+    *TERMINAL_MUTANTS,
     *TOOL_MUTANTS,
     *VOICE_MUTANTS,
 )

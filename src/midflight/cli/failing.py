@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from midflight import errors
+from midflight.cli.printing import print
 from midflight.kernel.phases import Phase
 
 DONE: Final = 0
@@ -88,10 +89,10 @@ def tell(kind: str, message: str, status: int, as_json: bool) -> int:
     """One line on standard error."""
     line = " ".join(message.split())
     if as_json:
-        line = json.dumps({"error": kind, "message": line, "exit": status}, ensure_ascii=False)
+        told = {"error": kind, "message": line, "exit": status}
+        sys.stderr.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
-        line = f"midflight: {line}"
-    print(line, file=sys.stderr)
+        print(f"midflight: {line}", file=sys.stderr)
     return status
 
 

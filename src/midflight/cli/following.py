@@ -21,6 +21,7 @@ from midflight.sheets import RunBook, RunSheet, StepSheet, ThreadBook
 from midflight.sheets.shapes import Mark
 from midflight.stores.base import Delta
 from midflight.terminal import looks
+from midflight.terminal.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -314,5 +315,5 @@ RECONNECTING: Final = ("Reconnecting", "The agent keeps running")
 
 
 def _tail(text: str, width: int) -> str:
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else f"…{flat[-(width - 1) :]}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
+
+from midflight.terminal.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,11 +30,16 @@ def print_json(document: Any) -> None:
     sys.stdout.flush()
 
 
+def print(
+    *words: object, end: str = "\n", file: IO[str] | None = None, flush: bool = False
+) -> None:
+    """As everybody knows it, for text of others too: nothing in it steers the terminal."""
+    shown = (visible(str(word)) for word in words)
+    builtins.print(*shown, end=end, file=file, flush=flush)
+
+
 def console() -> Console:
     """For people: in colour where that is wanted, unwrapped where a program reads it."""
-    from rich.console import Console
+    from midflight.cli.screen import Screen
 
-    made = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-    if not made.is_terminal:
-        made.width = 1000
-    return made
+    return Screen()

@@ -27,7 +27,7 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, Unknown
 from midflight.cli.following import Follower, follower
 from midflight.cli.logs import keep_tracebacks_off_the_screen
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.steer import begun
 from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow
 from midflight.control import Control

@@ -12,7 +12,7 @@ import typer
 
 from midflight.cli.desk import SHOWN, Desk, at_a_desk
 from midflight.cli.failing import DETACHED
-from midflight.cli.printing import console, print_json
+from midflight.cli.printing import console, print, print_json
 from midflight.cli.talk import To, say
 from midflight.cli.talking import Talking, talk_of
 from midflight.engines.leaving import leaving_on

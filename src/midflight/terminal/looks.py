@@ -15,6 +15,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.status import place
 from midflight.sheets import RunSheet, StepSheet
 from midflight.sheets.shapes import Asked, Background
+from midflight.terminal.visible import visible
 
 SIGNS: Final = {
     "queued": "◌",
@@ -101,8 +102,8 @@ def count(number: int) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """Cut to a width; line ends become spaces."""
-    flat = " ".join(text.split())
+    """Cut to a width; line ends become spaces, and what would steer a terminal takes its room."""
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else f"{flat[: max(0, width - 1)]}…"
 
 
