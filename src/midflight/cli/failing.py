@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from midflight import errors
-from midflight.cli.printing import print
+from midflight.cli.printing import AnswerLost, print
 from midflight.kernel.phases import Phase
 
 DONE: Final = 0
@@ -32,6 +32,7 @@ STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.RemoteError, UNREACHABLE),
     (errors.MidflightError, REFUSED),
     (ImportError, EXTRA),
+    (AnswerLost, REFUSED),
     (OSError, UNREACHABLE),
 )
 """The first that fits."""
@@ -102,9 +103,14 @@ def _named(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
+    if isinstance(error, AnswerLost):  # it may be the answer to a kill
+        return (
+            f"the answer could not be written: {error.strerror}. What was done before that stays "
+            "done: look before you repeat it."
+        )
     if isinstance(error, OSError) and not isinstance(error, errors.MidflightError):
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}. Nothing was changed."
+        return f"{where}{error.strerror or error}."  # nobody knows how far it had come
     if isinstance(error, errors.ScopeStopped):
         return f"{error} An operator lets it move again with: midflight release {error.scope}"
     return str(error)

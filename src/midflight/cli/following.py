@@ -7,11 +7,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
-import msgspec
 
 from midflight.cli.lifting import Command, way_out
 from midflight.cli.look import step_line
-from midflight.cli.printing import STYLES, console
+from midflight.cli.printing import STYLES, console, print_json
 from midflight.cli.talking import Talking
 from midflight.kernel.diff import one_line
 from midflight.kernel.events import ResumeRequested, StepSettled
@@ -206,8 +205,7 @@ class JsonLines(Lines):
 
     def line(self, kind: str, **what: Any) -> None:
         """One line of JSON; ``type`` says what it is."""
-        sys.stdout.buffer.write(msgspec.json.encode({"type": kind, **what}) + b"\n")
-        sys.stdout.flush()
+        print_json({"type": kind, **what})
 
 
 class Picture(Lines):

@@ -88,8 +88,11 @@ def _helped(given: list[str]) -> int:
 
 def _called(arguments: list[str]) -> int:
     from midflight.cli.failing import DONE
+    from midflight.cli.printing import answering
 
     outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    with answering():
+        sys.stdout.flush()  # here what goes wrong can still be said
     return outcome if isinstance(outcome, int) else DONE
 
 

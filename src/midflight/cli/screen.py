@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from midflight.cli.printing import answering
 from midflight.terminal.visible import visible
 
 
@@ -24,6 +25,11 @@ class Screen(Console):
         super().__init__(highlight=False, soft_wrap=not terminal, markup=False, emoji=False)
         if not self.is_terminal:
             self.width = 1000  # who reads it may cut it
+
+    def print(self, *objects: Any, **how: Any) -> None:  # type: ignore[explicit-override]  # 3.12
+        """See Rich."""
+        with answering():
+            super().print(*objects, **how)
 
     def render(  # type: ignore[explicit-override]  # 3.12
         self, renderable: RenderableType, options: ConsoleOptions | None = None

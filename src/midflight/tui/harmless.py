@@ -18,7 +18,7 @@ class Harmless(LineFilter):
     makes it ``visible`` before; this is for the text where somebody has forgotten to.
     """
 
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # type: ignore[explicit-override]  # 3.12
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """See Textual."""
         return [
             Segment(text.translate(TAKEN_OUT), style, control) for text, style, control in segments
