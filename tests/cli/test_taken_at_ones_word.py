@@ -59,6 +59,8 @@ def test_a_number_that_is_none_is_called_that_and_those_that_can_be_meant_are_na
     for option in ("--now", "--remove"):
         told = scene.said("todos", "last", option, "3", status=1)
         assert "there is no todo 3 now, nor any other. Nothing was changed." in told
+    told = scene.said("todos", "last", "--order", "2,1", status=1)
+    assert "there is no todo 2, 1 now, nor any other. Nothing was changed." in told
 
 
 def test_a_question_that_was_never_asked_is_not_answered(scene: Scene) -> None:

@@ -274,6 +274,11 @@ def _todo(s: ThreadState, event: Any) -> str | None:
     return None if there else f"there is no todo {event.todo} now{_but(s.todos)}"
 
 
+def _todos(s: ThreadState, event: Any) -> str | None:
+    none = [str(todo) for todo in event.order if todo not in s.todos]
+    return f"there is no todo {', '.join(none)} now{_but(s.todos)}" if none else None
+
+
 def _known(s: ThreadState, event: Any) -> str | None:
     known = event.message in s.unread or event.message in s.read
     return None if known else f"message {event.message} is not known any more"
@@ -287,7 +292,7 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageSent: _free,
     Said: _free,
     TodoAdded: _free,
-    TodosReordered: _free,
+    TodosReordered: _todos,
     FrontChanged: _free,
     MessageEdited: _unread,
     MessageWithdrawn: _unread,
