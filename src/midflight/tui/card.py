@@ -12,10 +12,12 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from midflight.errors import InvalidRequest
 from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
 from midflight.terminal.forms import Choice, choices, facts, plain, takes_words, wanted
 from midflight.terminal.visible import visible
+from midflight.tui.bar import Bar
 
 EDIT: Final = "Edit - Change it, then do it"
 DETAILS_WIDTH: Final = 300
@@ -120,8 +122,14 @@ class Card(Vertical):
         line.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter in a line of the card."""
+        """Enter in a line of the card; what is no answer stays there to be put right."""
         event.stop()
+        try:
+            self._submit(event)
+        except InvalidRequest as error:
+            self.screen.query_one(Bar).notice(str(error))
+
+    def _submit(self, event: Input.Submitted) -> None:
         if not self._fields:
             if event.value.strip():
                 self._answer(plain(event.value, self._schema))
