@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -67,3 +68,39 @@ def test_of_other_trouble_of_the_system_it_is_not_claimed_that_nothing_was_chang
 
     assert said(half_way, as_json=False) == UNREACHABLE
     assert capsys.readouterr().err == "midflight: half.db: No space left on device.\n"
+
+
+def in_a_shell(scene: Scene, words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f"{shlex.join(MIDFLIGHT)} {words}"],
+        cwd=scene.folder,
+        env=scene.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CALL_S,
+    )
+
+
+@pytest.mark.parametrize("words", ["runs", "token bob --json", "kill all --yes", "show last"])
+def test_a_closed_output_is_an_answer_that_cannot_be_written(scene: Scene, words: str) -> None:
+    done = in_a_shell(scene, f"{words} >&-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the answer could not be written: Bad file descriptor." in done.stderr
+    if words.startswith("kill"):
+        assert "all  stopped by" in scene.said("release")
+
+
+def test_a_closed_input_is_one_that_nobody_can_be_asked_on(scene: Scene) -> None:
+    done = in_a_shell(scene, "kill all <&-")
+    assert (done.returncode, "Say so with --yes" in done.stderr) == (1, True)
+    assert in_a_shell(scene, "runs 2>&-").returncode == 0
+
+
+@pytest.mark.parametrize("store", [".", "..", "sqlite:", "sqlite:.", "/", "folder"])
+@pytest.mark.parametrize("command", [["runs"], ["run", "cli.staff:asker", "tea"], ["doctor"]])
+def test_a_folder_is_no_store_and_no_bug(scene: Scene, store: str, command: list[str]) -> None:
+    (scene.folder / "folder").mkdir()
+    told = scene.said(*command, "--store", store, status=1 if command == ["doctor"] else 3)
+    assert "is a folder: name a file in it" in told
