@@ -84,7 +84,7 @@ def demo(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="anthropic:MODEL, openai:MODEL[@URL], or demo; by default as there are keys.",
+            help="anthropic:MODEL, openai:MODEL\\[@URL], or demo; by default as there are keys.",
         ),
     ] = "",
     voice: VoiceOption = False,
