@@ -11,6 +11,7 @@ from layers_models import MODEL_MUTANTS
 from layers_postgres import POSTGRES_MUTANTS
 from layers_server import SERVER_MUTANTS
 from layers_talk import TALK_MUTANTS
+from layers_terminal import TERMINAL_MUTANTS
 from layers_tools import TOOL_MUTANTS
 from layers_voice import VOICE_MUTANTS
 
@@ -23,6 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *POSTGRES_MUTANTS,
     *SERVER_MUTANTS,
     *TALK_MUTANTS,
+    *TERMINAL_MUTANTS,
     *TOOL_MUTANTS,
     *VOICE_MUTANTS,
 )

@@ -125,7 +125,7 @@ class IllegalEvent(MidflightError):
     """A driver tried to append what the table or the pairing rules forbid."""
 
     def __init__(self, journal: str, event: str, why: str) -> None:
-        self.journal, self.event = journal, event
+        self.journal, self.event, self.why = journal, event, why
         super().__init__(f"{journal}: {event} is not allowed here: {why}. Nothing was appended.")
 
 

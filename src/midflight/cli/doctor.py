@@ -82,8 +82,8 @@ def doctor(
         out = console()
         words = {True: "[green]✓[/] ", False: "[red]✗[/] ", None: "[dim]·[/] "}
         for check in found:
-            out.print(f"{words[check.ok]}{check.name:<9}", end="")
-            out.print(check.says, markup=False)
+            out.print(f"{words[check.ok]}{check.name:<9}", end="", markup=True)
+            out.print(check.says)
     return 1 if any(check.ok is False for check in found) else 0
 
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from midflight.cli.desk import BEHIND, SHOWN, Desk, at_a_desk
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import IN_MOTION

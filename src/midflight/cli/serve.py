@@ -32,7 +32,7 @@ from midflight.cli.placing import (
     controlling,
     placing,
 )
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.token import KEYS, KeysOption
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S

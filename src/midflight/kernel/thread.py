@@ -6,7 +6,7 @@ Its events, its state, and the rules of what may come next; what an event change
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -17,6 +17,7 @@ from midflight.kernel.record import Event, Keys, Limits, Request, Who
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
 VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
+NAMED_MAX: Final = 8  # numbers in a refusal: enough to see which one was meant
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -247,8 +248,17 @@ def _free(_s: ThreadState, _event: Any) -> str | None:
     return None
 
 
+def _but(numbers: Iterable[int]) -> str:
+    """What there is instead: the last of it, which is what people mean."""
+    some = list(numbers)[-NAMED_MAX:]
+    return f", only {', '.join(map(str, some))}" if some else ", nor any other"
+
+
 def _unread(s: ThreadState, event: Any) -> str | None:
-    return None if event.message in s.unread else f"message {event.message} was read or withdrawn"
+    if event.message in s.unread:
+        return None
+    own = [p for p, message in s.unread.items() if message.who.by == event.who.by]
+    return f"there is no message {event.message} that can still be changed{_but(own)}"
 
 
 def _taken(s: ThreadState, event: Any) -> str | None:
@@ -259,7 +269,13 @@ def _taken(s: ThreadState, event: Any) -> str | None:
 
 
 def _todo(s: ThreadState, event: Any) -> str | None:
-    return None if event.todo in s.todos else f"todo {event.todo} is taken or gone"
+    there = event.todo in s.todos
+    return None if there else f"there is no todo {event.todo} now{_but(s.todos)}"
+
+
+def _todos(s: ThreadState, event: Any) -> str | None:
+    none = [str(todo) for todo in event.order if todo not in s.todos]
+    return f"there is no todo {', '.join(none)} now{_but(s.todos)}" if none else None
 
 
 def _known(s: ThreadState, event: Any) -> str | None:
@@ -275,7 +291,7 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageSent: _free,
     Said: _free,
     TodoAdded: _free,
-    TodosReordered: _free,
+    TodosReordered: _todos,
     FrontChanged: _free,
     MessageEdited: _unread,
     MessageWithdrawn: _unread,
