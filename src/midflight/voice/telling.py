@@ -12,7 +12,7 @@ from midflight.errors import JournalNotFound, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
-from midflight.kernel.phases import LIVE, Cause, Effect
+from midflight.kernel.phases import LIVE, Cause, Effect, Outcome
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch, Query
 from midflight.voice.asking import Asking
@@ -219,7 +219,7 @@ class Telling:
                 self._thinking[run, event.step] = record.position
                 self._open.pop((run, event.step), None)
             case e.AttemptSettled() | e.LateOutcome():
-                self._settled(run, event)
+                await self._settled(run, event)
             case e.QuestionOpened():
                 question = Question(run, record.position)
                 await self._asking.ask(question, event.message, self.front)
@@ -275,10 +275,24 @@ class Telling:
             case _:
                 pass
 
-    def _settled(self, run: str, event: e.AttemptSettled | e.LateOutcome) -> None:
+    async def _settled(self, run: str, event: e.AttemptSettled | e.LateOutcome) -> None:
         for place, attempt in list(self._thinking.items()):
             if place[0] == run and attempt == event.attempt:
                 del self._thinking[place]
                 said = self._open.pop(place, None)
-                if said is not None:  # also where it broke off: no more of it will come
+                if said is not None and (event.outcome is Outcome.DONE or said.kept):
                     self._mouth.add(said, "", ended=True)
+                elif said is not None:
+                    await self._end_here(said)
+
+    async def _end_here(self, said: Utterance) -> None:
+        """Its model was stopped, or broke off: its words come on no record but by who heard them.
+
+        What waits for somebody to go on is kept until then: they may redirect it, and its model
+        has to be told what they had heard.
+        """
+        for gone in await self._mouth.take_back(lambda one: one is said):
+            if gone.heard:
+                await self._note(gone, gone.heard, gone.heard)
+        if self._last.get(said.run) is said:
+            del self._last[said.run]
