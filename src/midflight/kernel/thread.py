@@ -18,6 +18,7 @@ UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can 
 VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
 READ_KEPT: Final = 256  # read messages whose choice can still be overruled
 SAID_KEPT: Final = 300  # characters of what was last said, for the note of a parked run
+HUNG_UP: Final = "hung up"  # of words that were heard: who listened has left, and they went on
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -86,13 +87,20 @@ class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
 class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
     """All that a listener has heard of what ``run`` said before they cut it short.
 
-    ``of`` is the place where it was said; 0 where it was being said and never ended.
+    ``of`` is the place where it was said; 0 where it was being said and never ended. ``how`` is
+    "hung up" where nobody has ended it: it was being said, and comes on record when it ends.
     """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     text: str
     run: str
     of: int = 0
+    how: str = ""
+
+
+def goes_on(heard: str, said: str) -> bool:
+    """Whether what was said in the end is what somebody had heard the beginning of."""
+    return said.lstrip().startswith(heard.strip())
 
 
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):

@@ -222,11 +222,15 @@ class Overrule(Asked):
 
 
 class HeardOf(Asked):
-    """What was heard of spoken words before they were cut short; ``of`` is their position."""
+    """What was heard of spoken words before they were cut short; ``of`` is their position.
+
+    Who has hung up has ended nothing: words on no record yet still come, and are marked then.
+    """
 
     text: Text
     run: JournalId
     of: Position = 0
+    how: Literal["", "hung up"] = ""
 
 
 class OneTodo(Asked):

@@ -116,14 +116,17 @@ class Messages(Telling):
 
         return await self._tell(thread, "overrule", request, then)
 
-    async def heard(self, thread: str, text: str, *, run: str, of: int = 0, **by: Any) -> Accepted:
+    async def heard(
+        self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Any
+    ) -> Accepted:
         """Note how much a listener has heard of what ``run`` has said, who cut it short.
 
         ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here
-        on the conversation holds what was heard, for people and for models.
+        on the conversation holds what was heard, for people and for models. ``how="hung up"``: the
+        run speaks on, without them; its words are marked when they come.
         """
         return await self._tell(
-            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, **by)
+            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, how=how, **by)
         )
 
     async def transcript(self, thread: str) -> list[Line]:

@@ -6,8 +6,7 @@ so that this run knows; after a verb that aborts the model, because only then no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import anyio
 
 from midflight.control import Control
 from midflight.conversation import stop_word
-from midflight.errors import JournalNotFound, MidflightError, NotAllowed, Refused
+from midflight.errors import JournalNotFound, MidflightError, Refused
 from midflight.inputs import Ids
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Who
@@ -26,7 +25,7 @@ from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, approves, cancels
 from midflight.voice.mouth import Mouth
-from midflight.voice.shown import Saying, Shown
+from midflight.voice.noting import Noting
 from midflight.voice.utterance import Utterance
 
 STOP: Final = "stop"
@@ -48,10 +47,10 @@ class Acts:
         *,
         ids: Ids,
         mouth: Mouth,
-        show: Callable[[Shown], None],
+        noting: Noting,
     ) -> None:
         self._control, self._agent, self._thread = control, agent, thread
-        self._who, self._ids, self._mouth, self._show = who, ids, mouth, show
+        self._who, self._ids, self._mouth, self._noting = who, ids, mouth, noting
         self._one = anyio.Lock()
         self._cancelling = ("", 0)  # a run that was stopped, and where in the thread
         self._answers = Answers(control, thread, mouth)
@@ -244,16 +243,12 @@ class Acts:
 
     async def hang_up(self) -> None:
         """Nobody listens any longer. What was not begun stays what it is: words to be read."""
-        await self._record(self._mouth.hang_up())
+        for said in self._mouth.hang_up():
+            await self._noting.cut(said, hung_up=True)
 
     async def _record(self, cut: Sequence[Utterance]) -> None:
         for said in cut:
-            self._show(Saying(said.heard, cut=True))
-            if said.run:
-                with suppress(NotAllowed):  # who may only look leaves no record of what they heard
-                    await self._control.heard(
-                        self._thread, said.heard, run=said.run, of=said.of, **self._by()
-                    )
+            await self._noting.cut(said)
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 

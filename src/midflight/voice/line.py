@@ -29,6 +29,7 @@ from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.judging import judge
 from midflight.voice.lexicon import is_firm, meaning
 from midflight.voice.mouth import Mouth
+from midflight.voice.noting import Noting
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.sounds import is_noisy
@@ -83,8 +84,11 @@ class Line:
         self.taking = Taking()
         voice = AnySynthesiser(*engines.synthesisers)
         self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
-        self._acts = Acts(control, agent, thread, who, ids=ids, mouth=self.mouth, show=show)
-        self._telling = Telling(control, thread, self.mouth, who, begin=self.begin, show=show)
+        noting = Noting(control, thread, who, ids=ids, show=show)
+        self._acts = Acts(control, agent, thread, who, ids=ids, mouth=self.mouth, noting=noting)
+        self._telling = Telling(
+            control, thread, self.mouth, who, noting=noting, begin=self.begin, show=show
+        )
         self._account = Account(who, thread)
         self._moment = Moment()  # when the sound began that is heard now
         self._obeying = anyio.Lock()  # orders are carried out one after the other, as given

@@ -8,7 +8,7 @@ from typing import Final
 
 from midflight.control import Control
 from midflight.conversation import stopped_here, why_stopped
-from midflight.errors import JournalNotFound, NotAllowed
+from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
@@ -17,7 +17,8 @@ from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch, Query
 from midflight.voice.asking import Asking
 from midflight.voice.mouth import Mouth
-from midflight.voice.shown import Handed, Saying, Shown
+from midflight.voice.noting import Noting
+from midflight.voice.shown import Handed, Shown
 from midflight.voice.utterance import Question, Utterance
 
 CANCEL: Final = "cancel?"
@@ -34,10 +35,12 @@ class Telling:
         mouth: Mouth,
         who: Who,
         *,
+        noting: Noting,
         begin: Callable[[], None],
         show: Callable[[Shown], None],
     ) -> None:
         self._control, self._thread, self._mouth, self._who = control, thread, mouth, who
+        self._noting = noting
         self._begin, self._show = begin, show  # ``begin``: somebody has something to say
         self.front = ""
         self._asking = Asking(control, mouth, begin)
@@ -159,15 +162,7 @@ class Telling:
     async def _break_off(self, said: Utterance, why: str) -> None:
         """A policy has ended it. Speech is behind the model, and may be in the midst of it."""
         heard = await self._mouth.break_off(said, f"Stopped here: {why}.")
-        await self._note(said, heard, stopped_here(heard, why))
-
-    async def _note(self, said: Utterance, heard: str, words: str) -> None:
-        self._show(Saying(heard, cut=True))
-        if said.run:
-            with suppress(NotAllowed):  # who may only look leaves no record of what they heard
-                await self._control.heard(
-                    self._thread, words, run=said.run, of=said.of, who=self._who
-                )
+        await self._noting.cut(said, stopped_here(heard, why))
 
     def _say(self, text: str) -> None:
         self._mouth.say(text)
@@ -179,7 +174,7 @@ class Telling:
         """Of these words of a run no more is said; true if there were any."""
         gone = await self._mouth.take_back(lambda said: said.run == run and which(said))
         for said in gone:
-            await self._note(said, said.heard, said.heard)
+            await self._noting.cut(said)
         last = self._last.get(run)
         if last is not None and not last.is_heard:  # should it be said after all, then from anew
             del self._last[run]
@@ -293,6 +288,6 @@ class Telling:
         """
         for gone in await self._mouth.take_back(lambda one: one is said):
             if gone.heard:
-                await self._note(gone, gone.heard, gone.heard)
+                await self._noting.cut(gone)
         if self._last.get(said.run) is said:
             del self._last[said.run]
