@@ -32,6 +32,7 @@ STOP: Final = "stop"
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
 TO_RUNS: Final = WORDS | {Act.REDIRECT}  # what may be about a question
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
+BROKEN_OFF: Final = "[The line ended while they said this; there may be more to it.] "
 YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
 
 
@@ -59,6 +60,8 @@ class Acts:
         """Do it; what is refused is answered with why, and changes nothing."""
         async with self._one:
             try:
+                if not moment.whole:
+                    return await self._do_what_is_safe(meant)
                 return await self._do(meant, moment)
             except MidflightError as error:
                 return Done(meant.act, str(error), refused=True)
@@ -85,6 +88,22 @@ class Acts:
             case _:
                 answered = await self._answer(run, meant, moment)
                 return answered or await self._to_front(run, meant, moment)
+
+    async def _do_what_is_safe(self, meant: Meaning) -> Done:
+        """The line has ended in the midst of it: "yes" may have been "yes, but only to Bob".
+
+        What holds the work is done. Else it is a message that says so, and first, so that no words
+        in it are more than that: it answers, redirects and resumes nothing.
+        """
+        match meant.act:
+            case Act.PAUSE:
+                return await self._pause(await self._front())
+            case Act.STOP:
+                return await self._stop(meant.said)
+            case _:
+                await self.hang_up()
+                await self._write(BROKEN_OFF + meant.said)
+                return Done(Act.SAY)
 
     async def _to_front(self, run: RunState | None, meant: Meaning, moment: Moment) -> Done:
         match meant.act:

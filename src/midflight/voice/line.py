@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midflight.control import Control
 from midflight.inputs import Ids, new_id
@@ -123,6 +124,7 @@ class Line:
         while self.pending or self.taking.floor in {Floor.HELD, Floor.HEARING}:
             if self.taking.floor in {Floor.HELD, Floor.HEARING}:
                 await self._happen(t.Pressed(True))
+                self._moment = replace(self._moment, whole=False)
                 await self._happen(t.Pressed(False))  # they have ended in the middle of it
             await anyio.sleep(0.01)  # recognitions and verbs, each of which has a bound
 
