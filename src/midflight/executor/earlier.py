@@ -75,6 +75,7 @@ class Tale:
         self.readers: dict[int, str] = {}
         self.fronted: dict[str, int] = {}  # runs, and since when
         self.cut: set[str] = set()  # runs that were cut short while they spoke
+        self.heard: dict[int, t.SpeechHeard] = {}  # by place: what was heard the furthest
         self.left: dict[str, str] = {}  # and who was hung up on while they did: what was heard
         self._front = ""
         self._in_front = False
@@ -115,8 +116,10 @@ class Tale:
             case t.Said():
                 self.lines[place] = as_said(event, at, self.left)
             case t.SpeechHeard():
-                cut = cut_short(event, at)
-                self.lines[event.of if event.of in self.lines else place] = cut
+                of = event.of if event.of in self.lines else place
+                if t.is_further(event, self.heard.get(of)):
+                    self.heard[of] = event
+                    self.lines[of] = cut_short(event, at)
                 self.cut.update(cut_while_speaking(event))
                 self.left |= hung_up_on(event)
             case t.FrontChanged() if event.run:

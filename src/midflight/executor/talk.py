@@ -15,6 +15,7 @@ from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import (
     HUNG_UP,
+    WHOLE,
     AsideAsked,
     MessageEdited,
     MessageSent,
@@ -24,6 +25,7 @@ from midflight.kernel.thread import (
     SpeechHeard,
     ThreadState,
     goes_on,
+    is_further,
 )
 from midflight.stores.base import PAGE, Draft, Store, Submit, View
 
@@ -138,6 +140,7 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
     found: dict[int, Spoken] = {}
     cut: set[str] = set()
     left: dict[str, str] = {}
+    heard: dict[int, SpeechHeard] = {}
     for record in await store.read(thread, after=max(0, upto - PAGE)) if upto else ():
         event, at = record.event, record.at
         if record.position > upto:
@@ -156,7 +159,9 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
                 found[record.position] = as_said(event, at, left)
             case SpeechHeard():
                 place = event.of if event.of in found else record.position
-                found[place] = cut_short(event, at)
+                if is_further(event, heard.get(place)):
+                    heard[place] = event
+                    found[place] = cut_short(event, at)
                 cut.update(cut_while_speaking(event))
                 left |= hung_up_on(event)
             case _:
@@ -180,7 +185,7 @@ def hung_up_on(heard: SpeechHeard) -> dict[str, str]:
 
 def cut_short(heard: SpeechHeard, at: float) -> Spoken:
     """What was heard of words, as a model is told of it: the rest was never said to anybody."""
-    text = f"{heard.text.rstrip()} {CUT}".lstrip()
+    text = heard.text if heard.how == WHOLE else f"{heard.text.rstrip()} {CUT}".lstrip()
     return Spoken("agent", "agent", text, "text", heard.run, at)
 
 

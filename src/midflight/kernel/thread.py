@@ -18,6 +18,7 @@ UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can 
 VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
 READ_KEPT: Final = 256  # read messages whose choice can still be overruled
 SAID_KEPT: Final = 300  # characters of what was last said, for the note of a parked run
+WHOLE: Final = "whole"  # of words that were heard: to their end, which others have not heard
 HUNG_UP: Final = "hung up"  # of words that were heard: who listened has left, and they went on
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
@@ -88,7 +89,8 @@ class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
     """All that a listener has heard of what ``run`` said before they cut it short.
 
     ``of`` is the place where it was said; 0 where it was being said and never ended. ``how`` is
-    "hung up" where nobody has ended it: it was being said, and comes on record when it ends.
+    "hung up" where nobody has ended it: it was being said, and comes on record when it ends. Of
+    several listeners the one counts who has heard the most: one who heard all of it is "whole".
     """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
@@ -96,6 +98,13 @@ class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
     run: str
     of: int = 0
     how: str = ""
+
+
+def is_further(heard: SpeechHeard, before: SpeechHeard | None) -> bool:
+    """Whether nobody has heard more of these words."""
+    if before is None or heard.how == WHOLE:
+        return True
+    return before.how != WHOLE and len(heard.text) > len(before.text)
 
 
 def goes_on(heard: str, said: str) -> bool:

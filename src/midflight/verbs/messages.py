@@ -123,7 +123,8 @@ class Messages(Telling):
 
         ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here
         on the conversation holds what was heard, for people and for models. ``how="hung up"``: the
-        run speaks on, without them; its words are marked when they come.
+        run speaks on, without them; its words are marked when they come. Of several listeners
+        the one counts who has heard the most; ``how="whole"`` is who has heard it to its end.
         """
         return await self._tell(
             thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, how=how, **by)

@@ -107,9 +107,17 @@ def _settle(found: dict[int, Line], record: Recorded) -> None:
         case t.TodoAdded() if event.message in found:
             found[event.message] = replace(found[event.message], status="put off", settled=at)
         case t.SpeechHeard() if event.of in found:
-            found[event.of] = replace(found[event.of], text=event.text, status=CUT, settled=at)
+            found[event.of] = _as_heard(found[event.of], event, at)
         case _:
             pass
+
+
+def _as_heard(line: Line, heard: t.SpeechHeard, at: int) -> Line:
+    """Words as they were heard by who has heard the most; ``settled`` once anybody has told."""
+    whole = heard.how == t.WHOLE
+    if line.settled and not whole and (line.status != CUT or len(heard.text) <= len(line.text)):
+        return line
+    return replace(line, text=heard.text, status="" if whole else CUT, settled=at)
 
 
 def _line(record: Recorded) -> Line | None:

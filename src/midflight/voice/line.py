@@ -30,7 +30,7 @@ from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.judging import judge
 from midflight.voice.lexicon import is_firm, meaning
 from midflight.voice.mouth import Mouth
-from midflight.voice.noting import Noting
+from midflight.voice.noting import Noting, OwnIds
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.sounds import is_noisy
@@ -85,8 +85,9 @@ class Line:
         self.taking = Taking()
         voice = AnySynthesiser(*engines.synthesisers)
         self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
-        noting = Noting(control, thread, who, ids=ids, show=show)
-        self._acts = Acts(control, agent, thread, who, ids=ids, mouth=self.mouth, noting=noting)
+        own = OwnIds(ids)
+        self._noting = noting = Noting(control, thread, who, ids=own, show=show)
+        self._acts = Acts(control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting)
         self._telling = Telling(
             control, thread, self.mouth, who, noting=noting, begin=self.begin, show=show
         )
@@ -117,6 +118,8 @@ class Line:
         with anyio.move_on_after(SETTLE_S, shield=True):
             await self._settle()
         with anyio.move_on_after(RECORD_S, shield=True):
+            for said in self._noting.due():
+                await self._noting.whole(said)
             await self._acts.hang_up()
         self._account.close(self.mouth.played)
 
@@ -150,6 +153,8 @@ class Line:
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""
         self.mouth.stir()
+        for said in self._noting.due():
+            await self._begin_task(partial(self._noting.whole, said))
         floor = self.taking.floor
         ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.can_go_on)
         if ended and not self.mouth.is_busy:

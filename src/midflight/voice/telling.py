@@ -90,6 +90,7 @@ class Telling:
         for place, attempt in state.open.items():
             if attempt.effect is Effect.MODEL:
                 self._thinking[run, attempt.step] = place
+                self._noting.doubt_answer(run)
         for place, asked in state.questions.items():
             [record] = await self._control.store.read(run, after=place - 1, limit=1)
             self._asking.note(Question(run, place), asked.message, record.at)
@@ -139,6 +140,8 @@ class Telling:
                     self._follow(event.run)
             case t.Said() if event.kind in SPOKEN and not event.to:
                 await self._said(record.position, event)
+            case t.SpeechHeard():
+                self._noting.doubt(event)
             case t.MessageSent() if self._human and event.who.by != self._who.by:
                 self._say(f"{event.who.by} says: {event.text}")
             case _:
@@ -150,13 +153,15 @@ class Telling:
         if said is None or not event.text.startswith(said.text.rstrip()):
             about = Question(self._thread, position) if event.kind == CANCEL else None
             if about is not None or event.run not in self._ended:
-                self._mouth.say(event.text, run=event.run, of=position, about=about)
+                new = self._mouth.say(event.text, run=event.run, of=position, about=about)
+                self._noting.follow(new)
         elif why and not said.is_heard:
             said.of = position
             await self._break_off(said, why)
         else:
             said.of = position
             self._mouth.add(said, event.text[len(said.text) :], ended=True)
+            self._noting.follow(said)
         self._begin()
 
     async def _break_off(self, said: Utterance, why: str) -> None:
