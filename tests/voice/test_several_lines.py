@@ -117,3 +117,47 @@ async def test_who_calls_again_and_hears_the_answer_to_its_end_has_heard_it(
             await ann.rests()
         assert ann.room.sink.played == 14 * WORD
         await comes(control, [("one two three four", "cut short"), (ANSWER, "")])
+
+
+# ── two lines of one person ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+@pytest.mark.parametrize("other", [ANN, CARL], ids=["their other one", "somebody else's"])
+async def test_a_redirect_on_one_line_ends_on_the_other_what_it_ends_and_the_next_is_spoken(
+    tmp_path: Path, other: Who, pauses: bool
+) -> None:
+    never = anyio.Event()
+    lines = iter([say(ANSWER, pieces=9, until=never), say("thirteen")])
+    model = ScriptedModel(lambda _: next(lines))
+    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    async with exchange(clerk, tmp_path) as (_, call), call(ANN) as one, call(other) as two:
+        await one.say("Count please")
+        await one.hears(4)
+        await two.hears(4)
+        if pauses:
+            await one.say("Wait")
+            await two.room.wait(1)
+        await one.say("No, only the second half")
+        await one.rests()
+        assert await two.room.until(lambda: two.spoken().endswith("thirteen"))
+        await two.rests()
+
+        assert two.room.sink.played < 6 * WORD
+        assert one.spoken().endswith("thirteen")
+
+
+async def test_a_cancel_on_one_line_is_told_on_the_other(tmp_path: Path) -> None:
+    never = anyio.Event()
+    model = ScriptedModel([say(ANSWER, pieces=9, until=never)])
+    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    async with exchange(clerk, tmp_path) as (control, call), call(ANN) as one, call(ANN) as two:
+        await one.say("Count please")
+        await one.hears(4)
+        await one.say("Stop")
+        await one.room.wait(3)
+        await one.say("Yes")
+        await control.ended((await control.runs())[0].journal)
+        assert await two.room.until(lambda: two.spoken().endswith("It was cancelled."))
+        await one.rests()
+        assert "It was cancelled." not in one.spoken()

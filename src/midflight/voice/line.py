@@ -89,7 +89,7 @@ class Line:
         self._noting = noting = Noting(control, thread, who, ids=own, show=show)
         self._acts = Acts(control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting)
         self._telling = Telling(
-            control, thread, self.mouth, who, noting=noting, begin=self.begin, show=show
+            control, thread, self.mouth, who, own=own, noting=noting, begin=self.begin, show=show
         )
         self._account = Account(who, thread)
         self._moment = Moment()  # when the sound began that is heard now

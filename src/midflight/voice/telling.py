@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Final
 
@@ -35,12 +35,13 @@ class Telling:
         mouth: Mouth,
         who: Who,
         *,
+        own: Container[str],
         noting: Noting,
         begin: Callable[[], None],
         show: Callable[[Shown], None],
     ) -> None:
         self._control, self._thread, self._mouth, self._who = control, thread, mouth, who
-        self._noting = noting
+        self._own, self._noting = own, noting  # ``own``: the keys of what this line has asked
         self._begin, self._show = begin, show  # ``begin``: somebody has something to say
         self.front = ""
         self._asking = Asking(control, mouth, begin)
@@ -193,14 +194,14 @@ class Telling:
             await self._mouth.bring_back()
             self._begin()
 
-    async def _over(self, run: str, told: str, who: Who) -> None:
+    async def _over(self, run: str, told: str, key: str) -> None:
         """Somebody has ended it: so has what it was saying."""
         self._ended.add(run)
         for place in [place for place in self._thinking if place[0] == run]:
             del self._thinking[place]
         await self._asking.settle_all(run)
         was_speaking = await self._silence(run, lambda _: True)
-        if who != self._who and (was_speaking or run == self.front):  # our own acts tell it
+        if key not in self._own and (was_speaking or run == self.front):  # our own acts tell it
             self._say(told)
 
     def _with_a_person(self, run: str, name: str) -> None:
@@ -237,16 +238,16 @@ class Telling:
         """Whoever it comes from: what the run was saying is not said on."""
         match event:
             case e.CancelRequested():
-                await self._over(run, self._by(event.who, "cancelled"), event.who)
+                await self._over(run, self._by(event.who, "cancelled"), event.key)
             case e.Killed():
-                await self._over(run, self._by(event.who, "stopped"), event.who)
+                await self._over(run, self._by(event.who, "stopped"), event.key)
             case _ if run not in self._spoken_for:
                 pass  # it has said nothing here, and others tell how it ended
             case e.PauseRequested():
                 await self._mouth.keep(run)
             case e.ResumeRequested():
                 await self._begins_anew(run)
-            case e.RedirectRequested() if event.who != self._who:  # our own acts give it all up
+            case e.RedirectRequested() if event.key not in self._own:  # which give it all up
                 await self._begins_anew(run, resumes=event.resume)
             case _:
                 self._take_turn(event, run)
