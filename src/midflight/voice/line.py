@@ -36,6 +36,7 @@ from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.sounds import is_noisy
 from midflight.voice.taking import Floor, Order, Taking, Verdict, advance
 from midflight.voice.telling import Telling
+from midflight.voice.utterance import Utterance
 
 log: Final = logging.getLogger("midflight.voice")
 
@@ -238,6 +239,7 @@ class Line:
         except Exception as error:  # an edge: one utterance's trouble does not end the line
             log.exception("Words could not be dealt with", extra={"action": "voice_failed"})
             self._show(Trouble(f"That could not be done: {error}. You can say it again, or write."))
+            await self._speak_on()
         finally:
             self.pending -= 1
 
@@ -264,13 +266,19 @@ class Line:
         done = await self._acts.do(meaning(heard.text), moment)
         self._account.note_act(done.act, refused=done.refused)
         self._show(Did(done.act, done.say))
-        if done.say:
-            self.mouth.say(done.say, about=done.about)
+        answer = self.mouth.say(done.say, about=done.about) if done.say else None
         if done.go_on:
             self.mouth.release()
-            async with self._obeying:
-                await (self.mouth.bring_back() if self.taking.held else self.mouth.go_on())
+        if done.go_on or done.refused:
+            await self._speak_on(behind=answer if done.refused else None)
         self.begin()
+
+    async def _speak_on(self, behind: Utterance | None = None) -> None:
+        """What was put aside is said on, but for what is to wait: its run does, or the listener."""
+        async with self._obeying:
+            await self.mouth.bring_back(behind=behind)
+            if not self.taking.held:
+                await self.mouth.go_on()
 
     # ── when something is not understood, or does not work ───────────────────────────────────
 

@@ -1,0 +1,88 @@
+"""Words that are refused, or come to nothing: it is said why, and what was being said goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from midflight.kernel.phases import Cause, Role
+from midflight.kernel.record import Who
+from midflight.voice.room import RoomSink
+from midflight.voice.shown import Did, Trouble
+from midflight.voice.sounds import samples
+from voice.studio import THREAD, WORD, talking
+from voice.talkers import TEXT, counting, reader
+
+pytestmark = pytest.mark.anyio
+BOB = Who("bob", channel="web")
+EVE = Who("eve", Role.VIEWER, "voice")
+
+
+async def test_after_words_that_are_refused_it_is_said_why_and_speech_goes_on_where_it_was(
+    tmp_path: Path,
+) -> None:
+    sink = RoomSink()
+    async with talking(reader, folder=tmp_path, who=EVE, sink=sink) as there:
+        await there.control.start(reader, "Count", thread=THREAD, who=BOB)
+        await there.hears(4)
+        await there.say("No, only the second half")
+        await there.rests()
+
+        [did] = there.of(Did)
+        assert isinstance(did, Did)
+        assert "eve" in did.text
+        assert not there.line.mouth.put_by
+        assert there.room.sink.played == (12 + len(did.text.split())) * WORD
+        played = samples(bytes(sink.track))
+        assert played[played > 0][-1] == 7_000 + 11  # its twelfth word: behind the answer
+
+
+async def test_a_wait_that_is_refused_still_holds_our_tongue(tmp_path: Path) -> None:
+    async with talking(reader, folder=tmp_path, who=EVE) as there:
+        run = await there.control.start(reader, "Count", thread=THREAD, who=BOB)
+        await there.hears(4)
+        await there.say("Wait")
+        await there.rests()
+        assert [said.heard for said in there.line.mouth.put_by] == ["one two three four"]
+
+        await there.say("Go on")
+        await there.rests()
+        assert not there.line.mouth.put_by
+        assert not (await there.control.state(run)).holds
+
+
+async def test_what_is_held_elsewhere_is_not_brought_back_by_words_that_are_refused(
+    tmp_path: Path,
+) -> None:
+    async with talking(reader, folder=tmp_path, who=EVE) as there:
+        run = await there.control.start(reader, "Count", thread=THREAD, who=BOB)
+        await there.hears(4)
+        await there.control.pause(run, who=BOB)
+        await there.control.until(run, lambda state: Cause.USER in state.holds)
+        await there.rests()
+        await there.say("No, only the second half")
+        await there.rests()
+
+        assert [said.run for said in there.line.mouth.put_by] == [run]
+
+
+async def test_after_words_that_could_not_be_dealt_with_speech_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with counting(tmp_path) as (there, _):
+        load = there.control.store.load
+
+        async def broken(journal: str) -> object:
+            monkeypatch.setattr(there.control.store, "load", load)  # once
+            raise OSError(f"the disk is gone under {journal}")
+
+        monkeypatch.setattr(there.control.store, "load", broken)
+        await there.say("What comes after twelve")
+        await there.rests()
+
+        [trouble] = there.of(Trouble)
+        assert isinstance(trouble, Trouble)
+        assert "the disk is gone" in trouble.text
+        assert there.room.sink.played == 12 * WORD
+        assert await there.said_by_agent() == [TEXT]
