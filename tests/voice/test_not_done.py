@@ -8,6 +8,7 @@ import pytest
 
 from midflight.kernel.phases import Cause, Role
 from midflight.kernel.record import Who
+from midflight.voice.acts import WITH_A_PERSON
 from midflight.voice.room import RoomSink
 from midflight.voice.shown import Did, Trouble
 from midflight.voice.sounds import samples
@@ -86,3 +87,20 @@ async def test_after_words_that_could_not_be_dealt_with_speech_goes_on_where_it_
         assert "the disk is gone" in trouble.text
         assert there.room.sink.played == 12 * WORD
         assert await there.said_by_agent() == [TEXT]
+
+
+async def test_who_asks_for_a_person_while_one_has_it_is_told_so_and_speech_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with talking(reader, folder=tmp_path) as there:
+        run = await there.control.start(reader, "Count", thread=THREAD, who=BOB)
+        await there.hears(4)
+        await there.control.take_over(run, who=BOB)
+        await there.control.until(run, lambda state: Cause.HUMAN in state.holds)
+        await there.say("Operator")
+        await there.rests()
+
+        assert there.of(Did)[-1] == Did("human", WITH_A_PERSON)
+        assert not there.line.mouth.put_by
+        spoken = f"{TEXT}. bob has taken over. {WITH_A_PERSON}"
+        assert there.room.sink.played == len(spoken.split()) * WORD

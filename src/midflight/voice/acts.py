@@ -140,7 +140,7 @@ class Acts:
         if meant.act is Act.GO_ON:
             return Done(Act.GO_ON, WITH_A_PERSON, go_on=True)
         if meant.act is Act.HUMAN:
-            return Done(Act.HUMAN, WITH_A_PERSON)
+            return Done(Act.HUMAN, WITH_A_PERSON, go_on=True)
         await self._send(meant.said)
         return Done(Act.SAY)
 
