@@ -13,10 +13,11 @@ from midflight.voice.room import RoomSink
 from midflight.voice.shown import Did, Trouble
 from midflight.voice.sounds import samples
 from voice.studio import THREAD, WORD, talking
-from voice.talkers import TEXT, counting, reader
+from voice.talkers import TEXT, counting, reader, speaker
 
 pytestmark = pytest.mark.anyio
 BOB = Who("bob", channel="web")
+OLGA = Who("olga", Role.OPERATOR)
 EVE = Who("eve", Role.VIEWER, "voice")
 
 
@@ -104,3 +105,36 @@ async def test_who_asks_for_a_person_while_one_has_it_is_told_so_and_speech_goes
         assert not there.line.mouth.put_by
         spoken = f"{TEXT}. bob has taken over. {WITH_A_PERSON}"
         assert there.room.sink.played == len(spoken.split()) * WORD
+
+
+# ── words that begin nothing ─────────────────────────────────────────────────────────────────────
+
+
+async def test_words_while_an_operator_has_stopped_everything_are_kept_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    async with counting(tmp_path, "thirteen") as (there, model):
+        await there.rests()
+        await there.control.kill("all", who=OLGA, reason="a drill")
+        await there.say("What comes after twelve")
+        await there.rests()
+
+        kept = "Stopped by operator olga, your message is kept."
+        assert there.of(Did)[-1] == Did("say", kept)
+        assert there.spoken().endswith(kept)
+        assert len(model.asked) == 1
+        lines = await there.control.transcript(THREAD)
+        assert (lines[-1].kind, lines[-1].text) == ("message", "What comes after twelve")
+
+
+async def test_words_of_who_may_only_look_on_are_kept_and_that_is_said(tmp_path: Path) -> None:
+    clerk, model = speaker(TEXT)
+    async with talking(clerk, folder=tmp_path, who=EVE) as there:
+        await there.control.converse(clerk, THREAD, [("k", "Count please")], key="k", who=BOB)
+        await there.hears(12)
+        await there.rests()
+        await there.say("What comes after twelve")
+        await there.rests()
+
+        assert there.spoken().endswith("Your message is kept.")
+        assert len(model.asked) == 1

@@ -32,6 +32,7 @@ STOP: Final = "stop"
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
 TO_RUNS: Final = WORDS | {Act.REDIRECT}  # what may be about a question
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
+KEPT: Final = "your message is kept"  # how a status ends that says why nothing was begun
 BROKEN_OFF: Final = "[The line ended while they said this; there may be more to it.] "
 YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
 
@@ -129,8 +130,10 @@ class Acts:
         """Nothing is at work: words begin something."""
         if meant.act is Act.GO_ON:
             return Done(Act.GO_ON, go_on=True)
-        begun = await self._send(meant.said)
-        if meant.act is Act.STRATEGY and begun:
+        begun, status = await self._send(meant.said)
+        if not begun:  # an operator has stopped it all, or they may only look on
+            return Done(Act.SAY, _kept(status))
+        if meant.act is Act.STRATEGY:
             await self._control.redirect(begun, meant.said, profile=meant.text, **self._by())
             return Done(Act.STRATEGY)
         return Done(Act.SAY)
@@ -239,12 +242,12 @@ class Acts:
             return Done(meant.act, LATER if Cause.PARKED in found.run.holds else PASSED_ON)
         return Done(meant.act, go_on=True)
 
-    async def _send(self, text: str) -> str:
-        """Write it into the thread; gives the run that it has begun."""
+    async def _send(self, text: str) -> tuple[str, str]:
+        """Write it into the thread; gives the run that it has begun, and how it stands."""
         await self.give_up()
         return await self._write(text)
 
-    async def _write(self, text: str) -> str:
+    async def _write(self, text: str) -> tuple[str, str]:
         talk = await self._talk()
         key = self._ids()
         if talk is None or (talk.host is None and not talk.front):
@@ -252,9 +255,9 @@ class Acts:
             turn = await self._control.converse(
                 self._agent, self._thread, said, key=key, who=self._who
             )
-            return turn.run
+            return turn.run, ""
         accepted = await self._control.send(self._thread, text, who=self._who, key=key)
-        return accepted.target
+        return accepted.target, accepted.status
 
     async def give_up(self) -> None:
         """What was put aside will not be said; what was heard of it goes on record."""
@@ -284,6 +287,13 @@ class Acts:
 
     def _by(self) -> dict[str, Any]:
         return {"who": self._who, "key": self._ids()}
+
+
+def _kept(status: str) -> str:
+    """Why nothing was begun, if the status says so; it tells of what was at work before, too."""
+    last = status.rpartition("; ")[2]
+    why = last if last.endswith(KEPT) else KEPT
+    return f"{why[0].upper()}{why[1:]}."
 
 
 def _is_thought(run: str, said: Utterance) -> bool:
