@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from midflight.errors import StoreFull
 from midflight.kernel.phases import Cause, Role
 from midflight.kernel.record import Who
 from midflight.voice.acts import WITH_A_PERSON
+from midflight.voice.noting import NOT_NOTED
 from midflight.voice.room import RoomSink
 from midflight.voice.shown import Did, Trouble
 from midflight.voice.sounds import samples
 from voice.studio import THREAD, WORD, talking
-from voice.talkers import TEXT, counting, reader, speaker
+from voice.talkers import TEXT, counting, reader, speaker, thinking
 
 pytestmark = pytest.mark.anyio
 BOB = Who("bob", channel="web")
@@ -138,3 +141,40 @@ async def test_words_of_who_may_only_look_on_are_kept_and_that_is_said(tmp_path:
 
         assert there.spoken().endswith("Your message is kept.")
         assert len(model.asked) == 1
+
+
+# ── what was heard cannot be written down ────────────────────────────────────────────────────────
+
+
+async def no_record(*_: object, **__: object) -> NoReturn:
+    raise StoreFull("the disk is full")
+
+
+async def test_a_call_lives_on_if_what_was_heard_cannot_be_written_down_and_that_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with thinking(tmp_path, "thirteen") as (there, _, run):
+        monkeypatch.setattr(there.control, "heard", no_record)
+        await there.control.cancel(run, who=BOB)
+        assert await there.room.until(lambda: "bob has cancelled it." in there.spoken())
+        await there.rests()
+        [trouble] = there.of(Trouble)
+        assert isinstance(trouble, Trouble)
+        assert trouble.text.startswith(NOT_NOTED)
+        assert trouble.instead.startswith("one two three four")
+
+        await there.say("What comes after twelve")
+        await there.rests()
+        assert there.spoken().endswith("thirteen")
+
+
+async def test_what_is_done_is_not_told_as_refused_if_what_was_heard_cannot_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with thinking(tmp_path, "thirteen") as (there, _, __):
+        monkeypatch.setattr(there.control, "heard", no_record)
+        await there.say("No, only what comes after twelve")
+        await there.rests()
+
+        assert there.of(Did)[-1] == Did("redirect", "")
+        assert there.spoken().endswith("thirteen")

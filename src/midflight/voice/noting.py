@@ -7,19 +7,21 @@ whoever still listens, or has heard it all, says so then.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from midflight.control import Control
-from midflight.errors import NotAllowed
+from midflight.errors import MidflightError, NotAllowed
 from midflight.inputs import Ids
 from midflight.kernel.record import Who
 from midflight.kernel.thread import HUNG_UP, WHOLE, SpeechHeard
-from midflight.voice.shown import Saying, Shown
+from midflight.voice.shown import Saying, Shown, Trouble
 from midflight.voice.utterance import Utterance
 
+log: Final = logging.getLogger("midflight.voice")
+NOT_NOTED: Final = "How much of its words you have heard could not be written down."
 REMEMBERED: Final = 64  # words of runs, and requests; nobody says anything about older ones
 
 
@@ -108,16 +110,14 @@ class Noting:
             await self._write(said, words or said.heard, how)
 
     async def _write(self, said: Utterance, words: str, how: str) -> None:
-        with suppress(NotAllowed):  # who may only look leaves no record of what they heard
-            await self._control.heard(
-                self._thread,
-                words,
-                run=said.run,
-                of=said.of,
-                how=how,
-                who=self._who,
-                key=self._ids(),
-            )
+        by = {"who": self._who, "key": self._ids()}
+        try:
+            await self._control.heard(self._thread, words, run=said.run, of=said.of, how=how, **by)
+        except NotAllowed:
+            pass  # who may only look leaves no record of what they heard
+        except MidflightError as error:  # a call is worth more than a line about it
+            log.exception("What was heard is not on record", extra={"action": "heard_failed"})
+            self._show(Trouble(f"{NOT_NOTED} {error}", words))
 
 
 def _forget_oldest(kept: dict[int, Utterance]) -> None:
