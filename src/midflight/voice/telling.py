@@ -132,6 +132,16 @@ class Telling:
         self._mouth.add(said, delta.text[len(said.text) - delta.offset :])
         self._begin()
 
+    def _hear_record(self, run: str, kept: e.TextStreamed) -> None:
+        """The same from the record, where it comes from another process and by no other way.
+
+        Of what was told already nothing is new; and who has missed the beginning waits for all.
+        """
+        said = self._open.get((run, kept.step))
+        known = len(said.text) if said is not None else 0
+        if kept.offset <= known < kept.offset + len(kept.text):
+            self._hear(Delta(run, kept.step, kept.attempt, kept.offset, kept.text))
+
     async def _take_line(self, record: Recorded) -> None:
         event = record.event
         match event:
@@ -221,6 +231,8 @@ class Telling:
                 self._open.pop((run, event.step), None)
             case e.AttemptSettled() | e.LateOutcome():
                 await self._settled(run, event)
+            case e.TextStreamed():
+                self._hear_record(run, event)
             case e.QuestionOpened():
                 question = Question(run, record.position)
                 await self._asking.ask(question, event.message, self.front)
