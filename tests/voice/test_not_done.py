@@ -143,6 +143,19 @@ async def test_words_of_who_may_only_look_on_are_kept_and_that_is_said(tmp_path:
         assert len(model.asked) == 1
 
 
+@pytest.mark.parametrize("words", ["Stop", "Cancel that"])
+async def test_a_stop_where_nothing_was_ever_said_is_answered_in_plain_words(
+    tmp_path: Path, words: str
+) -> None:
+    async with talking(reader, folder=tmp_path) as there:
+        await there.say(words)
+        await there.rests()
+
+        assert there.of(Did) == [Did("stop", "Nothing is at work here yet.")]
+        assert there.spoken() == "Nothing is at work here yet."
+        assert not await there.control.runs()
+
+
 # ── what was heard cannot be written down ────────────────────────────────────────────────────────
 
 

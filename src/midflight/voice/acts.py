@@ -32,6 +32,7 @@ STOP: Final = "stop"
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
 TO_RUNS: Final = WORDS | {Act.REDIRECT}  # what may be about a question
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
+NOTHING_YET: Final = "Nothing is at work here yet."
 KEPT: Final = "your message is kept"  # how a status ends that says why nothing was begun
 BROKEN_OFF: Final = "[The line ended while they said this; there may be more to it.] "
 YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
@@ -175,6 +176,8 @@ class Acts:
 
     async def _stop(self, text: str) -> Done:
         """The panic word costs nothing: it pauses, and asks whether to cancel."""
+        if await self._talk() is None:
+            return Done(Act.STOP, NOTHING_YET)  # there is not even a thread to write it into
         word = text if stop_word(text) else STOP
         accepted = await self._control.send(self._thread, word, **self._by())
         if not accepted.target:
