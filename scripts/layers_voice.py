@@ -11,6 +11,7 @@ ODD = "tests/voice/test_odd_moments.py::test_"
 JUDGING = "tests/voice/test_judging.py::test_"
 FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
+HANGING_UP = "tests/voice/test_hanging_up.py::test_"
 
 VOICE_MUTANTS = (
     Mutant(
@@ -84,6 +85,16 @@ VOICE_MUTANTS = (
         "            case _ if asked and cancels(meant.said):\n",
         "            case _ if asked and meant.act is Act.YES:\n",
         (LINE + "a_polite_word_after_stop_keeps_it_paused_and_is_asked_again",),
+    ),
+    Mutant(
+        "voice: half an utterance approves, cancels and redirects nothing",
+        VOICE + "acts.py",
+        "                if not moment.whole:\n",
+        "                if False:\n",
+        (
+            HANGING_UP + "half_an_utterance_answers_nothing_and_is_a_message_that_says_so",
+            HANGING_UP + "half_a_yes_cancels_nothing_either",
+        ),
     ),
     Mutant(
         "voice: an answer that begins with the question's last sample is no assent to it",

@@ -28,6 +28,7 @@ from midflight.run import Agent, Run, agent
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
+from midflight.voice.acts import BROKEN_OFF
 from midflight.voice.call import BEHIND, POLICY, TOO_OFTEN
 from midflight.voice.endpoint import FULL, router
 from midflight.voice.line import Engines
@@ -188,9 +189,13 @@ async def test_words_are_heard_answered_and_cut_short_where_the_page_says_it_was
         assert said[1].text == "thirteen"
 
 
-@pytest.mark.parametrize("silence_ms", [0, 700], ids=["at once", "while it is recognised"])
+@pytest.mark.parametrize(
+    ("silence_ms", "before"),
+    [(0, BROKEN_OFF), (700, "")],
+    ids=["at once", "while it is recognised"],
+)
 async def test_the_last_words_of_who_hangs_up_are_still_done(
-    tmp_path: Path, silence_ms: int
+    tmp_path: Path, silence_ms: int, before: str
 ) -> None:
     words = Words()
     recogniser = PlainRecogniser(words)
@@ -205,7 +210,8 @@ async def test_the_last_words_of_who_hangs_up_are_still_done(
             await phone.until(lambda: phone.shown)
             await phone.frames(words.said("Count please") + bytes(silence_ms * RATE // 500))
 
-        assert "Count please" in await _thread_once_it_has(there.control, "message")
+        said = await _thread_once_it_has(there.control, "message")
+        assert said == [f"{before}Count please"]
 
 
 async def test_who_says_wait_and_closes_the_page_has_paused(tmp_path: Path) -> None:

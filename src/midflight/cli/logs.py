@@ -35,7 +35,8 @@ class Lines(logging.Formatter):
 class Words(logging.Formatter):
     """For a person who runs an agent: the message alone, and nothing in it steers the terminal."""
 
-    def format(self, record: logging.LogRecord) -> str:  # type: ignore[explicit-override]  # 3.12
+    @override
+    def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""
         return visible(super().format(record))
 

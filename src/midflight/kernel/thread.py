@@ -18,6 +18,8 @@ from midflight.kernel.record import Event, Keys, Limits, Request, Who
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
 VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
 NAMED_MAX: Final = 8  # numbers in a refusal: enough to see which one was meant
+WHOLE: Final = "whole"  # of words that were heard: to their end, which others have not heard
+HUNG_UP: Final = "hung up"  # of words that were heard: who listened has left, and they went on
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -86,13 +88,28 @@ class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
 class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
     """All that a listener has heard of what ``run`` said before they cut it short.
 
-    ``of`` is the place where it was said; 0 where it was being said and never ended.
+    ``of`` is the place where it was said; 0 where it was being said and never ended. ``how`` is
+    "hung up" where nobody has ended it: it was being said, and comes on record when it ends. Of
+    several listeners the one counts who has heard the most: one who heard all of it is "whole".
     """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     text: str
     run: str
     of: int = 0
+    how: str = ""
+
+
+def is_further(heard: SpeechHeard, before: SpeechHeard | None) -> bool:
+    """Whether nobody has heard more of these words."""
+    if before is None or heard.how == WHOLE:
+        return True
+    return before.how != WHOLE and len(heard.text) > len(before.text)
+
+
+def goes_on(heard: str, said: str) -> bool:
+    """Whether what was said in the end is what somebody had heard the beginning of."""
+    return said.lstrip().startswith(heard.strip())
 
 
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):

@@ -223,11 +223,16 @@ class Overrule(Asked):
 
 
 class HeardOf(Asked):
-    """What was heard of spoken words before they were cut short; ``of`` is their position."""
+    """What was heard of spoken words before they were cut short; ``of`` is their position.
+
+    Who has hung up has ended nothing: words on no record yet still come, and are marked then. Who
+    has heard the most counts; ``whole`` is who has heard it to its end, where others have not.
+    """
 
     text: Text
     run: JournalId
     of: Position = 0
+    how: Literal["", "hung up", "whole"] = ""
 
 
 class OneTodo(Asked):

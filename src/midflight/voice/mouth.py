@@ -134,13 +134,17 @@ class Mouth:
         await self._sink.go_on()
         self.stir()
 
-    async def bring_back(self) -> None:
-        """What was put aside is said next, but for what is kept; it stays silent if it is."""
+    async def bring_back(self, *, behind: Utterance | None = None) -> None:
+        """What was put aside is said next, but for what is kept; it stays silent if it is.
+
+        Next, or right behind something that is said now.
+        """
         back = [said for said in self._aside if not said.kept]
         if back:
             await self._forget_in_sink()
             later = [said for said in self._queue if not said.fleeting]
-            self._queue = deque([*back, *later])
+            before = [said for said in later if said is behind]
+            self._queue = deque([*before, *back, *(said for said in later if said is not behind)])
             for said in back:
                 said.late = False
             self._aside = deque(said for said in self._aside if said.kept)
