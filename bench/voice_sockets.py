@@ -67,7 +67,8 @@ class Page:
                 await self.sink.go_on()
             case "cut":
                 played = await self.sink.cut()
-                await self._socket.send(json.dumps({"t": "silenced", "played": played}))
+                answer = {"t": "silenced", "played": played, "number": told["number"]}
+                await self._socket.send(json.dumps(answer))
             case "outcome":
                 self.outcomes[told["outcome"]] += 1
             case "trouble":

@@ -11,6 +11,7 @@ ODD = "tests/voice/test_odd_moments.py::test_"
 JUDGING = "tests/voice/test_judging.py::test_"
 FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
+PAGE = "tests/voice/test_page_sink.py::test_"
 
 VOICE_MUTANTS = (
     Mutant(
@@ -140,5 +141,12 @@ VOICE_MUTANTS = (
         "    weighed = short or doubtful\n",
         "    weighed = short\n",
         (JUDGING + "a_long_assent_that_is_hardly_heard_is_asked_about_unless_it_is_near",),
+    ),
+    Mutant(
+        "voice: what a late page had played of words that were cut is none of the next",
+        VOICE + "wire.py",
+        "        if not self._given_up:\n",
+        "        if True:\n",
+        (PAGE + "what_a_late_page_had_played_before_the_cut_is_not_taken_for_the_next_words",),
     ),
 )

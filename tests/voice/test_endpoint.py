@@ -81,7 +81,7 @@ class Phone:
                 self.waiting = 0
                 self.cuts += 1
                 if not self.is_deaf_to_cuts:
-                    await self.tell(t="silenced", played=self.played)
+                    await self.tell(t="silenced", played=self.played, number=message["number"])
             case _:
                 self.shown.append(message)
 

@@ -128,6 +128,21 @@ test("what is said before the server listens is sent when it does, after the gre
   expect([heard[0]!.getInt16(4, true), heard[0]!.getInt16(4 + FRAME * 2, true), heard[1]!.getInt16(4, true)]).toEqual([11, 12, 13]);
 });
 
+test("what was played before a cut is told with the number of that cut, if it has one", async () => {
+  const opening = new Call("t-1", "hands-free", listener).open();
+  browser.allow();
+  await settled();
+  browser.says({ t: "floor", floor: "quiet" });
+  await opening;
+  browser.says({ t: "cut", number: 7 });
+  browser.says({ t: "cut" }); // by a server of before
+
+  expect(browser.played).toEqual([{ t: "cut", number: 7 }, { t: "cut" }]);
+  browser.port.onmessage!({ data: { silenced: 4_800, number: 7 } });
+  browser.port.onmessage!({ data: { silenced: 4_800, number: undefined } });
+  expect(browser.sent.slice(1).map((sent) => JSON.parse(sent as string) as object)).toEqual([{ t: "silenced", played: 4_800, number: 7 }, { t: "silenced", played: 4_800 }]);
+});
+
 test("who leaves while the microphone is asked for leaves no microphone open", async () => {
   const call = new Call("t-1", "hands-free", listener);
   const opening = call.open();

@@ -161,7 +161,7 @@ class Call:
             case Talk():
                 self._take_key(said)
             case Silenced():
-                self._sink.silenced(said.played)
+                self._sink.silenced(said.played, said.number)
 
     def _take_key(self, said: Talk) -> None:
         """A key that is let go is never dropped: one that stays down would keep us silent."""

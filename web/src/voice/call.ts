@@ -123,7 +123,8 @@ export class Call {
       return null;
     }
     const said = JSON.parse(data) as FromServer;
-    if (said.t === "hold" || said.t === "go on" || said.t === "cut") this.order(said.t);
+    if (said.t === "hold" || said.t === "go on") this.order(said.t);
+    else if (said.t === "cut") this.order(said);
     else this.listener.said(said);
     return said;
   }
@@ -133,7 +134,7 @@ export class Call {
   }
 
   private hear(told: FromWorklet): void {
-    if ("silenced" in told) return this.send(JSON.stringify({ t: "silenced", played: told.silenced }));
+    if ("silenced" in told) return this.send(JSON.stringify({ t: "silenced", played: told.silenced, number: told.number }));
     const open = this.mode === "hands-free" || this.talking;
     if (!this.ready && open) this.early.keep(told.heard);
     if (this.ready) this.send(frame(told.played, open ? told.heard : null));

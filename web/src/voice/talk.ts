@@ -3,11 +3,13 @@ export const RATE = 16_000;
 export const FRAME = 512;
 const HEADER = 4;
 
-export type ToWorklet = ArrayBuffer | "hold" | "go on" | "cut";
-export type FromWorklet = { silenced: number } | { played: number; heard: Int16Array; level: number };
+export type Cut = { t: "cut"; number?: number }; // a server of before gives none
+export type ToWorklet = ArrayBuffer | "hold" | "go on" | Cut;
+export type FromWorklet = { silenced: number; number: number | undefined } | { played: number; heard: Int16Array; level: number };
 
 export type FromServer =
-  | { t: "hold" | "go on" | "cut" }
+  | { t: "hold" | "go on" }
+  | Cut
   | { t: "floor"; floor: Floor }
   | { t: "outcome"; outcome: string; heard?: string; confidence?: number | null }
   | { t: "saying"; text: string; cut?: boolean }
