@@ -346,6 +346,38 @@ async def test_a_microphone_without_any_sound_is_told_of(
         assert phone.heard() == ["Can you hear me now"]
 
 
+async def test_a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.5)
+    async with exchange(tmp_path, clerk(TEXT)) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Count please"))
+        await phone.until(lambda: phone.played >= 2 * WORD)
+        await phone.frames(there.words.said("Uh-huh", 0.3))  # and then its sound is suspended
+        with anyio.fail_after(10):
+            while "resumed" not in phone.outcomes():  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.01)
+
+        assert phone.troubles() == []
+
+
+async def test_a_key_that_nobody_lets_go_is_let_go_also_where_nothing_comes_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.5)
+    monkeypatch.setattr("midflight.voice.taking.LONGEST_MS", 1_600)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.tell(t="talk", on=True)
+        await phone.frames(there.words.said("Count please"))
+        with anyio.fail_after(10):
+            while not phone.heard():  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.01)
+
+        assert phone.heard() == ["Count please"]
+
+
 async def test_strangers_and_other_sites_are_not_let_in(tmp_path: Path) -> None:
     async with exchange(tmp_path, clerk("thirteen")) as there:
         token = there.house.tokens[Role.CONTROLLER]
