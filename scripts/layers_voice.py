@@ -12,6 +12,8 @@ JUDGING = "tests/voice/test_judging.py::test_"
 FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
 PAGE = "tests/voice/test_page_sink.py::test_"
+ENDPOINT = "tests/voice/test_endpoint.py::test_"
+MOUTH = "tests/voice/test_mouth.py::test_"
 
 VOICE_MUTANTS = (
     Mutant(
@@ -148,5 +150,19 @@ VOICE_MUTANTS = (
         "        if not self._given_up:\n",
         "        if True:\n",
         (PAGE + "what_a_late_page_had_played_before_the_cut_is_not_taken_for_the_next_words",),
+    ),
+    Mutant(
+        "voice: the line's time goes on where nothing comes from a page",
+        VOICE + "call.py",
+        "            if anyio.current_time() - self._came_at >= STILL_S:\n",
+        "            if False:\n",
+        (ENDPOINT + "a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_held",),
+    ),
+    Mutant(
+        "voice: speech that nobody will say is not made",
+        VOICE + "making.py",
+        "                scope.cancel()\n",
+        "                pass\n",
+        (MOUTH + "a_voice_that_stalls_is_not_asked_again_for_what_was_given_up",),
     ),
 )
