@@ -165,4 +165,11 @@ VOICE_MUTANTS = (
         "                pass\n",
         (MOUTH + "a_voice_that_stalls_is_not_asked_again_for_what_was_given_up",),
     ),
+    Mutant(
+        "voice: an okay of which nobody knows how sure it is approves nothing at once",
+        VOICE + "judging.py",
+        "        return Verdict.UNCLEAR if known is Verdict.WORDS and doubtful else known\n",
+        "        return known\n",
+        (JUDGING + "where_nobody_says_how_sure_they_are_only_a_firm_yes_approves_at_once",),
+    ),
 )
