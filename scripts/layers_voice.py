@@ -11,6 +11,7 @@ ODD = "tests/voice/test_odd_moments.py::test_"
 JUDGING = "tests/voice/test_judging.py::test_"
 FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
+LEXICON = "tests/voice/test_lexicon.py::test_"
 PAGE = "tests/voice/test_page_sink.py::test_"
 ENDPOINT = "tests/voice/test_endpoint.py::test_"
 MOUTH = "tests/voice/test_mouth.py::test_"
@@ -171,5 +172,12 @@ VOICE_MUTANTS = (
         "        return Verdict.UNCLEAR if known is Verdict.WORDS and doubtful else known\n",
         "        return known\n",
         (JUDGING + "where_nobody_says_how_sure_they_are_only_a_firm_yes_approves_at_once",),
+    ),
+    Mutant(
+        "voice: who has said wait or stop is not taken for one who agrees",
+        VOICE + "lexicon.py",
+        "    if HOLDS.search(before):\n",
+        "    if False:\n",
+        (LEXICON + "who_has_said_wait_is_not_taken_for_one_who_agrees",),
     ),
 )
