@@ -14,7 +14,7 @@ class Browser {
   port: { onmessage?: (event: { data: unknown }) => void } = {};
   allow: () => void = () => undefined;
   module = Promise.resolve();
-  context: { state: string; onstatechange?: () => void } | null = null;
+  context: { state: string; onstatechange?: () => void; outputLatency?: number | undefined } | null = null;
 
   constructor() {
     const browser = this;
@@ -36,6 +36,7 @@ class Browser {
         destination = node;
         createMediaStreamSource = () => node;
         onstatechange?: () => void;
+        outputLatency?: number | undefined;
         constructor() {
           browser.context = this;
         }
@@ -152,6 +153,20 @@ test("what was played before a cut is told with the number of that cut, if it ha
   browser.port.onmessage!({ data: { silenced: 4_800, number: 7 } });
   browser.port.onmessage!({ data: { silenced: 4_800, number: undefined } });
   expect(browser.sent.slice(1).map((sent) => JSON.parse(sent as string) as object)).toEqual([{ t: "silenced", played: 4_800, number: 7 }, { t: "silenced", played: 4_800 }]);
+});
+
+test("what is played is counted as late as the browser says that it is heard, within reason", async () => {
+  const opening = new Call("t-1", "hands-free", listener).open();
+  browser.allow();
+  await settled();
+  browser.says({ t: "floor", floor: "quiet" });
+  await opening;
+  for (const latency of [undefined, NaN, 0.2, 0.201, 0.02, 60]) {
+    browser.context!.outputLatency = latency;
+    browser.hears(1);
+  }
+
+  expect(browser.played).toEqual([0.2, 0.02, 0.5].map((seconds) => ({ t: "latency", seconds })));
 });
 
 test("a browser that stops the sound is asked to go on, and the person is told, also when it is back", async () => {

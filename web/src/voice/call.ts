@@ -5,6 +5,8 @@ import worklet from "./worklet.ts?worker&url";
 
 export type Listener = { said: (message: FromServer) => void; level: (level: number) => void; over: (why: string) => void };
 const OPEN_MS = 20_000; // the server loads its engines when somebody first talks
+const LATENCY_MAX_S = 0.5; // between rendering and hearing: more is no estimate
+const LATENCY_TOLD_S = 0.005; // a change that is worth telling
 const NO_SOUND = "This browser could not prepare its sound. Nothing was changed; try again, or write.";
 const NOT_SAFE = "Browsers give a microphone only to pages that come over HTTPS or from the same machine. You can still write.";
 const REFUSED = "The microphone was not allowed. Allow it for this page and try again.";
@@ -21,6 +23,7 @@ export class Call {
   private ended = false;
   private ready = false;
   private suspended = false;
+  private latency = 0;
   private early = new Early();
   private microphone?: MediaStream;
   private context?: AudioContext;
@@ -158,10 +161,19 @@ export class Call {
 
   private hear(told: FromWorklet): void {
     if ("silenced" in told) return this.send(JSON.stringify({ t: "silenced", played: told.silenced, number: told.number }));
+    this.noteLatency();
     const open = this.mode === "hands-free" || this.talking;
     if (!this.ready && open) this.early.keep(told.heard);
     if (this.ready) this.send(frame(told.played, open ? told.heard : null));
     this.listener.level(open ? told.level : 0);
+  }
+
+  /** It changes with the loudspeaker; some browsers do not say. */
+  private noteLatency(): void {
+    const seconds = Math.min(LATENCY_MAX_S, Math.max(0, this.context?.outputLatency || 0));
+    if (Math.abs(seconds - this.latency) < LATENCY_TOLD_S) return;
+    this.latency = seconds;
+    this.order({ t: "latency", seconds });
   }
 
   private send(what: string | ArrayBuffer): void {

@@ -4,7 +4,7 @@ export const FRAME = 512;
 const HEADER = 4;
 
 export type Cut = { t: "cut"; number?: number }; // a server of before gives none
-export type ToWorklet = ArrayBuffer | "hold" | "go on" | Cut;
+export type ToWorklet = ArrayBuffer | "hold" | "go on" | Cut | { t: "latency"; seconds: number };
 export type FromWorklet = { silenced: number; number: number | undefined } | { played: number; heard: Int16Array; level: number };
 
 export type FromServer =
