@@ -346,6 +346,23 @@ async def test_a_microphone_without_any_sound_is_told_of(
         assert phone.heard() == ["Can you hear me now"]
 
 
+async def test_a_microphone_is_not_called_mute_for_the_time_in_which_no_key_was_pressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.SILENT_S", 0.3)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.until(lambda: phone.shown)
+        waited = anyio.current_time() + 0.6
+        await phone.until(lambda: anyio.current_time() > waited)
+        await phone.tell(t="talk", on=True)
+        await phone.frames(SILENCE + there.words.said("Count please"))
+        await phone.tell(t="talk", on=False)
+        await phone.until(lambda: phone.heard())
+
+        assert phone.troubles() == []
+
+
 async def test_a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,7 +464,7 @@ async def test_one_more_than_there_is_room_for_is_told_so_and_let_in_when_anothe
         async with there.call() as first:
             await first.until(lambda: first.shown)
             async with connect(there.url(), additional_headers=headers) as second:
-                assert "1 people talk here already" in str(await second.recv())
+                assert "All 1 lines of this server are taken" in str(await second.recv())
                 with pytest.raises(ConnectionClosed) as full:
                     await second.recv()
             assert full.value.rcvd is not None

@@ -235,10 +235,10 @@ test("a line that is refused says why, and lets the microphone go", async () => 
   const opening = new Call("t-1", "hands-free", listener).open();
   browser.allow();
   await settled();
-  browser.says({ t: "trouble", text: "32 people talk here already." });
+  browser.says({ t: "trouble", text: "All 32 lines of this server are taken." });
   browser.socket!.onclose!();
 
-  await expect(opening).rejects.toThrow("32 people talk here already.");
+  await expect(opening).rejects.toThrow("All 32 lines of this server are taken.");
   expect(browser.tracks.map((track) => track.stopped)).toEqual([true]);
 });
 

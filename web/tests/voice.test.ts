@@ -40,6 +40,14 @@ describe("what the screen says", () => {
   });
 });
 
+test("of several texts that could not be spoken all are shown, until somebody says something", () => {
+  const cannot = "I cannot speak.";
+  let shown = after(NOTHING_YET, { t: "trouble", text: "The microphone is mute." });
+  for (const instead of ["It grew. ", "By a third.", " In Spain"]) shown = after(shown, { t: "trouble", text: cannot, instead });
+  expect(shown.trouble).toBe("I cannot speak. It grew. By a third. In Spain");
+  expect(after(shown, { t: "outcome", outcome: "heard", heard: "Go on." }).trouble).toBe("");
+});
+
 describe("what is said while the line is being opened", () => {
   test("is kept in its order, and given once", () => {
     const early = new Early();

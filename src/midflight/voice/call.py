@@ -203,6 +203,7 @@ class Call:
                 self._note_silence(any(heard.pcm))
             else:  # nobody presses, or for too long: it is silent, and time passes
                 await line.hear(bytes(FRAME * WIDTH))
+                self._heard_at = anyio.current_time()  # nothing was to be heard of the microphone
 
     async def _let_time_pass(self) -> None:
         """A line's time is its sound's. Without any, who was held would be for ever.

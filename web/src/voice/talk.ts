@@ -85,10 +85,16 @@ export function after(shown: Shown, said: FromServer): Shown {
     case "handed":
       return { ...shown, with: said.to };
     case "trouble":
-      return { ...shown, trouble: said.instead ? `${said.text} ${said.instead}` : said.text };
+      return { ...shown, trouble: said.instead ? inWriting(shown.trouble, said.text, said.instead) : said.text };
     case "did":
       return said.text ? { ...shown, outcome: said.text } : shown;
     default:
       return shown;
   }
+}
+
+/** What could not be spoken stands there until somebody says something: it counts as heard. */
+function inWriting(before: string, why: string, instead: string): string {
+  const begun = before.startsWith(why) ? before : why;
+  return `${begun} ${instead.trim()}`;
 }
