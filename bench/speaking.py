@@ -23,8 +23,8 @@ from figures import RESULTS, ROOT, load, machine, percentile, save, show, table
 from pipecat_side import pipecat_latencies
 from voice_clarity import clarify, utterances
 from voice_scene import LISTS, MEASURED, TALE, lines_to, rows, sound_of, teller, telling
-from voice_sockets import SESSIONS, SESSIONS_S, over_sockets
-from voice_stage import ClockedSink, Microphone, SoundCard
+from voice_sockets import ASKED, RESUMED, SESSIONS, SESSIONS_S, over_sockets
+from voice_stage import SILENT_PCT, ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
 
 from midflight.control import Control
 from midflight.voice.lexicon import Act, meaning
@@ -75,10 +75,12 @@ ROWS = {
     "clarify_garbled_pct": ("garbled utterances that are asked about, %", "≥ 90"),
     "clarify_clean_pct": ("clean ones that are, %", "≤ 7"),
     "misheard_clean_pct": ("clean ones that are acted on with a third of their words wrong, %", ""),
-    "sink_late_p99_ms": ("20 lines at once: lateness of a loudspeaker's tick, ms, p99", "≤ 40"),
+    "sink_late_p99_ms": ("20 lines at once: lateness of a tick's sound, ms, p99", "≤ 40"),
     "sink_gaps": ("20 lines at once: gaps in speech", "0"),
+    "sink_silent_pct": ("20 lines at once: silence of a line in its own time, %, at most", ""),
     "socket_late_p99_ms": ("20 pages at once: lateness of a tick's sound, ms, p99", "≤ 40"),
     "socket_gaps": ("20 pages at once: gaps in speech", "0"),
+    "socket_silent_pct": ("20 pages at once: silence of a line in its own time, %, at most", ""),
 }
 PAGE = """# How well one can interrupt by voice
 
@@ -117,7 +119,7 @@ counted apart: who asks less mishears more.
 
 **Many at once.** Lines are in one process with their loudspeakers. Pages are WebSockets to
 `midflight serve` in a process of its own; they play by their own clock, and a tick that has no
-sound yet is as late as its sound.
+sound yet is as late as its sound.{silence_told}
 
 | what | figure | wanted |
 |---|---|---|
@@ -180,7 +182,7 @@ async def outcome(
         await room.wait(1.0)
         await room.hear(pcm)
         await room.wait(1.2)
-    outcomes = [one.outcome for one in shown if isinstance(one, Outcome)]
+    outcomes = outcomes_of(shown)
     resumed = any(isinstance(one, Did) and one.act is Act.GO_ON for one in shown)
     went_on = resumed or outcomes[-1:] == ["resumed"] or not sink.cuts
     wrong = await _wrong(control, sink.played if went_on else sink.cuts[0], thread)
@@ -260,16 +262,16 @@ def counted(found: Iterable[Trial]) -> dict[str, Any]:
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def many(engines: Engines) -> tuple[list[float], int, Counter[str]]:
+async def many(engines: Engines) -> dict[str, Any]:
     """Twenty lines speak, and are spoken to one after the other.
 
-    How late loudspeakers are, how often hungry, and what the lines have made of it.
+    How late their sound is, how often none is there, and what the lines have made of it.
     """
     sinks = [ClockedSink() for _ in range(SESSIONS)]
     user = silence(2) + said("yeah", "flite:slt") + silence(2.5)
     frames = [user[at : at + FRAME * WIDTH] for at in range(0, len(user), FRAME * WIDTH)]
     lines: list[Line] = []
-    shown: list[Shown] = []
+    shown: list[list[Shown]] = [[] for _ in sinks]
     places = count()
 
     async def hear(_: bytes) -> None:
@@ -281,17 +283,32 @@ async def many(engines: Engines) -> tuple[list[float], int, Counter[str]]:
     with SoundCard(*sinks) as card:
         async with AsyncExitStack() as stack, lines_to(teller) as control:
             for number, sink in enumerate(sinks):
-                one = telling(control, engines, sink, shown, f"t-many-{number}")
+                one = telling(control, engines, sink, shown[number], f"t-many-{number}")
                 lines.append(await stack.enter_async_context(one))
             card.late_ms.clear()
             microphone = Microphone(silence(SESSIONS_S), lambda frame: in_loop(hear, frame))
             await anyio.to_thread.run_sync(microphone.run)
+            for sink, outcomes in zip(sinks, map(outcomes_of, shown), strict=True):
+                sink.end(time.monotonic(), waits=outcomes[-1:] == [ASKED])
+            late = card.late_ms * SESSIONS
             await stack.aclose()
-    troubles = {one.text for one in shown if isinstance(one, Trouble)}
-    if troubles:
-        raise SystemExit(f"{SESSIONS} lines at once had trouble: {troubles}. Nothing is kept.")
-    came = Counter(one.outcome for one in shown if isinstance(one, Outcome))
-    return card.late_ms, sum(sink.gaps for sink in sinks), came
+    every = [one for of_line in shown for one in of_line]
+    troubles = {one.text for one in every if isinstance(one, Trouble)}
+    asked = [sum(what != RESUMED for what in outcomes_of(of_line)) for of_line in shown]
+    wrong = f"had trouble: {troubles}" if troubles else fell_silent(sinks, asked)
+    if wrong:
+        raise SystemExit(f"Of {SESSIONS} lines at once: {wrong}. Nothing is kept.")
+    starved = [ms for sink in sinks for ms in sink.starved_ms]
+    return {
+        "sink_late_p99_ms": percentile([*late, *starved], 99),
+        "sink_gaps": sum(sink.gaps for sink in sinks),
+        "sink_silent_pct": silent_pct(sinks),
+        "many_came_of": Counter(outcomes_of(every)),
+    }
+
+
+def outcomes_of(shown: Iterable[Shown]) -> list[str]:
+    return [one.outcome for one in shown if isinstance(one, Outcome)]
 
 
 async def soon(engines: Engines) -> dict[str, Any]:
@@ -304,11 +321,6 @@ async def soon(engines: Engines) -> dict[str, Any]:
         "rejected": len(every) - len(times),
         "soon_list": LIST,
     }
-
-
-async def at_once(engines: Engines) -> dict[str, Any]:
-    late, gaps, came = await many(engines)
-    return {"sink_late_p99_ms": percentile(late, 99), "sink_gaps": gaps, "many_came_of": came}
 
 
 async def listed(engines: Engines) -> dict[str, Any]:
@@ -328,7 +340,7 @@ async def clear(engines: Engines) -> dict[str, Any]:
     return {**await clarify(engines), "clarify_list": LIST}
 
 
-PARTS = {"soon": soon, "pipecat": pipecat, "many": at_once, "sockets": sockets}
+PARTS = {"soon": soon, "pipecat": pipecat, "many": many, "sockets": sockets}
 PARTS |= {"clarify": clear, "lists": listed}
 
 
@@ -356,6 +368,10 @@ def has_results() -> bool:
 WRONG_ACTS = """
 A command to wait, to stop or to go on is taken if that was done. If its words were taken for
 something else, it is neither ignored nor asked about, and counted apart."""
+SILENCE = """
+A tick that never gets any sound is a gap, too. Nothing is kept of lines that were silent for more
+than {pct:g} % of the time in which nobody held them; who has asked something may wait for the
+answer."""
 STALE = """
 **Of the list before** are the figures of {parts}:
 they were measured before this list was written, and before what hears and judges last changed.
@@ -368,6 +384,7 @@ def report(results: dict[str, Any]) -> str:
     measured = {name: row for name, row in ROWS.items() if name in results}
     told = dict(results, rows=table(results, measured), seconds=seconds, by_kind=by_kind(results))
     told["wrong_acts_told"] = wrong_acts_told(results)
+    told["silence_told"] = silence_told(results)
     told |= {"sessions": SESSIONS, "sessions_s": SESSIONS_S, "stale": stale(results)}
     return PAGE.format(**told)
 
@@ -375,6 +392,12 @@ def report(results: dict[str, Any]) -> str:
 def wrong_acts_told(results: dict[str, Any]) -> str:
     """What is counted as a wrong act; nothing as long as nothing was."""
     return WRONG_ACTS * ("wrong_acts" in results)
+
+
+def silence_told(results: dict[str, Any]) -> str:
+    """What silence is allowed; nothing as long as it was not looked at."""
+    looked_at = {"sink_silent_pct", "socket_silent_pct"} <= results.keys()
+    return SILENCE.format(pct=SILENT_PCT) * looked_at
 
 
 def by_kind(results: dict[str, Any]) -> str:
