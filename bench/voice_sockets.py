@@ -125,9 +125,18 @@ async def _begin(port: int, headers: dict[str, str], thread: str, page: Page) ->
         begun = await http.post(f"http://127.0.0.1:{port}/v1/runs", json=body)
         begun.raise_for_status()
     with anyio.fail_after(READY_S):
-        while not page.sink.played:
-            await page.hear(breath(FRAME / RATE))
+        while not page.sink.played:  # noqa: ASYNC110 - a thread counts it
             await anyio.sleep(FRAME / RATE)
+
+
+async def _breathe(pages: list[Page]) -> None:
+    """Nobody says anything yet: who is on the line is there all the same, as a page is."""
+    frame = breath(FRAME / RATE)
+    while True:
+        for page in pages:
+            if page.opened.is_set():
+                await page.hear(frame)
+        await anyio.sleep(FRAME / RATE)
 
 
 def breath(seconds: float) -> bytes:
@@ -165,12 +174,15 @@ async def over_sockets() -> dict[str, Any]:
 
     with server() as (port, tokens), card:
         async with anyio.create_task_group() as tasks:
-            for number, sink in enumerate(sinks):
-                token = tokens[number // LINES_EACH]
-                headers = {"authorization": f"Bearer {token}", "x-midflight": "1"}
-                pages.append(await _connected(port, headers, number, sink))
-                tasks.start_soon(pages[-1].listen)
-                await _begin(port, headers, f"t-page-{number}", pages[-1])
+            async with anyio.create_task_group() as breathing:
+                breathing.start_soon(_breathe, pages)
+                for number, sink in enumerate(sinks):
+                    token = tokens[number // LINES_EACH]
+                    headers = {"authorization": f"Bearer {token}", "x-midflight": "1"}
+                    pages.append(await _connected(port, headers, number, sink))
+                    tasks.start_soon(pages[-1].listen)
+                    await _begin(port, headers, f"t-page-{number}", pages[-1])
+                breathing.cancel_scope.cancel()
             whole = silence(WARM_S + SESSIONS_S)
             microphone = Microphone(whole, lambda frame: in_loop(hear, frame))
             await anyio.to_thread.run_sync(microphone.run)
