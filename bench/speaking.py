@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from itertools import count
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ from anyio.from_thread import run as in_loop
 from figures import RESULTS, ROOT, load, machine, percentile, save, show, table
 from pipecat_side import pipecat_latencies
 from voice_clarity import clarify, utterances
+from voice_freshness import LIST, first_played, stale, stamp
 from voice_scene import LISTS, MEASURED, TALE, lines_to, rows, sound_of, teller, telling
 from voice_sockets import ASKED, RESUMED, SESSIONS, SESSIONS_S, over_sockets
 from voice_stage import SILENT_PCT, ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
@@ -40,19 +41,18 @@ from voice.speakers import said
 __all__ = [
     "BREATH",
     "KINDS",
+    "LIST",
     "LISTS",
     "MEASURED",
     "counted",
     "drawn",
     "report",
     "rows",
+    "stale",
     "utterances",
 ]
 
 INTERRUPTIONS = 60
-LIST = "thirteenth"
-"""Which list it is that is measured, counted from the first: others are called seen."""
-
 KINDS = {"commands": "commands", "backchannels": "assents"}
 MISSED = ("resumed", "ignored", "nothing")
 WRONG = "wrong act"
@@ -87,16 +87,15 @@ PAGE = """# How well one can interrupt by voice
 Made by `make bench-voice`; the figures are in `bench/results/voice.json`. Sound is real: speech by
 espeak-ng, SVOX Pico and flite, recordings of humans, and noises made by recipe, mixed as
 `bench/voice/*.tsv` says; the number of a row is the seed of the noise beside it. What is measured
-are the rows called `held-out`, written by `bench/voice_lists.py`, with which nothing was chosen
-that hears or judges: they were first played after its last change. New in them are most words, the
-four voices of espeak-ng (with accents that were heard before), the speeds of flite and Pico, how
-loud the noises beside speech are, all seeds, and which 30 recordings of a person on the telephone
-are played. Not new are the words that nobody can do without ("stop", "no", "uh-huh"), that person,
-the voices of flite and Pico but for their speed, the kinds of noise, and the other recordings of
-humans. Lists that were measured earlier are called `seen`: of their commands 1 of 244, 2 of 226,
-none of 226, 1 of 226, and, from the sixth on, none, 2, none, none, none, 1 and none of 256
-were ignored; what was not as it should be was looked at and mended. Of the fifth only what is not
-understood was played; decision 43 says what it gave.
+are the rows called `held-out`, written by `bench/voice_lists.py`, {first_played}. New in them are
+most words, the four voices of espeak-ng (with accents that were heard before), the speeds of flite
+and Pico, how loud the noises beside speech are, all seeds, and which 30 recordings of a person on
+the telephone are played. Not new are the words that nobody can do without ("stop", "no", "uh-huh"),
+that person, the voices of flite and Pico but for their speed, the kinds of noise, and the other
+recordings of humans. Lists that were measured earlier are called `seen`: of their commands 1 of
+244, 2 of 226, none of 226, 1 of 226, and, from the sixth on, none, 2, none, none, none, 1 and none
+of 256 were ignored; what was not as it should be was looked at and mended. Of the fifth only what
+is not understood was played; decision 43 says what it gave.
 {stale}
 **How soon.** Loudspeaker and microphone keep the world's time, in threads of their own. Browser and
 network are not in the figure: a page adds its buffers, and the way there and back. All recordings
@@ -319,12 +318,11 @@ async def soon(engines: Engines) -> dict[str, Any]:
         "bargein_p95_ms": percentile(times, 95),
         "interruptions": len(times),
         "rejected": len(every) - len(times),
-        "soon_list": LIST,
     }
 
 
 async def listed(engines: Engines) -> dict[str, Any]:
-    return {**counted(await lists(engines)), "lists_list": LIST}
+    return counted(await lists(engines))
 
 
 async def pipecat(_: Engines) -> dict[str, Any]:
@@ -336,33 +334,35 @@ async def sockets(_: Engines) -> dict[str, Any]:
     return await over_sockets()
 
 
-async def clear(engines: Engines) -> dict[str, Any]:
-    return {**await clarify(engines), "clarify_list": LIST}
-
-
+PARTS: dict[str, Callable[[Any], Awaitable[dict[str, Any]]]]
 PARTS = {"soon": soon, "pipecat": pipecat, "many": many, "sockets": sockets}
-PARTS |= {"clarify": clear, "lists": listed}
+PARTS |= {"clarify": clarify, "lists": listed}
+
+
+PAGE_ALONE = "--page"
+"""Nothing is measured, and the page is written anew from the figures that are there."""
 
 
 async def main() -> None:
     """All parts, or those that are named; the others keep the figures that they have."""
-    wanted = sys.argv[1:] or list(PARTS)
-    results: dict[str, Any] = {}
-    engines = await anyio.to_thread.run_sync(offline_engines)
-    for part in wanted:
-        began = time.perf_counter()
+    before = kept()
+    results = before if sys.argv[1:] else {}
+    parts = [part for part in sys.argv[1:] or PARTS if part != PAGE_ALONE]
+    engines = await anyio.to_thread.run_sync(offline_engines) if parts else None
+    for part in parts:
+        began, marks = time.perf_counter(), stamp(part, {**before, **results})
         found = await PARTS[part](engines)
-        if sys.argv[1:] and has_results():
-            results = load("voice")
-        results |= {**found, f"{part}_s": time.perf_counter() - began, "machine": machine()}
+        results = kept() if sys.argv[1:] else results  # others may measure other parts
+        results |= {**found, **marks, f"{part}_s": time.perf_counter() - began}
+        results["machine"] = machine()
         show({name: value for name, value in found.items() if isinstance(value, float | int)})
         save("voice", results)
     page = ROOT / "docs/benchmarks-voice.md"
     page.write_text(report(results), encoding="utf-8")
 
 
-def has_results() -> bool:
-    return (RESULTS / "voice.json").exists()
+def kept() -> dict[str, Any]:
+    return load("voice") if (RESULTS / "voice.json").exists() else {}
 
 
 WRONG_ACTS = """
@@ -372,10 +372,6 @@ SILENCE = """
 A tick that never gets any sound is a gap, too. Nothing is kept of lines that were silent for more
 than {pct:g} % of the time in which nobody held them; who has asked something may wait for the
 answer."""
-STALE = """
-**Of the list before** are the figures of {parts}:
-they were measured before this list was written, and before what hears and judges last changed.
-"""
 
 
 def report(results: dict[str, Any]) -> str:
@@ -386,6 +382,7 @@ def report(results: dict[str, Any]) -> str:
     told["wrong_acts_told"] = wrong_acts_told(results)
     told["silence_told"] = silence_told(results)
     told |= {"sessions": SESSIONS, "sessions_s": SESSIONS_S, "stale": stale(results)}
+    told["first_played"] = first_played(results)
     return PAGE.format(**told)
 
 
@@ -405,14 +402,6 @@ def by_kind(results: dict[str, Any]) -> str:
     shares = results.get("clarify_clean_by", {})
     told = ", ".join(f"{share:.1f} % of {kind}'s" for kind, share in shares.items())
     return f"\nClean ones that are asked about, by who has said them: {told}." * bool(told)
-
-
-def stale(results: dict[str, Any]) -> str:
-    """Which figures are of another list than that which is there."""
-    parts = {"soon": "how soon we stop", "lists": "commands, assents and noises"}
-    parts["clarify"] = "what is not understood"
-    old = [what for part, what in parts.items() if results.get(f"{part}_list") != LIST]
-    return STALE.format(parts=" and of ".join(old)) if old else ""
 
 
 if __name__ == "__main__":
