@@ -17,6 +17,7 @@ from midflight.errors import MidflightError, NotAllowed
 from midflight.inputs import Ids
 from midflight.kernel.record import Who
 from midflight.kernel.thread import HUNG_UP, WHOLE, SpeechHeard
+from midflight.verbs.telling import By
 from midflight.voice.shown import Saying, Shown, Trouble
 from midflight.voice.utterance import Utterance
 
@@ -36,7 +37,7 @@ class OwnIds:
         self._given.append(self._ids())
         return self._given[-1]
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._given
 
 
@@ -110,7 +111,7 @@ class Noting:
             await self._write(said, words or said.heard, how)
 
     async def _write(self, said: Utterance, words: str, how: str) -> None:
-        by = {"who": self._who, "key": self._ids()}
+        by: By = {"who": self._who, "key": self._ids()}
         try:
             await self._control.heard(self._thread, words, run=said.run, of=said.of, how=how, **by)
         except NotAllowed:
