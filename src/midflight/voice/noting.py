@@ -36,7 +36,7 @@ class OwnIds:
         self._given.append(self._ids())
         return self._given[-1]
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._given
 
 
