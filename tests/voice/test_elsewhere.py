@@ -1,4 +1,4 @@
-"""A run that another process drives: what its model says is spoken as the record has it."""
+"""A run that is begun elsewhere, or driven there: what its model says is spoken as it comes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from midflight.assistant import Profile, assistant
 from midflight.control import Control, local
 from midflight.kernel.events import TextStreamed
 from midflight.models.scripted import ScriptedModel, say
+from midflight.stores.base import Query
 from voice.studio import ANN, THREAD, WORD, line_of
 from voice.talkers import TEXT
 
@@ -62,3 +63,22 @@ async def test_an_answer_is_spoken_once_while_its_model_gives_it_in_another_proc
         lines = await here.transcript(THREAD)
         said = [(line.text, line.status) for line in lines if line.kind == "said: text"]
         assert said == [(ANSWER, "")]
+
+
+async def test_a_run_that_begins_while_the_line_is_opened_is_spoken_as_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedModel([say(ANSWER, pieces=9, until=anyio.Event())])
+    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    async with local("memory:", clerk, workdir=tmp_path, drain_s=0.2) as control:
+        look = control.runs
+
+        async def begun_meanwhile(query: Query) -> object:
+            monkeypatch.setattr(control, "runs", look)
+            run = await control.start(clerk, "Count please", thread=THREAD, who=ANN)
+            await control.until(run, lambda state: bool(state.open))
+            return await look(query)
+
+        monkeypatch.setattr(control, "runs", begun_meanwhile)
+        async with line_of(control, clerk, ANN) as phone:
+            await phone.hears(4)

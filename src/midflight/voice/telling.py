@@ -75,14 +75,15 @@ class Telling:
                     await self._take_step(item)
 
     async def _others(self) -> dict[str, int]:
-        """Where the other runs of the thread are that live: they may ask something, too."""
+        """Where the other runs of the thread are that live: they may ask something, too.
+
+        One may have come to the front since we looked, and is speaking: that is met as well.
+        """
         places: dict[str, int] = {}
         query = Query(thread=self._thread, phases=LIVE)
         for row in reversed(await self._control.runs(query)):
             if row.journal != self.front:
-                places[row.journal] = row.head
-                if row.open_questions:
-                    places[row.journal] = await self._meet(row.journal, places)
+                places[row.journal] = await self._meet(row.journal, places)
         return places
 
     async def _meet(self, run: str, known: dict[str, int]) -> int:
