@@ -52,13 +52,16 @@ def stamp(part: str, before: dict[str, Any]) -> dict[str, Any]:
     """What goes on record with the figures of a part: nothing, if it plays no list."""
     if part not in PLAYED:
         return {}
-    now = {"list": LIST, "code": hearing()}
-    first = before.get(FIRST, {})
-    return {
-        f"{part}_list": now["list"],
-        f"{part}_code": now["code"],
-        FIRST: first if first.get("list") == LIST else now,
-    }
+    return {f"{part}_list": LIST, f"{part}_code": hearing(), FIRST: _first(before)}
+
+
+def _first(before: dict[str, Any]) -> dict[str, str]:
+    """By what this list was first played; nobody knows where that was not noted."""
+    noted: dict[str, str] = before.get(FIRST, {})
+    if noted.get("list") == LIST:
+        return noted
+    played = any(before.get(f"{part}_list") == LIST for part in PLAYED)
+    return {"list": LIST, "code": "" if played else hearing()}
 
 
 def stale(results: dict[str, Any]) -> str:

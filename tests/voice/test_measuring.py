@@ -228,6 +228,8 @@ def test_a_list_is_new_as_long_as_what_hears_and_judges_was_not_changed_since_it
         freshness.stamp("lists", {"first_played": before})["first_played"]["list"] == freshness.LIST
     )
     assert freshness.stamp("pipecat", {}) == {}
+    unknown = {"soon_list": freshness.LIST}  # it was played when that was not noted
+    assert freshness.first_played(freshness.stamp("lists", unknown)) == freshness.TOUCHED
 
 
 def test_what_hears_and_judges_is_there_to_be_looked_at() -> None:

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Listener, Player } from "../src/voice/sound";
-import { after, Early, floorInWords, frame, FRAME, NOTHING_YET, RATE } from "../src/voice/talk";
+import { after, Early, floorInWords, frame, FRAME, NOTHING_YET, RATE, troubleInWords } from "../src/voice/talk";
 
 describe("what goes over the line", () => {
   test("a frame begins with how much was played, and then has the sound", () => {
@@ -35,17 +35,21 @@ describe("what the screen says", () => {
 
   test("trouble comes with the text that could not be spoken, and goes with the next words", () => {
     const trouble = after(NOTHING_YET, { t: "trouble", text: "I cannot speak.", instead: "It grew." });
-    expect(trouble.trouble).toBe("I cannot speak. It grew.");
-    expect(after(trouble, { t: "outcome", outcome: "heard", heard: "Go on." }).trouble).toBe("");
+    expect(troubleInWords(trouble)).toBe("I cannot speak. It grew.");
+    expect(troubleInWords(after(trouble, { t: "outcome", outcome: "heard", heard: "Go on." }))).toBe("");
   });
 });
 
-test("of several texts that could not be spoken all are shown, until somebody says something", () => {
-  const cannot = "I cannot speak.";
-  let shown = after(NOTHING_YET, { t: "trouble", text: "The microphone is mute." });
-  for (const instead of ["It grew. ", "By a third.", " In Spain"]) shown = after(shown, { t: "trouble", text: cannot, instead });
-  expect(shown.trouble).toBe("I cannot speak. It grew. By a third. In Spain");
-  expect(after(shown, { t: "outcome", outcome: "heard", heard: "Go on." }).trouble).toBe("");
+test("all texts that could not be spoken stay there, whatever else is told, until somebody says something", () => {
+  let shown = NOTHING_YET;
+  for (const instead of ["It grew. ", "By a third.", " In Spain"]) shown = after(shown, { t: "trouble", text: "I cannot speak.", instead });
+  expect(troubleInWords(shown)).toBe("I cannot speak. It grew. By a third. In Spain");
+
+  shown = after(shown, { t: "trouble", text: "The microphone is mute." });
+  expect(troubleInWords(shown)).toBe("The microphone is mute. It grew. By a third. In Spain");
+  shown = after(shown, { t: "outcome", outcome: "resumed", heard: "Mhm." }); // nobody has read it for that
+  expect(troubleInWords(shown)).toBe("It grew. By a third. In Spain");
+  expect(troubleInWords(after(shown, { t: "outcome", outcome: "interrupted" }))).toBe("");
 });
 
 describe("what is said while the line is being opened", () => {

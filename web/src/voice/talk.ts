@@ -54,8 +54,11 @@ export class Early {
   }
 }
 
-export type Shown = { floor: Floor; outcome: string; heard: string; trouble: string; with: string };
-export const NOTHING_YET: Shown = { floor: "quiet", outcome: "", heard: "", trouble: "", with: "" };
+/** `written` is what could not be spoken: it counts as heard, so it stands there until somebody says something. */
+export type Shown = { floor: Floor; outcome: string; heard: string; trouble: string; written: string; with: string };
+export const NOTHING_YET: Shown = { floor: "quiet", outcome: "", heard: "", trouble: "", written: "", with: "" };
+export const troubleInWords = (shown: Shown): string => [shown.trouble, shown.written].filter(Boolean).join(" ");
+const WORDS: ReadonlySet<string> = new Set(["heard", "interrupted"]);
 
 const FLOORS: Record<Floor, string> = {
   quiet: "Listening",
@@ -81,20 +84,14 @@ export function after(shown: Shown, said: FromServer): Shown {
       return { ...shown, floor: said.floor };
     case "outcome":
       if (said.outcome === "ignored") return shown; // it was nothing, and what was heard before still was
-      return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard ?? "", trouble: "" };
+      return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard ?? "", trouble: "", written: WORDS.has(said.outcome) ? "" : shown.written };
     case "handed":
       return { ...shown, with: said.to };
     case "trouble":
-      return { ...shown, trouble: said.instead ? inWriting(shown.trouble, said.text, said.instead) : said.text };
+      return { ...shown, trouble: said.text, written: [shown.written, said.instead?.trim()].filter(Boolean).join(" ") };
     case "did":
       return said.text ? { ...shown, outcome: said.text } : shown;
     default:
       return shown;
   }
-}
-
-/** What could not be spoken stands there until somebody says something: it counts as heard. */
-function inWriting(before: string, why: string, instead: string): string {
-  const begun = before.startsWith(why) ? before : why;
-  return `${begun} ${instead.trim()}`;
 }
