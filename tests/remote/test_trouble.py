@@ -330,9 +330,9 @@ async def test_a_token_that_no_request_can_carry_is_refused_wherever_it_is_and_n
     kept.chmod(0o600)
     monkeypatch.setenv("MIDFLIGHT_TOKEN", odd)
 
-    for found in (found_token, lambda: found_token(kept)):
+    for path in (None, kept):
         with pytest.raises(errors.NotAdmitted, match="does not hold a token") as refused:
-            found()
+            found_token(path)
         assert "mf_" not in str(refused.value)
     with pytest.raises(errors.NotAdmitted, match="does not hold a token"):
         async with RemoteControl.open("http://127.0.0.1:9", odd):

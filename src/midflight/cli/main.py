@@ -106,7 +106,12 @@ def _called(arguments: list[str]) -> int:
     from midflight.cli.printing import answering
 
     _check_words(arguments)
-    outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    try:
+        outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    except SystemExit as left:  # so it ends when who reads us has left, which is no failure
+        if isinstance(left.__context__, BrokenPipeError):
+            raise left.__context__ from None
+        raise
     with answering():
         sys.stdout.flush()  # here what goes wrong can still be said
     return outcome if isinstance(outcome, int) else DONE

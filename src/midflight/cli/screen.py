@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -30,6 +31,10 @@ class Screen(Console):
         """See Rich."""
         with answering():
             super().print(*objects, **how)
+
+    def on_broken_pipe(self) -> None:  # type: ignore[explicit-override]  # 3.12
+        """See Rich: who reads us has left, which is no failure of the command."""
+        raise BrokenPipeError(errno.EPIPE, "who reads has left")
 
     def render(  # type: ignore[explicit-override]  # 3.12
         self, renderable: RenderableType, options: ConsoleOptions | None = None
