@@ -138,6 +138,10 @@ def test_who_leaves_before_all_was_read_makes_no_failure(scene: Scene, words: li
         (["purge", "--older-than", "30x"], 1),
         (["run", "cli.staff:asker", "--input", "{bad"], 1),
         (["runs", "--server", "ftp://x"], 1),
+        (["runs", "--server", "http://[::1"], 1),
+        (["todos", "last", "--order", "²"], 1),
+        (["fork", "last", "²"], 1),
+        (["kit", "report", "--results", "midflight.db"], 1),
         (["runs", "--server", "http://127.0.0.1:9", "--store", "a.db"], 1),
     ],
 )

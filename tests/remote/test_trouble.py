@@ -279,6 +279,7 @@ async def test_an_odd_id_goes_nowhere_else(driving: Open) -> None:
     [
         ("127.0.0.1:8321", "not the address"),
         ("ftp://x", "not the address"),
+        ("http://[::1", "not the address"),
         ("http://127.0.0.1:1/#code=mf_x", "without names and codes"),
         ("http://ann:secret@127.0.0.1:1", "without names and codes"),
         ("http://agents.example.com", "another machine"),
