@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -104,3 +105,46 @@ def test_a_folder_is_no_store_and_no_bug(scene: Scene, store: str, command: list
     (scene.folder / "folder").mkdir()
     told = scene.said(*command, "--store", store, status=1 if command == ["doctor"] else 3)
     assert "is a folder: name a file in it" in told
+
+
+@pytest.mark.parametrize("words", [["runs"], ["show", "last"], ["runs", "--json"], ["--help"]])
+def test_who_leaves_before_all_was_read_makes_no_failure(scene: Scene, words: list[str]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)  # who was to read has left already
+    with os.fdopen(writes, "w") as out:
+        done = subprocess.run(
+            [*MIDFLIGHT, *words],
+            cwd=scene.folder,
+            env=scene.env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=CALL_S,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["shw"], 2),
+        (["runs", "--lmit", "3"], 2),
+        (["runs", "--limit", "three"], 2),
+        (["runs", "--phase", "asleep"], 2),
+        (["redirect", "last"], 2),
+        (["kill", "foo", "--yes"], 1),
+        (["purge", "--older-than", "30x"], 1),
+        (["run", "cli.staff:asker", "--input", "{bad"], 1),
+        (["runs", "--server", "ftp://x"], 1),
+        (["runs", "--server", "http://[::1"], 1),
+        (["todos", "last", "--order", "²"], 1),
+        (["fork", "last", "²"], 1),
+        (["kit", "report", "--results", "midflight.db"], 1),
+        (["runs", "--server", "http://127.0.0.1:9", "--store", "a.db"], 1),
+    ],
+)
+def test_the_status_is_that_of_the_table(scene: Scene, words: list[str], status: int) -> None:
+    """2: no such command or option, or a value that an option does not take; 1: refused."""
+    scene.said(*words, status=status)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from cli.scene import Scene
+from cli.scene import CALL_S, MIDFLIGHT, Scene
 from cli.terminal import Terminal
+from midflight.errors import InvalidRequest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -71,3 +73,49 @@ def test_a_question_that_was_never_asked_is_not_answered(scene: Scene) -> None:
         assert re.search(r"question 99 is not open, only \d+\. Nothing was changed\.", told)
     finally:
         shell.close()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("./reports.py:report", "reports:report."),
+        ("reports.py:report", "reports:report."),
+        ("reports.py", "reports:AGENT."),
+        ("jobs/reports.py:report", "jobs.reports:report."),
+        ("/elsewhere/reports.py:report", "reports:report, from the folder that it is in."),
+        ("../reports.py:report", "reports:report, from the folder that it is in."),
+    ],
+)
+def test_who_names_a_file_is_told_how_its_module_is_named(
+    scene: Scene, typed: str, meant: str
+) -> None:
+    told = scene.said("run", typed, "tea", status=4)
+    assert f"name a module, not a file: {meant} Nothing" in told
+
+
+def test_words_that_are_not_utf8_are_refused_as_that(scene: Scene) -> None:
+    for words in (["run", "cli.staff:asker"], ["send", "last"]):
+        done = subprocess.run(
+            [*MIDFLIGHT, *words, b"caf\xe9"],
+            cwd=scene.folder,
+            env=scene.env,
+            capture_output=True,
+            check=False,
+            timeout=CALL_S,
+        )
+        assert done.returncode == 1
+        assert "not all of 'caf?' is UTF-8" in done.stderr.decode()
+    assert not (scene.folder / "midflight.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"", "it ends too soon"), (b"RIFF", "it ends too soon"), (b"x" * 99, "RIFF")],
+)
+def test_what_is_no_sound_is_refused_with_why(tmp_path: Path, content: bytes, why: str) -> None:
+    from midflight.voice.sounds import read_wav
+
+    for given in (content, tmp_path / "a.wav"):
+        (tmp_path / "a.wav").write_bytes(content)
+        with pytest.raises(InvalidRequest, match=f"cannot be read as WAV: .*{why}.*Nothing was"):
+            read_wav(given)

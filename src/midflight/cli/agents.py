@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Any
 
 from midflight.cli.failing import Unknown
@@ -14,6 +15,9 @@ from midflight.run import Agent
 def found_at(place: str) -> list[Agent]:
     """The agents that ``module:name`` or ``module`` means."""
     module, _, name = place.partition(":")
+    if "/" in module or module.endswith(".py"):
+        meant = _as_module(module, name or "AGENT")
+        raise Unknown(f"name a module, not a file: {meant}. Nothing was started.")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does: what lies here can be named
     try:
@@ -36,6 +40,14 @@ def found_at(place: str) -> list[Agent]:
             f"{place} is no agent: name an `async def` below `@agent()`. Nothing was started."
         )
     return agents
+
+
+def _as_module(path: str, name: str) -> str:
+    """How a file is named that lies here, or where to go if it lies elsewhere."""
+    parts = PurePath(path.removesuffix(".py")).parts
+    if path.startswith("/") or ".." in parts:
+        return f"{parts[-1]}:{name}, from the folder that it is in"
+    return f"{'.'.join(parts)}:{name}"
 
 
 def all_at(places: Iterable[str]) -> list[Agent]:

@@ -51,7 +51,7 @@ ServerOption = Annotated[
 ]
 TokenOption = Annotated[
     str,
-    typer.Option(metavar="FILE", help="Where the token is, if not in MIDFLIGHT_TOKEN."),
+    typer.Option(metavar="FILE", help="Where the token is; counts before MIDFLIGHT_TOKEN."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 

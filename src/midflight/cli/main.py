@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from typer.core import TyperGroup
 
+WORD_SHOWN: Final = 60
 ABOUT: Final = "Agents that people can interrupt while they work."
 
 
@@ -104,10 +105,27 @@ def _called(arguments: list[str]) -> int:
     from midflight.cli.failing import DONE
     from midflight.cli.printing import answering
 
-    outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    _check_words(arguments)
+    try:
+        outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    except SystemExit as left:  # so it ends when who reads us has left, which is no failure
+        if isinstance(left.__context__, BrokenPipeError):
+            raise left.__context__ from None
+        raise
     with answering():
         sys.stdout.flush()  # here what goes wrong can still be said
     return outcome if isinstance(outcome, int) else DONE
+
+
+def _check_words(arguments: list[str]) -> None:
+    """Bytes that are no UTF-8 come here as halves of characters, which nothing can store."""
+    from midflight.errors import InvalidRequest
+
+    for word in arguments:
+        halved = any("\ud800" <= char <= "\udfff" for char in word)
+        if halved and not os.path.lexists(word):  # files may be named like that
+            shown = word.encode("utf-8", "replace").decode()[:WORD_SHOWN]
+            raise InvalidRequest(f"not all of {shown!r} is UTF-8: write it anew. Nothing was done.")
 
 
 def group() -> TyperGroup:

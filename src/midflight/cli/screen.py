@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -32,6 +33,11 @@ class Screen(Console):
         """See Rich."""
         with answering():
             super().print(*objects, **how)
+
+    @override
+    def on_broken_pipe(self) -> None:
+        """See Rich: who reads us has left, which is no failure of the command."""
+        raise BrokenPipeError(errno.EPIPE, "who reads has left")
 
     @override
     def render(

@@ -99,7 +99,7 @@ async def fork(
     brief: Annotated[str, typer.Option(help="Another brief for the new run.")] = "",
 ) -> int:
     """Try again from a step of a run that has ended: what came before it is taken over."""
-    place = int(at) if at.isdigit() else at
+    place = int(at) if at.isdecimal() else at
     return await begun(desk, await desk.control.fork(await desk.run(run), place, brief=brief))
 
 

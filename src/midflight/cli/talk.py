@@ -157,7 +157,7 @@ async def todos(
         return say(desk, await control.remove_todo(thread, remove))
     if order:
         numbers = [part.strip() for part in order.split(",")]
-        if not all(number.isdigit() for number in numbers):
+        if not all(number.isdecimal() for number in numbers):
             raise InvalidRequest("--order takes numbers of todos, such as 12,7. Nothing was done.")
         return say(desk, await control.reorder(thread, [int(number) for number in numbers]))
     found = await control.preview_todos(thread)

@@ -40,7 +40,7 @@ class Order(Struct, frozen=True):
     def number(self) -> int:
         """The number that comes first."""
         first = self.rest.partition(" ")[0]
-        if not first.isdigit():
+        if not first.isdecimal():
             raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
         return int(first)
 
@@ -48,7 +48,7 @@ class Order(Struct, frozen=True):
     def numbers(self) -> list[int]:
         """All numbers, with commas or spaces between them; none is allowed."""
         parts = self.rest.replace(",", " ").split()
-        if not all(part.isdigit() for part in parts):
+        if not all(part.isdecimal() for part in parts):
             raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
         return [int(part) for part in parts]
 
