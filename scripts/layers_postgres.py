@@ -6,6 +6,7 @@ from layers import Mutant
 
 STORES = "src/midflight/stores/"
 LOST = "tests/stores/test_postgres_lost.py::test_"
+POOLER = "tests/stores/test_postgres_pooler.py::test_"
 LIMITS = "tests/stores/test_postgres_limits.py::test_"
 READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 
@@ -68,6 +69,27 @@ POSTGRES_MUTANTS = (
         "        if lost == self._told_lost:\n",
         "        if True:\n",
         (LOST + "a_lease_that_is_lost_is_told_of_once_and_so_is_that_it_is_held_again",),
+    ),
+    Mutant(
+        "Postgres: a pooler that keeps settings back is refused",
+        STORES + "postgres_server.py",
+        "        if ignored := [name",
+        "        if False and [name",
+        (POOLER + "a_pooler_that_cannot_work_is_refused_in_words_and_nothing_is_created",),
+    ),
+    Mutant(
+        "Postgres: a pooler that shares sessions is refused",
+        STORES + "postgres_server.py",
+        "        if not kept:",
+        "        if False:",
+        (POOLER + "a_pooler_that_cannot_work_is_refused_in_words_and_nothing_is_created",),
+    ),
+    Mutant(
+        "Postgres: what news do for speed is not done to others",
+        STORES + "sql/postgres.sql",
+        "(SELECT set_config('synchronous_commit', 'off', true))",
+        "(SELECT set_config('synchronous_commit', 'off', false))",
+        (POOLER + "what_news_do_for_speed_stays_in_their_own_transactions",),
     ),
     Mutant(
         "Postgres: whose append was not answered is not told that nothing was changed",
