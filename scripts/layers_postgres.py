@@ -6,6 +6,8 @@ from layers import Mutant
 
 STORES = "src/midflight/stores/"
 LOST = "tests/stores/test_postgres_lost.py::test_"
+POOLER = "tests/stores/test_postgres_pooler.py::test_"
+SWITCHES = "tests/stores/test_postgres_switches.py::test_"
 LIMITS = "tests/stores/test_postgres_limits.py::test_"
 READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 
@@ -68,6 +70,48 @@ POSTGRES_MUTANTS = (
         "        if lost == self._told_lost:\n",
         "        if True:\n",
         (LOST + "a_lease_that_is_lost_is_told_of_once_and_so_is_that_it_is_held_again",),
+    ),
+    Mutant(
+        "Postgres: a pooler that keeps settings back is refused",
+        STORES + "postgres_server.py",
+        "        if ignored := [name",
+        "        if False and [name",
+        (POOLER + "a_pooler_that_cannot_work_is_refused_in_words_and_nothing_is_created",),
+    ),
+    Mutant(
+        "Postgres: a pooler that shares sessions is refused",
+        STORES + "postgres_server.py",
+        "        if not kept:",
+        "        if False:",
+        (POOLER + "a_pooler_that_cannot_work_is_refused_in_words_and_nothing_is_created",),
+    ),
+    Mutant(
+        "Postgres: what news do for speed is not done to others",
+        STORES + "sql/postgres.sql",
+        "(SELECT set_config('synchronous_commit', 'off', true))",
+        "(SELECT set_config('synchronous_commit', 'off', false))",
+        (POOLER + "what_news_do_for_speed_stays_in_their_own_transactions",),
+    ),
+    Mutant(
+        "Postgres: the switch of a thread that is stopped stays",
+        STORES + "sql/postgres_001.sql",
+        "        WHERE NOT s.is_on\n            AND",
+        "        WHERE",
+        (SWITCHES + "the_switch_of_a_thread_goes_with_it_unless_it_is_on",),
+    ),
+    Mutant(
+        "Postgres: a purge does not wait for switches",
+        STORES + "sql/postgres_001.sql",
+        "        ORDER BY s.scope FOR UPDATE SKIP LOCKED",
+        "        ORDER BY s.scope FOR UPDATE",
+        (SWITCHES + "a_purge_does_not_wait_for_who_starts_something_and_leaves_them_their_switch",),
+    ),
+    Mutant(
+        "Postgres: a kill sets its switch also if that was removed under its hands",
+        STORES + "sql/postgres_001.sql",
+        "        EXIT WHEN FOUND;",
+        "        EXIT;",
+        (SWITCHES + "a_kill_whose_switch_is_removed_under_its_hands_sets_another",),
     ),
     Mutant(
         "Postgres: whose append was not answered is not told that nothing was changed",

@@ -108,8 +108,7 @@ class News:
         self._deaf = False
 
     async def _listen(self, connection: Connection) -> None:
-        self._pid = connection.get_server_pid()
-        await connection.execute(SQL["wait_for_no_disk"])
+        self._pid = await connection.fetchval(SQL["process"])
         await connection.add_listener(self._server.channel, self._heard)
         await connection.add_listener(self._server.echo_channel, self._heard_saying)
         connection.add_termination_listener(lambda _: self._anything.set())

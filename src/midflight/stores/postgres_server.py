@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import anyio
@@ -79,6 +79,18 @@ ERRORS: Final = (
 )
 
 
+class Pooled(asyncpg.InterfaceError):
+    """What we are connected to is no session of a server, with our settings and for us alone."""
+
+
+POOLED: Final = (
+    Pooled,
+    asyncpg.ProtocolViolationError,  # it does not know our settings
+    asyncpg.InvalidSQLStatementNameError,  # what we have prepared is in another session
+    asyncpg.DuplicatePreparedStatementError,
+)
+
+
 def only_reads(connection: Connection) -> bool:
     """Whether it leads to a server that takes nothing, as that tells of itself when one comes."""
     told = connection.get_settings()
@@ -116,20 +128,32 @@ class Server:
             server_settings=settings,
         )
         try:
-            await connection.execute(SQL["settle_in"], timeout=CONNECT_S)
+            await self._settle_in(connection, settings)
         except BaseException:
             connection.terminate()
             raise
         return connection
+
+    async def _settle_in(self, connection: Connection, settings: Mapping[str, str]) -> None:
+        """Else our tables would be looked for, and made, in the schema of somebody else."""
+        asked = {name: value for name, value in settings.items() if name != "application_name"}
+        found = await connection.fetchrow(SQL["settle_in"], list(asked), timeout=CONNECT_S)
+        assert found is not None
+        taken = zip(asked.items(), found["settings"], strict=True)
+        if ignored := [name for (name, value), kept in taken if kept != value]:
+            raise Pooled(f"it did not take {', '.join(ignored)}")
 
     async def prepare(self) -> None:
         """Create the tables or bring them to the layout of this version."""
         try:
             connection = await self._first_connection()
             try:
+                await self._refuse_if_shared(connection)
                 await self._prepare(connection)
             finally:
                 connection.terminate()
+        except POOLED as error:
+            raise StoreUnavailable(f"{self.explain(error)} Nothing was changed.") from error
         except ERRORS as error:
             raise self.explain(error) from error
         except ValueError:  # a port that is no number, and perhaps half of a password
@@ -144,6 +168,25 @@ class Server:
                 except asyncpg.CannotConnectNowError:
                     await anyio.sleep(0.1)
         raise StoreUnavailable(f"{self.where} has been starting for {PATIENCE_S:g} s; try again.")
+
+    async def _refuse_if_shared(self, connection: Connection) -> None:
+        """Refuse a pooler that gives us another process of the server for every transaction.
+
+        Locks, LISTEN and settings of a session would be anybody's. It is looked for only where the
+        server's process is not the one that we were told of: then somebody stands in between.
+        """
+        ours = await connection.fetchval(SQL["process"])
+        if ours == connection.get_server_pid():
+            return
+        other = await self.connect(answer_s=PATIENCE_S)
+        try:
+            async with other.transaction():  # it keeps its process for so long
+                theirs = await other.fetchval(SQL["process"])
+                kept = theirs != ours and ours == await connection.fetchval(SQL["process"])
+        finally:
+            other.terminate()
+        if not kept:
+            raise Pooled("its connections change hands after each transaction")
 
     async def _prepare(self, connection: Connection) -> None:
         encoding = await connection.fetchval("SHOW server_encoding")
@@ -206,6 +249,12 @@ class Server:
         """Say in a sentence what an error means and what to do about it; never the password."""
         user, schema = self._user, self._schema
         for kinds, raised, advice in (
+            (
+                POOLED,
+                StoreUnavailable,
+                "is behind a pooler with which the store cannot work: connect to the server "
+                "itself, or in session mode through a pooler that passes settings on",
+            ),
             (
                 asyncpg.ClientConfigurationError,
                 StoreUnavailable,
