@@ -15,13 +15,13 @@ import anyio
 
 from midflight.control import Control
 from midflight.conversation import stop_word
-from midflight.errors import JournalNotFound, MidflightError, NotAllowed, Refused
+from midflight.errors import MidflightError, NotAllowed, Refused
 from midflight.inputs import Ids
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
-from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
+from midflight.stores.waiting import thread_if_any
 from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, approves, cancels
@@ -227,7 +227,7 @@ class Acts:
         return await self._write(text)
 
     async def _write(self, text: str) -> str:
-        talk = await self._talk()
+        talk = await thread_if_any(self._control.store, self._thread)
         key = self._ids()
         if talk is None or (talk.host is None and not talk.front):
             said = [(key, text)]
@@ -257,15 +257,8 @@ class Acts:
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
-    async def _talk(self) -> ThreadState | None:
-        try:
-            talk = await self._control.store.load(self._thread)
-        except JournalNotFound:
-            return None
-        return talk if isinstance(talk, ThreadState) else None
-
     async def _front(self) -> RunState | None:
-        talk = await self._talk()
+        talk = await thread_if_any(self._control.store, self._thread)
         return await self._control.state(talk.front) if talk is not None and talk.front else None
 
     def _by(self) -> dict[str, Any]:
