@@ -43,6 +43,7 @@ from midflight.stores.base import (
 )
 from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
+from midflight.stores.waiting import end_of, question_at, result_of
 from midflight.verbs import deliveries
 from midflight.verbs.asides import Asides
 from midflight.verbs.covering import Accepted, cover, offers, says
@@ -80,9 +81,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         state = await self.ended(run)
         if state.phase is not Phase.DONE:
             raise NoResult(run, state.phase, state.error)
-        (record,) = await self.store.read(run, after=state.finished - 1, limit=1)
-        blob, result = record.event.blob, record.event.result
-        return msgspec.json.decode(await self.store.blob(blob.hash) if blob else result)
+        return msgspec.json.decode(await result_of(self.store, await end_of(self.store, state)))
 
     def watch(self, watched: Watched, after: int = 0) -> AbstractAsyncContextManager[Watch]:
         """Events of a run or a thread after a position, then live ones. Leaving cancels nothing.
@@ -172,7 +171,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         """Answer a question of the run. The first answer wins."""
         raw = Raw(plain_data("the answer", payload))
         is_open = question in (await self.state(run)).questions
-        asked = await self._question(run, question) if is_open else None
+        asked = await question_at(self.store, run, question) if is_open else None
         if asked is not None:  # or it is refused for what it is
             check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
         return await self._ask(
@@ -190,13 +189,6 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             lambda who, key: e.QuestionAnswered(who=who, key=key, question=question, declined=True),
             **by,
         )
-
-    async def _question(self, run: str, position: int) -> e.QuestionOpened | None:
-        """What was asked at a position; it never changes, so it can be read apart."""
-        for record in await self.store.read(run, after=max(0, position - 1), limit=1):
-            if isinstance(record.event, e.QuestionOpened):
-                return record.event
-        return None
 
     async def raise_limits(
         self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]

@@ -24,6 +24,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import Said
 from midflight.run import Agent
 from midflight.stores.base import RUN_PREFIX, Draft, Submit, View
+from midflight.stores.waiting import end_of, result_of
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -69,9 +70,8 @@ class Child:
             raise StepFailed(f"background run {self.id}", WAS_PURGED) from None
         if self.outcome != "done":
             raise StepFailed(f"background run {self.id}", state.error or self.outcome)
-        (last,) = await driver.store.read(self.id, after=state.finished - 1, limit=1)
-        blob, result = last.event.blob, last.event.result
-        return values.decode(await driver.store.blob(blob.hash) if blob else bytes(result))
+        ended = await end_of(driver.store, state)
+        return values.decode(await result_of(driver.store, ended))
 
 
 async def load_run(driver: Driver, run: str) -> RunState:

@@ -26,6 +26,7 @@ from midflight.server.agui_events import KEY
 from midflight.server.agui_input import Resume
 from midflight.server.agui_state import HUMAN, PAUSED, Asked, Open, open_interrupts
 from midflight.server.problems import Problem
+from midflight.stores.waiting import question_at
 from midflight.verbs.telling import By
 
 _ID: Final = re.compile(r"(r-.+?):(?:(?P<hold>paused|human):)?(?P<at>\d{1,18})", re.DOTALL)
@@ -60,8 +61,9 @@ async def questions_of(control: Control, state: RunState) -> dict[int, e.Questio
     """What the open questions of a run ask."""
     found = {}
     for position in state.questions:
-        (record,) = await control.store.read(state.journal, after=position - 1, limit=1)
-        found[position] = record.event
+        asked = await question_at(control.store, state.journal, position)
+        assert asked is not None, f"{state.journal} has an open question at {position}"
+        found[position] = asked
     return found
 
 

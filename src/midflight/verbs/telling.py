@@ -15,6 +15,7 @@ from midflight.kernel.decide import Known, decide
 from midflight.kernel.record import Request, Who
 from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
 from midflight.stores.codec import check_readable
+from midflight.stores.waiting import thread_state
 from midflight.verbs.covering import Accepted
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
@@ -66,10 +67,7 @@ class Telling:
         return kind(who=self._asks(who), **asked)
 
     async def _thread(self, thread: str) -> t.ThreadState:
-        talk = await self.store.load(thread)
-        if not isinstance(talk, t.ThreadState):
-            raise JournalNotFound(thread)
-        return talk
+        return await thread_state(self.store, thread)
 
     async def _tell(
         self,

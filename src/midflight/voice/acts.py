@@ -14,13 +14,13 @@ import anyio
 
 from midflight.control import Control
 from midflight.conversation import stop_word
-from midflight.errors import JournalNotFound, MidflightError, Refused
+from midflight.errors import MidflightError, Refused
 from midflight.inputs import Ids
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
-from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
+from midflight.stores.waiting import thread_if_any
 from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, approves, cancels
@@ -176,7 +176,7 @@ class Acts:
 
     async def _stop(self, text: str) -> Done:
         """The panic word costs nothing: it pauses, and asks whether to cancel."""
-        if await self._talk() is None:
+        if await thread_if_any(self._control.store, self._thread) is None:
             return Done(Act.STOP, NOTHING_YET)  # there is not even a thread to write it into
         word = text if stop_word(text) else STOP
         accepted = await self._control.send(self._thread, word, **self._by())
@@ -251,7 +251,7 @@ class Acts:
         return await self._write(text)
 
     async def _write(self, text: str) -> tuple[str, str]:
-        talk = await self._talk()
+        talk = await thread_if_any(self._control.store, self._thread)
         key = self._ids()
         if talk is None or (talk.host is None and not talk.front):
             said = [(key, text)]
@@ -277,15 +277,8 @@ class Acts:
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
-    async def _talk(self) -> ThreadState | None:
-        try:
-            talk = await self._control.store.load(self._thread)
-        except JournalNotFound:
-            return None
-        return talk if isinstance(talk, ThreadState) else None
-
     async def _front(self) -> RunState | None:
-        talk = await self._talk()
+        talk = await thread_if_any(self._control.store, self._thread)
         return await self._control.state(talk.front) if talk is not None and talk.front else None
 
     def _by(self) -> dict[str, Any]:

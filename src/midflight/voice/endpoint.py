@@ -18,12 +18,11 @@ from msgspec.structs import replace
 from starlette.websockets import WebSocketDisconnect
 
 from midflight.control import Control
-from midflight.errors import JournalNotFound
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
-from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
+from midflight.stores.waiting import thread_if_any
 from midflight.voice.call import POLICY, Call
 from midflight.voice.line import Engines
 from midflight.voice.seams import SpeechFailed
@@ -109,9 +108,6 @@ class _Lines:
     async def _agent(self, thread: str) -> Agent:
         """Who answers there; where nobody does yet, the first."""
         first = next(iter(self._agents.values()))
-        try:
-            talk = await self._control.store.load(thread)
-        except JournalNotFound:
-            return first
-        host = talk.host if isinstance(talk, ThreadState) else None
+        talk = await thread_if_any(self._control.store, thread)
+        host = talk.host if talk is not None else None
         return self._agents.get(host.agent, first) if host is not None else first

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from contextlib import suppress
 from typing import Final
 
 from midflight.control import Control
 from midflight.conversation import stopped_here, why_stopped
-from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import LIVE, Cause, Effect, Outcome
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch, Query
+from midflight.stores.waiting import thread_if_any
 from midflight.voice.asking import Asking
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting
@@ -115,11 +114,8 @@ class Telling:
 
     async def _talk(self) -> t.ThreadState:
         """The thread as it is; an empty one where nothing was ever said."""
-        with suppress(JournalNotFound):
-            talk = await self._control.store.load(self._thread)
-            if isinstance(talk, t.ThreadState):
-                return talk
-        return t.ThreadState(self._thread)
+        known = await thread_if_any(self._control.store, self._thread)
+        return known or t.ThreadState(self._thread)
 
     def _hear(self, delta: Delta) -> None:
         """A piece of what a step says; a model's is spoken, a tool's progress is not."""
