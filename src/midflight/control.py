@@ -47,7 +47,7 @@ from midflight.stores.opening import open_store
 from midflight.verbs import deliveries
 from midflight.verbs.asides import Asides
 from midflight.verbs.covering import Accepted, cover, offers, says
-from midflight.verbs.looking import Looking, cursors_of
+from midflight.verbs.looking import Looking, cursors_of, scope_of
 from midflight.verbs.messages import Messages
 from midflight.verbs.starting import Starting, Turn
 from midflight.verbs.telling import TAKEN_OF_RUNS, By, RunBy, refuse_unknown
@@ -272,13 +272,13 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         ``scope`` is ``all``, ``agent:NAME`` or ``thread:ID``. Nothing is undone or saved, and
         nothing begins there until it is released.
         """
-        _check_scope(scope)
+        scope_of(scope)
         _check_reason(reason)
         return await self.store.kill(scope, self._asks(who), reason)
 
     async def release(self, scope: str, *, who: Who) -> bool:
         """Take a kill switch back: what is in scope may move again. False if it was not on."""
-        _check_scope(scope)
+        scope_of(scope)
         released = await self.store.release(scope, self._asks(who))
         for row in await self.store.due() if released else ():
             if row.kind == "thread":
@@ -332,14 +332,6 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         nouns = tuple(attempt.noun for attempt in state.open.values())
         said = says([state], taken.event)
         return msgspec.structs.replace(known, in_flight=nouns, status=said)
-
-
-def _check_scope(scope: str) -> None:
-    kind, _, name = str(scope).partition(":")
-    if kind != "all" and not (kind in {"agent", "thread"} and name):
-        raise InvalidRequest(
-            f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."
-        )
 
 
 def _check_reason(reason: str) -> None:

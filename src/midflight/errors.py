@@ -46,7 +46,10 @@ A message says what happened, where, what to do now, and whether anything change
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
+
+DOTS: Final = "•••"
+"""Stands in a message where a secret stood."""
 
 
 class MidflightError(Exception):
@@ -122,7 +125,7 @@ class IllegalEvent(MidflightError):
     """A driver tried to append what the table or the pairing rules forbid."""
 
     def __init__(self, journal: str, event: str, why: str) -> None:
-        self.journal, self.event = journal, event
+        self.journal, self.event, self.why = journal, event, why
         super().__init__(f"{journal}: {event} is not allowed here: {why}. Nothing was appended.")
 
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.routing import Route
 
 from engines.composed import health, mebibytes, options, seconds, services
-from midflight.cli import worker
+from midflight.cli import serve, worker
 from midflight.cli.placing import placing
 from midflight.engines.leaving import GRACE_S
 from midflight.server.routes_house import router
@@ -41,7 +41,7 @@ def test_nobody_is_killed_before_their_runs_had_time_to_rest(
     name: str, services: dict[str, Any]
 ) -> None:
     patience = options(services[name])["drain"] + GRACE_S
-    patience += worker.ANSWERS_S if name != "server" else 0
+    patience += serve.REQUESTS_S if name == "server" else worker.ANSWERS_S
 
     assert seconds(services[name]["stop_grace_period"]) > patience
 
@@ -51,6 +51,13 @@ def test_workers_are_registered_under_their_own_name_and_port(services: dict[str
     uri = urlsplit(given["uri"])
 
     assert (uri.hostname, uri.port) == ("worker-v1", given["port"])
+
+
+def test_workers_have_an_image_of_their_own_that_a_build_of_others_leaves_alone(
+    services: dict[str, Any],
+) -> None:
+    assert services["worker-v1"]["image"] == "agents:v1"
+    assert "image" not in services["server"]
 
 
 def test_the_servers_health_check_names_a_route_that_it_has(services: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import groupby
 from typing import Any
 
 import anyio
@@ -12,14 +13,24 @@ import pytest
 
 from engines.conftest import ON_RESTATE, RestateHost
 from engines.hosts import RestateServer
+from engines.link import linked
 from midflight.control import Control
-from midflight.engines.restate_known import register
+from midflight.engines.restate import RestateEngine
+from midflight.engines.restate_known import keep_registered, register
 from midflight.engines.restate_place import Restate
 from midflight.run import Run, agent
+from midflight.stores.memory import MemoryStore
+from midflight.tasks import owned_tasks
 from ports import free_port
 
 pytestmark = ON_RESTATE
-ACTIONS = ("register_failed", "address_reused", "address_shared", "worker_registered")
+REGISTERED = "worker_registered"
+ACTIONS = ("address_reused", "address_shared", "not_newest", REGISTERED)
+
+
+@pytest.fixture(autouse=True)
+def all_is_heard(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "midflight.engines.restate_known")
 
 
 @agent("known")
@@ -30,7 +41,7 @@ async def clerk(run: Run) -> str:
 @asynccontextmanager
 async def registering(place: Restate, uri: str) -> AsyncIterator[None]:
     """By somebody who goes on trying."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(register, place, uri)
             yield
@@ -47,8 +58,9 @@ async def told(caplog: pytest.LogCaptureFixture, action: str) -> dict[str, Any]:
 
 
 def actions(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was said one after the other; who is not known at once registers again."""
     seen = [vars(record).get("action") for record in caplog.records]
-    return [str(action) for action in seen if action in ACTIONS]
+    return [action for action, _ in groupby(str(action) for action in seen if action in ACTIONS)]
 
 
 async def test_a_worker_that_cannot_be_registered_tells_what_restate_says_of_it(
@@ -66,7 +78,6 @@ async def test_at_an_address_where_others_used_to_be_runs_are_driven_all_the_sam
     restate_host: RestateHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Restate says yes to an address that it knows, and knows nothing of who is there now."""
-    caplog.set_level("INFO", "midflight.engines.restate_known")
     first = restate_host.service
     for service in (first, f"{first}Renamed"):
         restate_host.service = service
@@ -75,7 +86,7 @@ async def test_at_an_address_where_others_used_to_be_runs_are_driven_all_the_sam
             with anyio.fail_after(30):
                 assert await control.result(await control.start(clerk, "work")) == "done"
 
-    assert actions(caplog) == ["worker_registered", "address_reused", "worker_registered"]
+    assert actions(caplog) == [REGISTERED, "address_reused", REGISTERED]
     assert first in (await told(caplog, "address_reused"))["message"]
 
 
@@ -96,7 +107,43 @@ async def test_whose_address_is_that_of_another_service_is_told_so_and_takes_not
             assert await control.result(await control.start(clerk, "more")) == "done"
 
 
-async def test_what_is_no_restate_is_not_taken_for_one(caplog: pytest.LogCaptureFixture) -> None:
+async def test_after_a_rollback_the_old_workers_say_that_calls_go_to_the_newer_ones(
+    restate_host: RestateHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Restate calls whoever was registered last, also when nobody is there any more."""
+    old = restate_host.link.port
+    async with restate_host(clerk), linked() as elsewhere:
+        await told(caplog, REGISTERED)
+        newer = f"http://127.0.0.1:{elsewhere.port}"
+        elsewhere.ends.extend(restate_host.link.ends)
+        await register(restate_host.place, newer)
+        assert "not_newest" not in actions(caplog)
+
+        await register(restate_host.place, f"http://127.0.0.1:{old}")
+        said = await told(caplog, "not_newest")
+
+    assert said["newest"].rstrip("/") == newer
+    assert "DELETE /deployments/" in said["message"]
+
+
+async def test_a_run_of_another_store_under_the_same_service_is_told_of(
+    restate_host: RestateHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with restate_host(clerk):
+        await told(caplog, REGISTERED)
+        another = MemoryStore()
+        async with RestateEngine.open(another, [clerk], restate_host.place) as engine:
+            await Control(another, engine).start(clerk, "work")
+            with anyio.fail_after(30):
+                said = await told(caplog, "run_unknown")
+
+    assert f"the same --service {restate_host.service}" in said["message"]
+
+
+@asynccontextmanager
+async def welcoming() -> AsyncIterator[str]:
+    """A server that says yes to everything, with a page; gives its address."""
+
     async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         words = b"<h1>Welcome</h1>"
@@ -105,9 +152,48 @@ async def test_what_is_no_restate_is_not_taken_for_one(caplog: pytest.LogCapture
         writer.close()
 
     async with await asyncio.start_server(page, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        place = Restate(admin=f"http://127.0.0.1:{port}")
-        async with registering(place, "http://127.0.0.1:1"):
-            await told(caplog, "register_failed")
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
-    assert "worker_registered" not in actions(caplog)
+
+async def test_an_admin_that_is_no_restate_is_not_taken_for_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with (
+        welcoming() as address,
+        registering(Restate(admin=address), "http://127.0.0.1:1"),
+    ):
+        await told(caplog, "register_failed")
+
+    assert REGISTERED not in actions(caplog)
+
+
+async def test_an_ingress_that_is_no_restate_is_not_taken_for_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    async with (
+        welcoming() as address,
+        RestateEngine.open(store, [clerk], Restate(ingress=address)) as engine,
+    ):
+        await Control(store, engine).start(clerk, "work")
+        with anyio.fail_after(30):
+            await told(caplog, "engine_unreached")
+
+
+async def test_an_ingress_that_is_another_restates_is_told_of(
+    restate_host: RestateHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, place = MemoryStore(), restate_host.place
+    crossed = Restate(ingress=place.admin, admin=place.admin, service=place.service)
+    async with (
+        restate_host(clerk),
+        RestateEngine.open(store, [clerk], crossed, sweep_s=0.2) as engine,
+        owned_tasks() as tasks,
+    ):
+        uri = f"http://127.0.0.1:{restate_host.link.port}"
+        tasks.start_soon(keep_registered, engine, crossed, uri)
+        await Control(store, engine).start(clerk, "work")
+        with anyio.fail_after(60):
+            said = await told(caplog, "still_unknown")
+
+    assert "the right way round" in said["message"]

@@ -26,6 +26,7 @@ from midflight.server.quotas import Quotas
 from midflight.stores.base import Delta
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
+from ports import free_port
 from remote.bridge import Bridge, bridged
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -38,7 +39,7 @@ def quick(
     house: House, port: int = 0, role: Role = Role.CONTROLLER
 ) -> AbstractAsyncContextManager[RemoteControl]:
     url = f"http://127.0.0.1:{port or house.port}"
-    return RemoteControl.open(url, house.tokens[role], patience_s=4.0)
+    return RemoteControl.open(url, house.tokens[role], patience_s=20.0)
 
 
 @asynccontextmanager
@@ -188,8 +189,7 @@ async def _until(ready: Callable[[], bool]) -> None:
 
 
 async def test_a_server_that_is_away_is_said_in_time_and_that_nothing_was_changed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     async with RemoteControl.open(f"http://127.0.0.1:{port}", "x", patience_s=0.5, away_s=0.5) as c:
         with anyio.fail_after(10), pytest.raises(errors.ServerAway, match="Nothing was changed"):
             await c.pause("r-1")
@@ -319,6 +319,24 @@ def test_a_token_comes_from_the_environment_or_from_a_file_of_its_owner_only(
     os.mkfifo(fifo, 0o600)
     with pytest.raises(errors.NotAdmitted, match="not a file"):
         found_token(fifo)
+
+
+@pytest.mark.parametrize("odd", ["mf_a\nb", "mf_a\x7fb", "mf_a b", "mf_ä", "mf_\u202eb"])
+async def test_a_token_that_no_request_can_carry_is_refused_wherever_it_is_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    kept = tmp_path / "token"
+    kept.write_text(odd, encoding="utf-8")
+    kept.chmod(0o600)
+    monkeypatch.setenv("MIDFLIGHT_TOKEN", odd)
+
+    for where in ((), (kept,)):
+        with pytest.raises(errors.NotAdmitted, match="does not hold a token") as refused:
+            found_token(*where)
+        assert "mf_" not in str(refused.value)
+    with pytest.raises(errors.NotAdmitted, match="does not hold a token"):
+        async with RemoteControl.open("http://127.0.0.1:9", odd):
+            pass
 
 
 async def test_a_state_read_while_the_run_moves_on_is_of_one_moment(driving: Open) -> None:

@@ -213,7 +213,7 @@ async def test_whatever_the_servers_defaults_a_commit_is_on_disk_and_no_lock_is_
         assert {name: await ours.fetchval(f"SHOW {name}") for name in unsafe} == {
             "synchronous_commit": "on",
             "default_transaction_isolation": "read committed",
-            "lock_timeout": "3s",
+            "lock_timeout": "2s",
             "idle_in_transaction_session_timeout": "5s",
         }
     finally:

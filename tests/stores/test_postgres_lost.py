@@ -22,7 +22,7 @@ from midflight.stores import postgres_lease, postgres_links, postgres_news, post
 from midflight.stores.base import Lease, Watch
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres_lease import TTL_S
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres_server import PATIENCE_S, SQL
 from stores import programs
 from stores.halfway import Connection, by_hand
 from stores.passing import let_pass
@@ -49,8 +49,10 @@ class Proxy:
     def __init__(self, server: str) -> None:
         self._server = server
         self._pipes: set[asyncio.StreamWriter] = set()
+        self._dead: set[asyncio.StreamWriter] = set()
         self.guests: set[asyncio.StreamWriter] = set()  # whoever was let in and has not left
         self.swallow = b""
+        self.mute = b""
         self.tear = b""
         self.arrives = 0.0  # the part of a torn request that reaches the server
         self.flows = anyio.Event()
@@ -87,7 +89,8 @@ class Proxy:
                 self.tear = b""
                 writer.write(data[: int(len(data) * self.arrives)])
                 break
-            writer.write(data)
+            if pair[0] not in self._dead:
+                writer.write(data)
         self._close(pair)
 
     async def _answers(
@@ -101,7 +104,11 @@ class Proxy:
             if self.swallow and self.swallow in asked[0]:
                 self.swallow = b""  # the server has done it, and nobody will ever hear
                 break
-            writer.write(data)
+            if self.mute and self.mute in asked[0]:
+                self.mute = b""  # as above, and nobody is told that nothing more will come
+                self._dead.add(writer)
+            if writer not in self._dead:
+                writer.write(data)
         self._close(pair)
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
@@ -126,6 +133,10 @@ class Proxy:
         frozen, self.flows = self.flows, anyio.Event()
         self.flows.set()
         return frozen
+
+    def fall_silent(self) -> None:
+        """Nobody who is here hears or says anything any more; newcomers do."""
+        self._dead |= self.guests
 
     def cut(self) -> None:
         """Break every connection there is."""
@@ -278,8 +289,11 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
         with monkeypatch.context() as impatient:
             impatient.setattr(postgres_links, "PATIENCE_S", 0.3)
             impatient.setattr(postgres_writer, "PATIENCE_S", 0.3)
-            with pytest.raises(StoreUnavailable, match=r"not known whether .* same append id may"):
+            with pytest.raises(
+                StoreUnavailable, match=r"not known whether .* same append id may"
+            ) as refused:
                 await store.append(append)
+            assert refused.value.unsure  # so that programs are not told that nothing was changed
             with pytest.raises(StoreUnavailable, match="cannot be reached"):
                 await store.read(RUN)
 
@@ -314,6 +328,67 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
                 event.set()
 
         assert names(await read_all(store, after=3)) == ["attempt.started"]
+
+
+# ── connections that die and say nothing, while new ones are answered ───────────────────────
+
+
+@pytest.mark.slow
+async def test_what_is_read_over_a_dead_connection_is_read_over_another(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        await running(store)
+        for _ in range(2):  # the second time over connections of which none is answered
+            async with anyio.create_task_group() as all_at_once:
+                for _ in range(8):
+                    all_at_once.start_soon(store.now)
+                all_at_once.start_soon(store.read, RUN)
+                all_at_once.start_soon(store.ready)
+            proxy.fall_silent()
+
+
+@pytest.mark.slow
+async def test_a_dead_connection_does_not_keep_a_process_from_hearing_of_a_stop(
+    proxy: Proxy, tmp_path: Path, postgres_address: str, schema: str
+) -> None:
+    async with (
+        through(tmp_path, schema) as store,
+        PostgresStore.open(postgres_address, schema=schema) as elsewhere,
+    ):
+        await running(elsewhere)
+        await know_of_each_other(store, elsewhere)
+        async with store.watch({RUN: 3}) as watch:
+            proxy.fall_silent()
+            await pause(elsewhere)
+            with anyio.fail_after(PATIENCE_S - 2):
+                assert names([await anext(aiter(watch))]) == ["pause.requested"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["decision", "request", "start"])
+async def test_what_was_committed_over_a_connection_that_then_died_is_there_once(
+    proxy: Proxy, tmp_path: Path, schema: str, what: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        if what == "start":
+            proxy.mute = b"COMMIT"
+            assert (await start(store)).position(RUN) == 1
+        elif what == "request":
+            await running(store)
+            proxy.mute = b"pause.requested"
+            assert (await pause(store)).position(RUN) == 4
+        else:
+            driver = await running(store)
+            proxy.mute = b"step-"
+            assert await driver.begins("step-1") == 4
+        assert not proxy.mute
+
+        told = names(await read_all(store))
+        assert told[-1] == {"start": "run.created", "request": "pause.requested"}.get(
+            what, "attempt.started"
+        )
+        assert len(told) == len(set(told))
 
 
 async def test_a_watcher_catches_up_after_its_connection_was_lost(
@@ -366,6 +441,36 @@ async def test_a_driver_that_cannot_renew_its_lease_knows_it_before_anybody_take
         with anyio.fail_after(40):
             while (await other.lease_gone("d-1"), lease.held) != (False, True):  # noqa: ASYNC110
                 await anyio.sleep(0.05)
+
+
+def held(lease: Lease) -> bool:
+    """Asked anew each time: it changes behind our back."""
+    return lease.held
+
+
+async def test_a_lease_that_is_lost_is_told_of_once_and_so_is_that_it_is_held_again(
+    proxy: Proxy, tmp_path: Path, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="midflight")
+
+    def said() -> list[tuple[str, str]]:
+        told = [(vars(r).get("action", ""), vars(r).get("driver", "")) for r in caplog.records]
+        return [(action, driver) for action, driver in told if action.startswith("lease")]
+
+    async with through(tmp_path, schema, lease_s=0.6) as store, store.lease("d-1") as lease:
+        assert said() == []
+        proxy.refuses = True
+        proxy.cut()
+        with anyio.fail_after(20):
+            while not said():  # noqa: ASYNC110 - a log tells nobody
+                await anyio.sleep(0.02)
+            assert not held(lease)
+            await anyio.sleep(0.6)
+            proxy.refuses = False
+            while not (held(lease) and len(said()) > 1):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+
+        assert said()[:2] == [("lease_lost", "d-1"), ("lease_held", "d-1")]
 
 
 PASS = "UPDATE leases SET expires_at = expires_at - $1::double precision"

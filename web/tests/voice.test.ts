@@ -40,6 +40,14 @@ describe("what the screen says", () => {
   });
 });
 
+test("of several texts that could not be spoken all are shown, until somebody says something", () => {
+  const cannot = "I cannot speak.";
+  let shown = after(NOTHING_YET, { t: "trouble", text: "The microphone is mute." });
+  for (const instead of ["It grew. ", "By a third.", " In Spain"]) shown = after(shown, { t: "trouble", text: cannot, instead });
+  expect(shown.trouble).toBe("I cannot speak. It grew. By a third. In Spain");
+  expect(after(shown, { t: "outcome", outcome: "heard", heard: "Go on." }).trouble).toBe("");
+});
+
 describe("what is said while the line is being opened", () => {
   test("is kept in its order, and given once", () => {
     const early = new Early();
@@ -102,6 +110,31 @@ describe.each([16_000, 44_100, 48_000])("a browser whose sound has %i samples a 
     expect(player.played).toBe(RATE / 2);
     expect(level(sounding)).toBeCloseTo(0.5 / Math.SQRT2, 2);
     expect(level(out.slice(rate / 2 + 200))).toBe(0);
+  });
+
+  test("counts a sample once it is heard, which is later than it is rendered", () => {
+    const player = new Player(rate);
+    player.delay = rate / 5; // headphones without a wire
+    player.add(new Int16Array(RATE).fill(1_000));
+    const render = (seconds: number) => {
+      for (let at = 0; at < rate * seconds; at += 100) player.fill(new Float32Array(100));
+    };
+    render(0.15);
+    expect(player.played).toBe(0);
+    render(0.25);
+    expect(Math.abs(player.played - RATE / 5)).toBeLessThanOrEqual(100);
+
+    player.held = true;
+    render(0.3); // what was on its way is heard
+    expect(Math.abs(player.played - RATE * 0.4)).toBeLessThanOrEqual(100);
+  });
+
+  test("has on its way, when it is cut, what will be heard all the same", () => {
+    const player = new Player(rate);
+    player.delay = rate / 5;
+    player.add(new Int16Array(RATE).fill(1_000));
+    for (let at = 0; at < rate * 0.4; at += 100) player.fill(new Float32Array(100));
+    expect(Math.abs(player.cut() - RATE * 0.4)).toBeLessThanOrEqual(100);
   });
 
   test("goes on at the same sample after a hold, and counts on after a cut", () => {

@@ -21,6 +21,11 @@ def found_at(place: str) -> list[Agent]:
         found = getattr(there, name) if name else list(vars(there).values())
     except (ImportError, AttributeError, ValueError) as error:
         raise Unknown(f"{place}: {error}. Nothing was started.") from error
+    except SystemExit as error:
+        raise Unknown(
+            f"{module} ended the program while it was imported (sys.exit): what it does when it is "
+            'called belongs below `if __name__ == "__main__":`. Nothing was started.'
+        ) from error
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
         raise Unknown(f"{module} cannot be imported: {told}. Nothing was started.") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import inspect
 import os
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -64,11 +65,11 @@ class Where(Struct, frozen=True):
 
     def command(self, *words: str) -> str:
         """A command as a person has to type it to work at the same place."""
-        given = [f"--server {self.server}"] if self.server else []
-        if not self.server and self.store != STORE:
-            given = [f"--store {self.store}"]
-        if os.environ.get("MIDFLIGHT_SERVER" if self.server else "MIDFLIGHT_STORE"):
-            given = []
+        given: list[str] = []
+        if self != where_of("", ""):
+            options = {"--server": self.server, "--store": "" if self.server else self.store}
+            options["--token-file"] = self.token_file
+            given = [f"{name} {shlex.quote(said)}" for name, said in options.items() if said]
         return " ".join(["midflight", *words, *given])
 
 

@@ -10,15 +10,17 @@ import typer
 from midflight.cli.delivered import NOBODY, tell_receipt
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import way_out, ways_on
-from midflight.cli.printing import STYLES, console, print_json
+from midflight.cli.printing import STYLES, console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.sheets import RunBook, RunSheet
+from midflight.sheets.figures import count, money
 from midflight.stores.base import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.forms import wanted
 from midflight.terminal.talk import SAID, told
+from midflight.terminal.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,8 +77,8 @@ def _table(rows: list[Row], now: float) -> None:
         table.add_column(name, no_wrap=True, justify="right" if name == "steps" else "left")
     for row in rows:
         sign, word, tone = looks.PHASES[Phase(row.phase)]
-        spent = looks.money(row.usd) if row.usd else ""
-        spent = spent or (f"{looks.count(row.tokens)} tokens" if row.tokens else "")
+        spent = money(row.usd) if row.usd else ""
+        spent = spent or (f"{count(row.tokens)} tokens" if row.tokens else "")
         table.add_row(
             row.journal[:SHOWN],
             Text(f"{sign} {word}", style=STYLES[tone]),
@@ -156,7 +158,7 @@ def step_line(step: Any, now: float) -> Any:
     about = step.error or step.summary
     return Text.assemble(
         (f"  {looks.SIGNS[step.status]} ", style),
-        f"{step.name:<32} ",
+        f"{visible(step.name):<32} ",
         (f"{step.word:<14}", style),
         (f"{looks.step_seconds(step, now):>6}  ", "dim"),
         (looks.one_line(about, 100), "red" if step.error else "dim"),
@@ -185,8 +187,10 @@ async def _said(desk: Desk, sheet: RunSheet) -> None:
 
 
 def _offers(out: Console, sheet: RunSheet) -> None:
+    from rich.text import Text
+
     out.print()
     for verb, name in OFFERED.items():
         offer = sheet.preview[verb]
         if offer.enabled and (verb != "raise limits" or Cause.CAP in sheet.holds):
-            out.print(f"  {name:<12}[dim]{offer.consequence}[/]")
+            out.print(Text.assemble(f"  {name:<12}", (offer.consequence, "dim")))

@@ -32,13 +32,14 @@ from midflight.cli.placing import (
     controlling,
     placing,
 )
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.token import KEYS, KeysOption
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
 from midflight.engines.restate_place import INGRESS, SERVICE
 from midflight.errors import InvalidRequest
+from midflight.inputs import LOOPBACK
 from midflight.kernel.phases import Role
 from midflight.overriding import override
 from midflight.run import Agent
@@ -53,7 +54,6 @@ PORT: Final = 8321
 REQUESTS_S: Final = 5  # what requests in flight have to end
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
 MESSAGE_MAX: Final = 1024 * 1024  # bytes of a WebSocket's; what is larger ends the connection
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 VoiceOption = Annotated[bool, typer.Option("--voice", help="Let people talk to it by voice.")]
 
@@ -158,13 +158,12 @@ async def serving(
     chosen: ServeOptions, agents: list[Agent], listener: socket.socket, greet: Greet
 ) -> None:
     """Drive and serve until a signal comes; ``greet`` is told of the URL to open."""
-    from midflight.server.access import LOOPBACK as NAMES
-    from midflight.server.access import Access
+    from midflight.server.access import HERE, Access
     from midflight.server.app import create_app
     from midflight.server.keyring import Keyring
 
     keyring = Keyring(chosen.keys)
-    hosts = (*NAMES, *map(_in_url, chosen.allow_host))
+    hosts = (*HERE, *map(_in_url, chosen.allow_host))
     access = Access(keyring, hosts=hosts, origins=chosen.allow_origin)
     patience_s = chosen.drain + REQUESTS_S
     async with (

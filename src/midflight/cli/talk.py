@@ -13,7 +13,7 @@ from midflight.cli.delivered import NOBODY, WAIT_S
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import way_out
 from midflight.cli.look import book_of
-from midflight.cli.printing import console, print_json
+from midflight.cli.printing import console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.errors import InvalidRequest
 from midflight.sheets import RunSheet
@@ -166,10 +166,10 @@ async def todos(
         return 0
     out = console()
     for todo in found:
-        out.print(f"[dim]{todo.todo:>4}[/]  {todo.kind:<9} ", end="")
-        out.print(todo.text, markup=False)
+        out.print(f"{todo.todo:>4}", style="dim", end="")
+        out.print(f"  {todo.kind:<9} {todo.text}")
         if todo.note:
-            out.print(f"      {todo.note}", style="dim", markup=False)
+            out.print(f"      {todo.note}", style="dim")
     if not found:
         print("Nothing is left to be done.")
     return 0

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Literal
 
-import msgspec
 import typer
 
 from midflight.cli.desk import SHOWN, Desk, at_a_desk
 from midflight.cli.failing import DETACHED
-from midflight.cli.printing import console, print_json
+from midflight.cli.printing import console, print, print_json
 from midflight.cli.talk import To, say
 from midflight.cli.talking import Talking, talk_of
 from midflight.engines.leaving import leaving_on
@@ -78,11 +76,9 @@ async def _follow(desk: Desk, shown: Talking) -> int:
 
 def _tell(desk: Desk, shown: Talking, record: Recorded) -> None:
     if desk.as_json:
-        line = msgspec.json.encode({"type": "record", "record": record})
-        sys.stdout.buffer.write(line + b"\n")
+        print_json({"type": "record", "record": record})
     else:
         shown.take(record)
-    sys.stdout.flush()
 
 
 @at_a_desk(app)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from midflight.cli.desk import JsonOption
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.kernel.phases import Role
 
 app = typer.Typer()

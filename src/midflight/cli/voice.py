@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from midflight.cli.agents import found_at
 from midflight.cli.desk import JsonOption, person
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.control import Control, local
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id

@@ -178,7 +178,9 @@ class Crew:
         if not (known or row.agent in self._missed):
             self._missed.add(row.agent)
             about = {"action": "agent_unknown", "run": row.journal, "agent": row.agent}
-            words = "Agent %s is not among those that were named here: its runs are left to others"
+            words = (
+                "Agent %s is not among those that were named here: none of its runs is driven here"
+            )
             log.warning(words, row.agent, extra=about)
         return known
 

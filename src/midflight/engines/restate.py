@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from typing import Final, Self
 
 import anyio
+import msgspec
+from msgspec import Struct
 
 from midflight.engines.crew import known_agents
 from midflight.engines.restate_place import Restate, shown
@@ -36,6 +38,12 @@ SENDERS: Final = 8  # calls at once: enough for thousands a second on one host
 SEND_S: Final = 5.0
 NOT_FOUND: Final = 404
 log: Final = logging.getLogger(__name__)
+
+
+class _Taken(Struct, rename="camel", frozen=True):
+    """What Restate answers to a call that it will make."""
+
+    invocation_id: str
 
 
 class RestateEngine:
@@ -79,6 +87,11 @@ class RestateEngine:
             self._wanted.add(run)
             self._put.send_nowait(run)
 
+    @property
+    def service(self) -> str:
+        """The name under which Restate knows our runs; another store needs another one."""
+        return self._restate.service
+
     def agent(self, name: str) -> Agent | None:
         """See ``Engine.agent``."""
         return self.agents.get(name)
@@ -113,7 +126,8 @@ class RestateEngine:
         try:
             answer = await self._client.post(path, headers={"idempotency-key": key})
             answer.raise_for_status()
-        except httpx.HTTPError as error:
+            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to all
+        except (httpx.HTTPError, msgspec.DecodeError) as error:
             if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == NOT_FOUND:
                 self.unknown.set()
             if self._reached:  # once, and not for every run every two seconds

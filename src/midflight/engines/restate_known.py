@@ -24,27 +24,47 @@ except ImportError as missing:
         "a worker for Restate needs httpx, which is not installed: pip install 'midflight[restate]'"
     ) from missing
 
-REGISTER_S: Final = 2.0
+REGISTER_S: Final = 2.0  # between two tries
+ANSWER_S: Final = 10.0  # Restate tries for two seconds before it says what is wrong there
+IN_VAIN: Final = 3  # times registered and not known: after one it may not have got round yet
 REASON_MAX: Final = 500  # characters of what Restate says
 log: Final = logging.getLogger(__name__)
 
 
 class _Service(Struct, frozen=True):
     name: str
+    deployment_id: str
 
 
 class _Deployment(Struct, frozen=True):
     """What Restate takes to be at an address."""
 
+    id: str
     services: tuple[_Service, ...]
+
+
+class _Address(Struct, frozen=True):
+    uri: str = ""
 
 
 async def keep_registered(engine: RestateEngine, restate: Restate, uri: str) -> None:
     """Tell Restate of us, and again when it does not know us: its disk may be a new one."""
+    in_a_row = 0
     while True:
         engine.unknown = anyio.Event()
         await register(restate, uri)
         await anyio.sleep(REGISTER_S)
+        in_a_row = in_a_row + 1 if engine.unknown.is_set() else 0
+        if in_a_row == IN_VAIN:
+            about = {"action": "still_unknown", "service": restate.service}
+            log.warning(
+                "Restate's admin knows service %s and its ingress does not: are %s and %s the same "
+                "Restate, and the right way round?",
+                restate.service,
+                shown(restate.admin),
+                shown(restate.ingress),
+                extra=about,
+            )
         await engine.unknown.wait()
 
 
@@ -53,31 +73,51 @@ async def register(restate: Restate, uri: str) -> None:
     anew = False
     while True:
         try:
-            found = await _found(restate, uri, anew=anew)
+            async with _admin(restate) as admin:
+                if await _is_found(admin, restate.service, uri, anew=anew):
+                    return
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             about = {"action": "register_failed", "uri": shown(uri), "error": shown(_reason(error))}
             log.warning("Restate was not told of this worker; trying again", extra=about)
-        else:
-            about = {"uri": shown(uri), "service": restate.service}
-            if restate.service in found:
-                log.info("Registered", extra={"action": "worker_registered", **about})
-                return
-            about |= {"action": "address_shared" if anew else "address_reused"}
-            log.warning(_instead(found, anew=anew), extra=about)
-            if not anew:
-                anew = True
-                continue
-        await anyio.sleep(REGISTER_S)
+            await anyio.sleep(REGISTER_S)
+            continue
+        if anew:
+            await anyio.sleep(REGISTER_S)
+        anew = True
 
 
-async def _found(restate: Restate, uri: str, *, anew: bool) -> list[str]:
-    """The services that Restate has found there: now, or when it first looked."""
-    async with httpx.AsyncClient(base_url=restate.admin, trust_env=False) as client:
-        told = {"uri": uri, "force": anew}
-        answer = await client.post("/deployments", json=told, timeout=REGISTER_S)
-    answer.raise_for_status()
-    known = msgspec.json.decode(answer.content, type=_Deployment)
-    return [service.name for service in known.services]
+def _admin(restate: Restate) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=restate.admin, timeout=ANSWER_S, trust_env=False)
+
+
+async def _is_found(admin: httpx.AsyncClient, service: str, uri: str, *, anew: bool) -> bool:
+    answer = await admin.post("/deployments", json={"uri": uri, "force": anew})
+    there = msgspec.json.decode(answer.raise_for_status().content, type=_Deployment)
+    found = [one.name for one in there.services]
+    about = {"uri": shown(uri), "service": service}
+    if service not in found:
+        about |= {"action": "address_shared" if anew else "address_reused"}
+        log.warning(_instead(found, anew=anew), extra=about)
+        return False
+    log.info("Registered", extra={"action": "worker_registered", **about})
+    await _tell_who_is_newer(admin, service, there.id)
+    return True
+
+
+async def _tell_who_is_newer(admin: httpx.AsyncClient, service: str, ours: str) -> None:
+    """New calls go to the address that was registered last, whether anybody is there or not."""
+    answer = await admin.get(f"/services/{service}")
+    newest = msgspec.json.decode(answer.raise_for_status().content, type=_Service).deployment_id
+    if newest != ours:
+        answer = await admin.get(f"/deployments/{newest}")
+        where = shown(msgspec.json.decode(answer.content, type=_Address).uri)
+        log.warning(
+            "Restate's new calls go to %s, which was registered after this worker's address. "
+            "To have them here again, as for a rollback: DELETE /deployments/%s?force=true",
+            where or newest,
+            newest,
+            extra={"action": "not_newest", "service": service, "newest": where},
+        )
 
 
 def _instead(found: list[str], *, anew: bool) -> str:

@@ -66,6 +66,7 @@ class Worker:
         self._door = door
         self._store = store
         self._looked: dict[str, tuple[float, bool]] = {}  # at the leases of others
+        self._missed = False  # a run that we were called for is not in our store
 
     async def drive(self, run: str) -> None:
         """Drive a run until it rests, here or wherever it is driven."""
@@ -88,9 +89,25 @@ class Worker:
         """Who has it, if not we and if anybody is needed: or the sweep sees to it."""
         try:
             row = await self._store.row(run)
-        except (JournalNotFound, StoreError):
+        except JournalNotFound:
+            self._tell_of_a_stranger(run)
+            return ""
+        except StoreError:
             return ""
         return row.driver if row.wants_driver and row.driver != self.crew.name else ""
+
+    def _tell_of_a_stranger(self, run: str) -> None:
+        """Once: if it is not one that was just purged, all runs of another store come here."""
+        if not self._missed:
+            self._missed = True
+            about = {"action": "run_unknown", "run": run, "service": self.engine.service}
+            log.warning(
+                "Restate asks for run %s, which is not in this store: it was purged, or workers of "
+                "another store have the same --service %s and miss their runs",
+                run,
+                self.engine.service,
+                extra=about,
+            )
 
     async def _has_gone(self, driver: str) -> bool:
         """Whether somebody else's lease runs out within our patience."""

@@ -1,13 +1,14 @@
 """Looks every two seconds for runs that want a driver, or whose time has come.
 
 Whoever appended a request may have died before telling anybody, an engine may have forgotten what
-it was told, and time tells nobody. So every process that drives or serves looks itself.
+it was told, and time tells nobody. So every process that drives or serves looks itself, and says so
+when a run goes on wanting a driver: whatever the reason is, nobody else would notice.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Set
 from typing import Final
 
 import anyio
@@ -16,11 +17,13 @@ from midflight.errors import StoreError
 from midflight.executor.drive import Ensure
 from midflight.executor.front import look_after
 from midflight.inputs import Ids
+from midflight.kernel.decide import scopes
 from midflight.kernel.phases import Phase
 from midflight.stores.base import PAGE, Row, Store
 
 SWEEP_S: Final = 2.0
 LOOK_S: Final = 30.0  # a thread in which nothing changes is looked at so often at least
+WAITS_S: Final = 30.0  # for a driver; beyond that somebody should know
 log: Final = logging.getLogger(__name__)
 
 
@@ -44,6 +47,8 @@ class Sweep:
         self._every_s = every_s
         self._then = then
         self._threads: dict[str, tuple[int, float, float]] = {}  # head, next look, patience
+        self._waiting: dict[str, tuple[int, float]] = {}  # head, since when
+        self._told_of: set[str] = set()  # agents for whose runs nobody comes
 
     async def keep_on(self) -> None:
         """Sweep until cancelled; ``then`` is called after each."""
@@ -55,14 +60,40 @@ class Sweep:
     async def _sweep(self) -> None:
         try:
             due = await self._due()
+            stopped = {switch.scope for switch in await self._store.switches()} if due else set()
         except StoreError as error:
             log.warning("Sweep failed", extra={"action": "sweep_failed", "error": str(error)})
             return
-        for row in due:
-            held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
-            if row.agent in self._agents and not held:
+        movable = [row for row in due if _can_move(row, stopped)]
+        for row in movable:
+            if row.agent in self._agents:
                 await self._ensure(row.journal)
+        await self._tell_of_the_waiting([row for row in movable if row.wants_driver])
         await self._look_after_threads([row for row in due if row.kind == "thread"])
+
+    async def _tell_of_the_waiting(self, rows: list[Row]) -> None:
+        """Once for an agent: it is one cause that keeps its runs waiting, and not one for each."""
+        now, before = anyio.current_time(), self._waiting
+        self._waiting = {}
+        alone = set()
+        for row in rows:
+            head, since = before.get(row.journal, (row.head, now))
+            since = since if head == row.head else now
+            self._waiting[row.journal] = (row.head, since)
+            if now - since < WAITS_S or row.agent in alone or not await self._is_alone(row):
+                continue
+            alone.add(row.agent)
+            if row.agent not in self._told_of:
+                known = row.agent in self._agents
+                about = {"action": "run_waits", "run": row.journal, "agent": row.agent}
+                log.warning(_nobody_comes(known=known), row.journal, row.agent, extra=about)
+        self._told_of = alone
+
+    async def _is_alone(self, row: Row) -> bool:
+        try:
+            return not row.driver or await self._store.lease_gone(row.driver)
+        except StoreError:
+            return False  # the next sweep asks again
 
     async def _look_after_threads(self, rows: list[Row]) -> None:
         """Those where something waits: a crash or a kill may have left the front free.
@@ -93,3 +124,23 @@ class Sweep:
         while len(due := await self._store.due(limit)) == limit:
             limit *= 2
         return due
+
+
+def _can_move(row: Row, stopped: Set[str]) -> bool:
+    """Whether a driver would find anything to do, or be let do it."""
+    if row.kind != "run":
+        return False
+    held = row.phase == Phase.PAUSED and not row.wants_driver  # by whom time does not move
+    return not held and stopped.isdisjoint(scopes(row.agent, row.thread))
+
+
+def _nobody_comes(*, known: bool) -> str:
+    if known:
+        return (
+            "Run %s of agent %s has wanted a driver for half a minute, and nobody drives it: "
+            "is there a worker that has this agent, and is it reached?"
+        )
+    return (
+        "Run %s has wanted a driver for half a minute. Its agent %s is not among those that were "
+        "named here: start a server or worker that has it, or cancel the run"
+    )

@@ -117,7 +117,8 @@ def _check(state: State, event: Event) -> None:
     try:
         check(state, event)
     except IllegalEvent as illegal:  # a press that came too late, not a driver with a bug
-        raise InvalidRequest(str(illegal)) from illegal
+        told = f"{illegal.journal}: {illegal.why}. Nothing was changed."
+        raise InvalidRequest(told) from illegal
 
 
 def _may(request: Request) -> None:

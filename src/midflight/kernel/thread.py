@@ -1,6 +1,7 @@
 """A thread is a journal too: messages, todos, and which run is in front.
 
-The whole of it in one place: events, state, rules and fold.
+Its events, its state, and the rules of what may come next; what an event changes is in
+``thread_fold``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any, ClassVar, Final
 from midflight.errors import IllegalEvent
 from midflight.kernel.events import MessagesTaken
 from midflight.kernel.phases import Mode
-from midflight.kernel.record import Event, Keys, Limits, Recorded, Request, Who, remember_key
+from midflight.kernel.record import Event, Keys, Limits, Request, Who
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
 VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
-READ_KEPT: Final = 256  # read messages whose choice can still be overruled
-SAID_KEPT: Final = 300  # characters of what was last said, for the note of a parked run
+NAMED_MAX: Final = 8  # numbers in a refusal: enough to see which one was meant
+WHOLE: Final = "whole"  # of words that were heard: to their end, which others have not heard
+HUNG_UP: Final = "hung up"  # of words that were heard: who listened has left, and they went on
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -86,13 +88,28 @@ class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
 class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
     """All that a listener has heard of what ``run`` said before they cut it short.
 
-    ``of`` is the place where it was said; 0 where it was being said and never ended.
+    ``of`` is the place where it was said; 0 where it was being said and never ended. ``how`` is
+    "hung up" where nobody has ended it: it was being said, and comes on record when it ends. Of
+    several listeners the one counts who has heard the most: one who heard all of it is "whole".
     """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     text: str
     run: str
     of: int = 0
+    how: str = ""
+
+
+def is_further(heard: SpeechHeard, before: SpeechHeard | None) -> bool:
+    """Whether nobody has heard more of these words."""
+    if before is None or heard.how == WHOLE:
+        return True
+    return before.how != WHOLE and len(heard.text) > len(before.text)
+
+
+def goes_on(heard: str, said: str) -> bool:
+    """Whether what was said in the end is what somebody had heard the beginning of."""
+    return said.lstrip().startswith(heard.strip())
 
 
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):
@@ -248,8 +265,17 @@ def _free(_s: ThreadState, _event: Any) -> str | None:
     return None
 
 
+def _but(numbers: Iterable[int]) -> str:
+    """What there is instead: the last of it, which is what people mean."""
+    some = list(numbers)[-NAMED_MAX:]
+    return f", only {', '.join(map(str, some))}" if some else ", nor any other"
+
+
 def _unread(s: ThreadState, event: Any) -> str | None:
-    return None if event.message in s.unread else f"message {event.message} was read or withdrawn"
+    if event.message in s.unread:
+        return None
+    own = [p for p, message in s.unread.items() if message.who.by == event.who.by]
+    return f"there is no message {event.message} that can still be changed{_but(own)}"
 
 
 def _taken(s: ThreadState, event: Any) -> str | None:
@@ -260,7 +286,13 @@ def _taken(s: ThreadState, event: Any) -> str | None:
 
 
 def _todo(s: ThreadState, event: Any) -> str | None:
-    return None if event.todo in s.todos else f"todo {event.todo} is taken or gone"
+    there = event.todo in s.todos
+    return None if there else f"there is no todo {event.todo} now{_but(s.todos)}"
+
+
+def _todos(s: ThreadState, event: Any) -> str | None:
+    none = [str(todo) for todo in event.order if todo not in s.todos]
+    return f"there is no todo {', '.join(none)} now{_but(s.todos)}" if none else None
 
 
 def _known(s: ThreadState, event: Any) -> str | None:
@@ -276,7 +308,7 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageSent: _free,
     Said: _free,
     TodoAdded: _free,
-    TodosReordered: _free,
+    TodosReordered: _todos,
     FrontChanged: _free,
     MessageEdited: _unread,
     MessageWithdrawn: _unread,
@@ -290,71 +322,3 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     TodoWanted: _todo,
     TodoDropped: _todo,
 }
-
-
-# ── fold ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def advance(s: ThreadState, event: Event, record: Recorded) -> None:  # noqa: C901, PLR0915
-    """One arm an event: flat, so that it reads as the list it is."""
-    at = record.position
-    match event:
-        case ThreadCreated():
-            s.title, s.created_at = event.title, record.at
-        case MessageSent():
-            s.messages += 1
-            s.unread[at] = Message(at, event.text, event.who, at=record.at)
-        case MessageEdited():
-            s.unread[event.message].text = event.text
-        case MessageWithdrawn():
-            s.unread.pop(event.message, None)
-        case MessageTriaged():
-            message = s.unread.get(event.message) or s.read.get(event.message)
-            if message is not None:
-                message.choice, message.run = event.choice, event.run
-        case ChoiceOverruled():
-            if event.choice == "incorporate" and event.message in s.read:
-                s.unread[event.message] = s.read.pop(event.message)
-        case MessagesTaken():
-            taken = event.messages or [p for p in s.unread if p <= event.upto]
-            _read(s, taken, event.run)
-            for report in event.messages:
-                s.reports.pop(report, None)
-        case Said(to=to) if to:
-            s.reports[at] = to
-            while len(s.reports) > READ_KEPT:  # who has ended reads none
-                del s.reports[next(iter(s.reports))]
-        case TodoAdded():
-            about = (event.kind, event.text, event.run, event.message, event.note, event.until)
-            s.todos[at] = Todo(at, *about)
-            _read(s, [event.message], "")
-        case TodoTaken():
-            todo = s.todos.pop(event.todo, None)
-            if todo is not None and todo.message in s.read:
-                s.read[todo.message].run = event.run
-        case TodoRemoved() | TodoDropped():
-            s.todos.pop(event.todo, None)
-        case TodosReordered():
-            s.order = event.order
-        case FrontChanged():
-            s.front = event.run
-            if event.agent:
-                s.host = Host(event.agent, event.mode, event.limits, event.asides)
-        case Said(kind="text"):
-            s.last_said = event.text[:SAID_KEPT]
-        case _:
-            pass  # spoken words and events of later versions leave no mark here
-    remember_key(s.keys, event, at)
-
-
-def _read(s: ThreadState, messages: Iterable[int], run: str) -> None:
-    """They are not unread any more; the last of them can still be overruled."""
-    for position in messages:
-        message = s.unread.pop(position, None)
-        if message is not None:
-            message.run = run or message.run
-            s.read[position] = message
-    if len(s.read) > READ_KEPT:
-        named = {todo.message for todo in s.todos.values()}  # they are still to be done
-        for position in [p for p in s.read if p not in named][:-READ_KEPT]:
-            del s.read[position]

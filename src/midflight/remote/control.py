@@ -25,6 +25,7 @@ from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import PATIENCE_S, Connected, Link, checked_url
 from midflight.remote.stream import AWAY_S, RemoteWatch
 from midflight.remote.talks import RemoteTalks, check_who
+from midflight.remote.tokens import checked_token
 from midflight.run import Agent
 from midflight.stores.base import Delta, Killing
 from midflight.verbs.looking import Looking, cursors_of
@@ -89,6 +90,7 @@ class RemoteControl(RemoteTalks, Looking):
         ``insecure`` lets a token go over plain HTTP to another machine.
         """
         checked = checked_url(url, insecure=insecure)
+        token = checked_token(token, "what was given as a token") if token else ""
         link = Link(checked, token, patience_s=patience_s, connected=connected, clock=clock)
         async with link.http:
             yield cls(link, ids=ids, away_s=away_s)

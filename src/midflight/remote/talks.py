@@ -58,10 +58,11 @@ class RemoteTalks:
         return await self._tell(thread, "overrule", {"message": message, "choice": choice}, **by)
 
     async def heard(
-        self, thread: str, text: str, *, run: str, of: int = 0, **by: Unpack[By]
+        self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Unpack[By]
     ) -> Accepted:
         """Note how much a listener has heard of what ``run`` has said, who cut it short."""
-        return await self._tell(thread, "heard", {"text": text, "run": run, "of": of}, **by)
+        body = {"text": text, "run": run, "of": of, "how": how}
+        return await self._tell(thread, "heard", body, **by)
 
     async def todos(self, thread: str) -> list[Todo]:
         """What is still to be done in a thread, in the order in which it will be."""

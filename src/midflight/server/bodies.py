@@ -7,16 +7,15 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from midflight.conversation import TEXT_MAX, is_storable
 from midflight.kernel.record import Limits
 from midflight.overriding import override
 
-TEXT_MAX = 64 * 1024
 POSITION_MAX = 2**53 - 1  # what JavaScript can count to
 
 
 def _storable(text: str) -> str:
-    """Half of a character cannot be stored, and some stores take no NUL."""
-    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    if not is_storable(text):
         raise ValueError("holds characters that cannot be stored")
     return text
 
@@ -224,11 +223,16 @@ class Overrule(Asked):
 
 
 class HeardOf(Asked):
-    """What was heard of spoken words before they were cut short; ``of`` is their position."""
+    """What was heard of spoken words before they were cut short; ``of`` is their position.
+
+    Who has hung up has ended nothing: words on no record yet still come, and are marked then. Who
+    has heard the most counts; ``whole`` is who has heard it to its end, where others have not.
+    """
 
     text: Text
     run: JournalId
     of: Position = 0
+    how: Literal["", "hung up", "whole"] = ""
 
 
 class OneTodo(Asked):

@@ -102,10 +102,10 @@ async def release(request: Request, body: b.Release, control: Controlled, who: C
     "/healthz", tags=["operator"], responses=answers("Health") | answers("Health", status=503)
 )
 async def health(control: Controlled) -> Response:
-    """Whether the store answers. Open to everybody, and says no more than that."""
+    """Whether the store answers and can be written. Open to everybody, and says no more."""
     try:
         with anyio.fail_after(HEALTH_S):
-            await control.switches()
+            await control.store.ready()
     except (TimeoutError, StoreError) as error:
         return as_json(views.Health(ok=False, store=type(error).__name__), 503)
     return as_json(views.Health(ok=True, store="answers"))

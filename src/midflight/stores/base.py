@@ -311,6 +311,9 @@ class Store(Protocol):
     def voices(self) -> Voices:
         """Where steps that are driven here say what they say."""
 
+    async def ready(self) -> None:
+        """Raise what whoever appends now would hear, if it is known that nothing can be written."""
+
     async def now(self) -> float:
         """The store's clock, with which deadlines are compared."""
 

@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from midflight.errors import InvalidRequest
+from midflight.errors import DOTS, InvalidRequest
 from midflight.overriding import override
 
 MARK: Final = "$secret"
-DOTS: Final = "•••"
 
 _values: Final[set[str]] = set()  # of every secret that was used in this process
 

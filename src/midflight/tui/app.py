@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.events import Resize
+from textual.filter import LineFilter
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import Worker
@@ -23,6 +24,7 @@ from midflight.terminal.slots import Slot
 from midflight.tui import pictures
 from midflight.tui.bar import Bar, Slotted
 from midflight.tui.card import Card
+from midflight.tui.harmless import Harmless
 from midflight.tui.keys import know_alt_enter
 from midflight.tui.layer import Layer
 from midflight.tui.pressing import Pressing
@@ -104,6 +106,10 @@ class MidflightApp(App[None]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own names of colours, also before a theme is chosen."""
         return dict(DARK.variables)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What is drawn is of others, too: no character of it steers the terminal."""
+        return [*super().get_line_filters(), Harmless()]
 
     async def on_mount(self) -> None:
         """See Textual."""

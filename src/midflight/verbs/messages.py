@@ -119,15 +119,17 @@ class Messages(Telling):
         return await self._tell(thread, "overrule", request, then)
 
     async def heard(
-        self, thread: str, text: str, *, run: str, of: int = 0, **by: Unpack[By]
+        self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Unpack[By]
     ) -> Accepted:
         """Note how much a listener has heard of what ``run`` has said, who cut it short.
 
         ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here
-        on the conversation holds what was heard, for people and for models.
+        on the conversation holds what was heard, for people and for models. ``how="hung up"``: the
+        run speaks on, without them; its words are marked when they come. Of several listeners
+        the one counts who has heard the most; ``how="whole"`` is who has heard it to its end.
         """
         return await self._tell(
-            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, **by)
+            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, how=how, **by)
         )
 
     async def transcript(self, thread: str) -> list[Line]:

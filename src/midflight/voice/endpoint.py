@@ -96,7 +96,8 @@ class _Lines:
 
     def _refused(self, thread: str, who: Who) -> tuple[str, int] | None:
         if self._open.total() >= LINES_MAX:
-            return f"{LINES_MAX} people talk here already. Try again later, or write.", FULL
+            why_not = f"All {LINES_MAX} lines of this server are taken. Try again later, or write."
+            return why_not, FULL
         if self._open[who.by] >= LINES_EACH:
             return f"You are on {LINES_EACH} lines here already. Hang one up, or write.", FULL
         if not thread.startswith(THREAD_PREFIX):

@@ -3,11 +3,13 @@ export const RATE = 16_000;
 export const FRAME = 512;
 const HEADER = 4;
 
-export type ToWorklet = ArrayBuffer | "hold" | "go on" | "cut";
-export type FromWorklet = { silenced: number } | { played: number; heard: Int16Array; level: number };
+export type Cut = { t: "cut"; number?: number }; // a server of before gives none
+export type ToWorklet = ArrayBuffer | "hold" | "go on" | Cut | { t: "latency"; seconds: number };
+export type FromWorklet = { silenced: number; number: number | undefined } | { played: number; heard: Int16Array; level: number };
 
 export type FromServer =
-  | { t: "hold" | "go on" | "cut" }
+  | { t: "hold" | "go on" }
+  | Cut
   | { t: "floor"; floor: Floor }
   | { t: "outcome"; outcome: string; heard?: string; confidence?: number | null }
   | { t: "saying"; text: string; cut?: boolean }
@@ -83,10 +85,16 @@ export function after(shown: Shown, said: FromServer): Shown {
     case "handed":
       return { ...shown, with: said.to };
     case "trouble":
-      return { ...shown, trouble: said.instead ? `${said.text} ${said.instead}` : said.text };
+      return { ...shown, trouble: said.instead ? inWriting(shown.trouble, said.text, said.instead) : said.text };
     case "did":
       return said.text ? { ...shown, outcome: said.text } : shown;
     default:
       return shown;
   }
+}
+
+/** What could not be spoken stands there until somebody says something: it counts as heard. */
+function inWriting(before: string, why: string, instead: string): string {
+  const begun = before.startsWith(why) ? before : why;
+  return `${begun} ${instead.trim()}`;
 }

@@ -156,6 +156,9 @@ SELECT body FROM blobs WHERE hash = $1
 -- name: purge
 SELECT runs, threads, values_removed FROM purge($1, $2)
 
+-- name: only_reads
+SELECT current_setting('transaction_read_only')::boolean
+
 -- name: clock
 SELECT clock()
 
@@ -180,13 +183,17 @@ SELECT set_config('synchronous_commit', 'off', false)
 
 -- name: settle_in
 -- An acknowledgement means that it is on the disk, whatever the server's default. And a statement
--- whose client has died gives its locks back soon, where the server can find that out.
+-- whose client has died gives its locks back soon, where the server can find that out. A limit for
+-- whole transactions, which servers have since version 17, is not for ours: a kill or a purge is one.
 SELECT
     CASE WHEN current_setting('synchronous_commit') = 'off'
         THEN set_config('synchronous_commit', 'on', false)
     END,
     CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL
         THEN set_config('client_connection_check_interval', '500ms', false)
+    END,
+    CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+        THEN set_config('transaction_timeout', '0', false)
     END
 
 -- name: lock_layout
