@@ -1,12 +1,13 @@
-"""``Control``: every verb a person, a front door or a program has over runs.
+"""``Control``: all that a person, a front door or a program can do to runs.
 
-Every verb is on the disk before it is acknowledged, says who asked, is idempotent by its key, and
-is answered with a receipt: accepted at a position, and from there applied or superseded.
+Whatever is asked for is in the journal before it is acknowledged, with who asked. The answer is an
+``Accepted``: the position at which it stands there. From there it is applied or superseded, which
+``Control.applied`` waits for.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from signal import Signals
@@ -47,7 +48,7 @@ from midflight.stores.waiting import end_of, question_at, result_of
 from midflight.verbs import deliveries
 from midflight.verbs.asides import Asides
 from midflight.verbs.covering import Accepted, cover, offers, says
-from midflight.verbs.looking import Looking, Watched, cursors_of, scope_of
+from midflight.verbs.looking import Looking, cursors_of, scope_of
 from midflight.verbs.messages import Messages
 from midflight.verbs.starting import Starting, Turn
 from midflight.verbs.telling import TAKEN_OF_RUNS, By, RunBy, refuse_unknown
@@ -59,7 +60,12 @@ LIBRARY: Final = Who(by="library")
 
 
 class Control(Starting, Messages, Todos, Asides, Looking):
-    """Controls runs in a store. Drives none: that is the engine's."""
+    """Controls the runs in a store. It executes none: an engine does, such as ``local`` opens.
+
+    Verbs take ``who=``, who asks, and ``key=``: the same request under the same key is done once.
+    Those over a run also take ``expect=``, the position that the caller has seen: they are refused
+    as ``Outdated`` if something that matters has changed since. A pause and a cancel never are.
+    """
 
     store: Store
 
@@ -74,7 +80,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 
     async def result(self, run: str) -> Any:
-        """Wait for the end of a run and give what its function returned.
+        """Wait for the end of a run and give what its agent function returned.
 
         Raises ``NoResult`` if it has failed, was cancelled or was killed.
         """
@@ -83,19 +89,22 @@ class Control(Starting, Messages, Todos, Asides, Looking):
             raise NoResult(run, state.phase, state.error)
         return msgspec.json.decode(await result_of(self.store, await end_of(self.store, state)))
 
-    def watch(self, watched: Watched, after: int = 0) -> AbstractAsyncContextManager[Watch]:
-        """Events of a run or a thread after a position, then live ones. Leaving cancels nothing.
+    def watch(
+        self, watched: str | Mapping[str, int], after: int = 0
+    ) -> AbstractAsyncContextManager[Watch]:
+        """Events of a run or a thread after a position, then new ones as they come.
 
-        Of several at once if it is given their ids with a position for each.
+        Several are watched at once if their ids are given, with a position for each. To stop
+        watching changes nothing in the run.
         """
         return self.store.watch(cursors_of(watched, after))
 
     def watch_live(
-        self, watched: Watched, after: int = 0
+        self, watched: str | Mapping[str, int], after: int = 0
     ) -> AbstractAsyncContextManager[LiveWatch]:
-        """As ``watch``, with what steps say in between.
+        """As ``watch``, with what steps say while they work.
 
-        Who comes late first gets what open steps have said so far.
+        Who begins in the middle of a step first gets what it has said so far.
         """
         return self.store.watch_live(cursors_of(watched, after))
 
@@ -112,15 +121,18 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
     async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
-        """Hold it: nothing further starts, what is in flight is ended or finishes."""
+        """Hold a run: nothing further starts, and what is in flight is ended or finishes.
+
+        ``scope="tree"`` is the run with the background runs that it has begun, ``"this"`` it alone.
+        """
         return await self._ask(
             run, "pause", lambda who, key: e.PauseRequested(who=who, key=key, scope=scope), **by
         )
 
     async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
-        """Go on where it was. With ``scope="tree"`` so do the children that a person has held.
+        """Let a run go on where it was, with ``scope="tree"`` also background runs that were held.
 
-        A parked run comes to the front; what is there now is parked in its turn.
+        A run that was parked for another comes back, and the other is parked in its turn.
         """
         check_reach(scope)
         row = await self.store.row(run)
@@ -146,7 +158,11 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     async def redirect(
         self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
-        """Change course: finished work is kept, the next step is rewritten."""
+        """Change course: ``text`` is the new brief. Finished work is kept.
+
+        ``profile`` names another way of working, if the agent has some. A run that a person holds
+        stays held, unless ``resume=True``.
+        """
         return await self._ask(
             run,
             "redirect",
@@ -159,7 +175,10 @@ class Control(Starting, Messages, Todos, Asides, Looking):
     async def cancel(
         self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
     ) -> Accepted:
-        """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
+        """Stop a run for good: abort, undo, save. The answer lists what is in flight.
+
+        ``now=True`` skips the undoing. ``scope="this"`` leaves its background runs alone.
+        """
         return await self._ask(
             run,
             "cancel",
@@ -168,7 +187,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
-        """Answer a question of the run. The first answer wins."""
+        """Answer an open question of the run, by its position. The first answer wins."""
         raw = Raw(plain_data("the answer", payload))
         is_open = question in (await self.state(run)).questions
         asked = await question_at(self.store, run, question) if is_open else None
@@ -182,7 +201,7 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Accepted:
-        """Leave a question of the run unanswered for good: the function goes on without."""
+        """Leave an open question unanswered for good: the run goes on without an answer."""
         return await self._ask(
             run,
             "decline",
@@ -205,19 +224,19 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     async def take_over(self, run: str, **by: Unpack[RunBy]) -> Accepted:
-        """Do it yourself: the run holds, as at a pause, until it is handed back."""
+        """Take a run into one's own hands: it holds, as at a pause, until it is handed back."""
         return await self._ask(
             run, "take over", lambda who, key: e.TakenOver(who=who, key=key), **by
         )
 
     async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Accepted:
-        """Give a run back that a person had; ``note`` is what it is told."""
+        """Give a run back that a person had taken or was given; ``note`` is what it is told."""
         return await self._ask(
             run, "hand back", lambda who, key: e.HandedBack(who=who, key=key, note=note), **by
         )
 
     async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Accepted:
-        """Abort the effect that a pause waits for; its outcome becomes unknown."""
+        """Abort an effect in flight that a pause waits for; its outcome becomes unknown."""
         return await self._ask(
             run,
             "stop effect",
@@ -236,17 +255,21 @@ class Control(Starting, Messages, Todos, Asides, Looking):
         )
 
     async def recover(self, run: str, **by: Unpack[RunBy]) -> Accepted:
-        """Bring a killed run back, paused. Operators only."""
+        """Bring a run back that was killed. It comes back paused. Operators only."""
         return await self._ask(run, "recover", lambda who, key: e.Recovered(who=who, key=key), **by)
 
     async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
-        """The operator's switch: when this returns, everything in scope has stopped."""
+        """The operator's switch: when this returns, everything in scope has stopped.
+
+        ``scope`` is ``all``, ``agent:NAME`` or ``thread:ID``. Nothing is undone or saved, and
+        nothing begins there until it is released.
+        """
         scope_of(scope)
         _check_reason(reason)
         return await self.store.kill(scope, self._asks(who), reason)
 
     async def release(self, scope: str, *, who: Who) -> bool:
-        """Let a scope move again."""
+        """Take a kill switch back: what is in scope may move again. False if it was not on."""
         scope_of(scope)
         released = await self.store.release(scope, self._asks(who))
         for row in await self.store.due() if released else ():

@@ -20,7 +20,7 @@ from midflight.kernel.record import Recorded, Who
 from midflight.overriding import override
 from midflight.run import Agent, Run, agent
 from midflight.server.live import Live, Lives
-from midflight.server.sse import Pace
+from midflight.server.streaming import Pace
 from midflight.sheets import RunBook, RunSheet
 from midflight.stores.base import PAGE
 from midflight.stores.memory import MemoryStore

@@ -6,7 +6,7 @@ of the caller's or a new one, and can so be repeated when its answer is lost.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self, Unpack
 
@@ -28,7 +28,7 @@ from midflight.remote.talks import RemoteTalks, check_who
 from midflight.remote.tokens import checked_token
 from midflight.run import Agent
 from midflight.stores.base import Delta, Killing
-from midflight.verbs.looking import Looking, Watched, cursors_of
+from midflight.verbs.looking import Looking, cursors_of
 from midflight.verbs.telling import RunBy
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
@@ -142,11 +142,13 @@ class RemoteControl(RemoteTalks, Looking):
             if found.status != "accepted":
                 return Delivery(found.verb, found.status, found.at)
 
-    def watch(self, watched: Watched, after: int = 0) -> RemoteWatch[Recorded]:
+    def watch(self, watched: str | Mapping[str, int], after: int = 0) -> RemoteWatch[Recorded]:
         """Events of a run or a thread after a position, then live ones. Leaving cancels nothing."""
         return self.store.watch(cursors_of(watched, after))
 
-    def watch_live(self, watched: Watched, after: int = 0) -> RemoteWatch[Recorded | Delta]:
+    def watch_live(
+        self, watched: str | Mapping[str, int], after: int = 0
+    ) -> RemoteWatch[Recorded | Delta]:
         """As ``watch``, with what steps say in between."""
         return self.store.watch_live(cursors_of(watched, after))
 

@@ -40,7 +40,7 @@ from midflight.server.agui_stream import Turn
 from midflight.server.metrics import Metrics
 from midflight.server.problems import STATUS, Problem, as_json
 from midflight.server.quotas import Meter, Quotas
-from midflight.server.sse import Pace, Streams
+from midflight.server.streaming import Pace, Streams
 from midflight.server.verb_route import note
 from midflight.stores.base import THREAD_PREFIX
 

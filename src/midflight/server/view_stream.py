@@ -22,7 +22,8 @@ from midflight.overriding import override
 from midflight.server.live import PACE_S, Live, Lives
 from midflight.server.live_index import Index
 from midflight.server.news import RowNews, SwitchNews
-from midflight.server.sse import RETRY_MS, EventStream, Streams
+from midflight.server.sse import RETRY_MS, EventStream
+from midflight.server.streaming import ALIVE, Streams
 from midflight.sheets import Sheet
 from midflight.stores.base import Delta
 from midflight.tasks import owned_tasks
@@ -122,7 +123,7 @@ class ViewStream(EventStream):
             with anyio.move_on_after(heartbeat_s) as silence:
                 await self._news.wait()
             if silence.cancelled_caught:
-                await self._put(send, b": alive\n\n")
+                await self._put(send, ALIVE)
                 continue
             self._news = anyio.Event()
             for one in watched:

@@ -19,8 +19,6 @@ from midflight.stores.waiting import Journals, run_state, until
 from midflight.verbs.covering import offers, runs_below
 
 ROWS: Final = 500  # a page of them
-Watched = str | Mapping[str, int]
-"""One run or thread, or several with the position after which each is watched."""
 
 
 def scope_of(scope: str) -> tuple[str, str]:
@@ -33,8 +31,8 @@ def scope_of(scope: str) -> tuple[str, str]:
     return kind, name
 
 
-def cursors_of(watched: Watched, after: int) -> Mapping[str, int]:
-    """The position after which each is watched; ``after`` is that of a single one."""
+def cursors_of(watched: str | Mapping[str, int], after: int) -> Mapping[str, int]:
+    """The position after which each is watched, of one or of several; ``after`` is for the one."""
     return {watched: after} if isinstance(watched, str) else watched
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import anyio
@@ -18,7 +18,6 @@ from midflight.run import Agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
 from midflight.server.agui_stream import Story, Turn
-from midflight.verbs.looking import Watched
 from scenarios.conftest import Open
 from server.agui.agents import biller, plain
 
@@ -122,7 +121,7 @@ class ThreadLast:
 
 class BusyControl(Control):
     @override
-    def watch_live(self, watched: Watched, after: int = 0) -> Any:
+    def watch_live(self, watched: str | Mapping[str, int], after: int = 0) -> Any:
         return ThreadLast(super().watch_live(watched, after))
 
 
