@@ -55,7 +55,14 @@ SERVER_MUTANTS = (
     Mutant(
         "server: a code is good once",
         SERVER + "keyring.py",
-        "        self._codes.remove(key)\n",
+        "            kept.codes.remove(key)\n",
+        "",
+        ACCESS,
+    ),
+    Mutant(
+        "server: of two servers that are given one code, one takes it",
+        SERVER + "keyring.py",
+        "            fcntl.flock(lock, fcntl.LOCK_EX)\n",
         "",
         ACCESS,
     ),

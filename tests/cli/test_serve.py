@@ -179,6 +179,63 @@ def test_a_token_made_while_it_serves_is_good_at_once_and_until_it_is_revoked(
     assert served.http.get("/v1/me", headers=bearer).status_code == 401
 
 
+def midflight(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "midflight", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def test_a_link_made_while_it_serves_lets_one_browser_in_as_who_it_names(street: Street) -> None:
+    served = street.serve()
+    made = midflight(street.folder, "token", "vera", "--role", "viewer", "--link", served.url)
+    link, note = made.stdout.strip(), made.stderr
+    assert link.startswith(f"{served.url}/#code=mf_")
+    assert "once, within ten minutes" in note
+    assert "mf_" not in note
+
+    served.code = link.partition("#code=")[2]
+    assert served.come_in() == {"by": "vera", "role": "viewer"}
+    again = served.http.post("/v1/session", json={"code": served.code})
+    assert (again.status_code, again.json()["error"]) == (401, "code_not_valid")
+    assert "midflight token" in again.json()["message"]
+    assert "mf_" not in served.log.read_text(encoding="utf-8")
+
+
+def test_a_link_is_told_to_a_program_and_leads_where_it_was_asked_to(tmp_path: Path) -> None:
+    page = "https://agents.example.com/runs/r-1"
+    made = midflight(tmp_path, "token", "ann", "--link", page, "--json")
+
+    told = json.loads(made.stdout)
+    assert told.keys() == {"name", "role", "link"}
+    assert told["link"].startswith(f"{page}#code=mf_")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--link", "agents.example.com"], "is not the address of a page"),
+        (["--link", "https://agents.example.com/#code=x"], "is not the address of a page"),
+        (["--link", "http://agents.example.com"], "plain HTTP"),
+        (["--link", "https://agents.example.com", "--save"], "--save"),
+        (["--link", "https://agents.example.com", "--revoke"], "--revoke"),
+    ],
+)
+def test_a_link_that_cannot_be_is_refused_and_no_key_is_made(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    refused = midflight(tmp_path, "token", "ann", *arguments)
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert said in refused.stderr
+    assert "No key was made" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [

@@ -21,6 +21,7 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.cli.addresses import LOOPBACK
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
@@ -52,7 +53,6 @@ PORT: Final = 8321
 REQUESTS_S: Final = 5  # what requests in flight have to end
 UNREAD_S: Final = 30  # a client that takes nothing for so long is cut off by the system
 MESSAGE_MAX: Final = 1024 * 1024  # bytes of a WebSocket's; what is larger ends the connection
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 VoiceOption = Annotated[bool, typer.Option("--voice", help="Let people talk to it by voice.")]
 

@@ -94,7 +94,8 @@ class Access(Struct):
             raise Problem(
                 401,
                 "not_known",
-                "who are you? Open the printed URL, or send a token as `Authorization: Bearer …`.",
+                "who are you? Open a link that lets you in, or send a token as `Authorization: "
+                "Bearer …`.",
                 headers={"www-authenticate": "Bearer"},
             )
         if method not in SAFE and CUSTOM_HEADER not in headers:
