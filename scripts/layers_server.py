@@ -27,7 +27,7 @@ SERVER_MUTANTS = (
     Mutant(
         "server: the origin is checked",
         SERVER + "access.py",
-        "        if not own and origin not in self.origins:",
+        "        if not own and origin not in {*self.origins, self.public_url}:",
         "        if False:",
         ACCESS,
     ),
@@ -58,6 +58,20 @@ SERVER_MUTANTS = (
         "            kept.codes.remove(key)\n",
         "",
         ACCESS,
+    ),
+    Mutant(
+        "server: behind TLS the cookie goes over TLS alone",
+        SERVER + "access.py",
+        ' or self.public_url.startswith("https://")',
+        "",
+        ACCESS,
+    ),
+    Mutant(
+        "server: what others reach prints no code into a log",
+        "src/midflight/cli/serve.py",
+        "    return here or sys.stdout.isatty()",
+        "    return True",
+        ("tests/cli/test_serve.py",),
     ),
     Mutant(
         "server: of two servers that are given one code, one takes it",

@@ -310,6 +310,7 @@ async def test_a_code_is_exchanged_once_for_a_cookie_that_scripts_cannot_read() 
         assert answer.json() == {"by": "ann", "role": "controller"}
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie
+        assert "Secure" not in cookie  # over plain HTTP on loopback it would not come back
         assert "SameSite=strict" in cookie
         assert code not in cookie
         assert (await come_in(http, code)).status_code == 401
@@ -327,6 +328,23 @@ async def test_a_code_is_exchanged_once_for_a_cookie_that_scripts_cannot_read() 
         await http.post("/v1/leave", headers={"x-midflight": "1"})
         stolen = cookie.partition(";")[0]
         assert (await http.get("/v1/me", headers={"cookie": stolen})).status_code == 401
+
+
+async def test_behind_tls_the_cookie_is_sent_over_tls_alone_whatever_the_proxy_says() -> None:
+    public = "https://agents.example.com"
+    hosts = ("127.0.0.1", "agents.example.com")
+    access = Access(Keyring(), hosts=hosts, public_url=public)
+    async with (
+        opened(Control(MemoryStore()), access=access) as house,
+        house.client(None) as http,
+    ):
+        for headers in ({"host": "agents.example.com", "origin": public}, {"origin": public}):
+            code = house.keyring.code("ann")
+            answer = await http.post(
+                "/v1/session", json={"code": code}, headers={"x-midflight": "1", **headers}
+            )
+            assert answer.status_code == 200, answer.text
+            assert "Secure" in answer.headers["set-cookie"]
 
 
 async def test_an_old_code_and_a_made_up_session_are_worth_nothing() -> None:

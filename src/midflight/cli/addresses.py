@@ -28,3 +28,14 @@ def page_address(url: str, *, otherwise: str) -> str:
             f"come in too. Use https://. {otherwise}"
         )
     return url if parts.path else f"{url}/"
+
+
+def public_origin(url: str) -> str:
+    """Scheme and host under which people open a server, as browsers send them."""
+    parts = urlsplit(page_address(url, otherwise="Nothing was started."))
+    if parts.path != "/":
+        raise InvalidRequest(
+            f"{url!r}: a server is opened at the root of its name, so write it without a path. "
+            "Nothing was started."
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}"

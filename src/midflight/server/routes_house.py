@@ -44,7 +44,7 @@ async def come_in(request: Request, body: b.Code) -> Response:
         session,
         max_age=int(SESSION_S),
         path=request.scope.get("root_path") or "/",
-        secure=request.url.scheme == "https",
+        secure=access.is_secure(request.url.scheme),
         httponly=True,
         samesite="strict",
     )
