@@ -83,11 +83,48 @@ ENGINE_MUTANTS = (
     Mutant(
         "Postgres workers: one at an address where others were has Restate look anew",
         ENGINES + "restate_known.py",
-        "            if restate.service in found:\n",
-        "            if found:\n",
+        "    if service not in found:\n",
+        "    if not found:\n",
         (
             "tests/engines/test_known.py::"
             "test_at_an_address_where_others_used_to_be_runs_are_driven_all_the_same",
+        ),
+    ),
+    Mutant(
+        "Postgres workers: one whose code is not called any more says so",
+        ENGINES + "restate_known.py",
+        "    if newest != ours:\n",
+        "    if not newest:\n",
+        (
+            "tests/engines/test_known.py::"
+            "test_after_a_rollback_the_old_workers_say_that_calls_go_to_the_newer_ones",
+        ),
+    ),
+    Mutant(
+        "Postgres workers: whoever says yes to everything is no Restate",
+        ENGINES + "restate.py",
+        "            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to all\n",
+        "",
+        ("tests/engines/test_known.py::test_an_ingress_that_is_no_restate_is_not_taken_for_one",),
+    ),
+    Mutant(
+        "engines: what an operator has stopped is not asked for",
+        ENGINES + "sweep.py",
+        "    return not held and stopped.isdisjoint(scopes(row.agent, row.thread))\n",
+        "    return not held\n",
+        (
+            "tests/engines/test_sweep.py::"
+            "test_for_what_an_operator_has_stopped_nobody_is_asked_until_its_release",
+        ),
+    ),
+    Mutant(
+        "engines: a run for which nobody comes is told of",
+        ENGINES + "sweep.py",
+        "            alone.add(row.agent)\n",
+        "            continue\n",
+        (
+            "tests/engines/test_sweep.py::"
+            "test_runs_for_which_nobody_comes_are_told_of_once_for_each_agent",
         ),
     ),
     Mutant(

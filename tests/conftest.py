@@ -5,6 +5,7 @@ Properties are drawn the same way on every machine: a red build can be repeated 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -64,3 +65,14 @@ def tools_of_this_story() -> Iterator[None]:
     yield
     REGISTRY.clear()
     REGISTRY.update(before)
+
+
+@pytest.fixture(autouse=True)
+def log_of_this_story() -> Iterator[None]:
+    """A command that a story runs in this process sets up the log for its own."""
+    ours = [logging.getLogger(name) for name in ("midflight", "midflight.executor.function")]
+    before = [(one.level, one.handlers[:], one.filters[:]) for one in ours]
+    yield
+    for one, (level, handlers, filters) in zip(ours, before, strict=True):
+        one.setLevel(level)
+        one.handlers[:], one.filters[:] = handlers, filters

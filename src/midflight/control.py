@@ -44,6 +44,7 @@ from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
 from midflight.verbs import deliveries
 from midflight.verbs.covering import Accepted, cover, offers, says
+from midflight.verbs.looking import scope_of
 from midflight.verbs.starting import Starting, Turn
 from midflight.verbs.telling import TAKEN, refuse_unknown
 
@@ -237,13 +238,13 @@ class Control(Starting):
 
     async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
         """The operator's switch: when this returns, everything in scope has stopped."""
-        _check_scope(scope)
+        scope_of(scope)
         _check_reason(reason)
         return await self.store.kill(scope, self._asks(who), reason)
 
     async def release(self, scope: str, *, who: Who) -> bool:
         """Let a scope move again."""
-        _check_scope(scope)
+        scope_of(scope)
         released = await self.store.release(scope, self._asks(who))
         for row in await self.store.due() if released else ():
             if row.kind == "thread":
@@ -297,14 +298,6 @@ class Control(Starting):
         nouns = tuple(attempt.noun for attempt in state.open.values())
         said = says([state], taken.event)
         return msgspec.structs.replace(known, in_flight=nouns, status=said)
-
-
-def _check_scope(scope: str) -> None:
-    kind, _, name = str(scope).partition(":")
-    if kind != "all" and not (kind in {"agent", "thread"} and name):
-        raise InvalidRequest(
-            f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."
-        )
 
 
 def _check_reason(reason: str) -> None:

@@ -23,7 +23,13 @@ ACTIONS: Final = (INCORPORATE, SWITCH, DEFER)
 BACKGROUND: Final = "background"
 """The role of a background run that reports to the one which began it."""
 
+TEXT_MAX: Final = 64 * 1024  # characters that a message, a brief or an answer in words takes
 TRIAGE_AFTER_S: Final = 0.4  # people send a thought in three messages: wait for the third
+
+
+def is_storable(text: str) -> bool:
+    """Half of a character cannot be stored, and some stores take no NUL."""
+    return "\x00" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 class Message(Struct, frozen=True):

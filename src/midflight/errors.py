@@ -46,7 +46,10 @@ A message says what happened, where, what to do now, and whether anything change
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
+
+DOTS: Final = "•••"
+"""Stands in a message where a secret stood."""
 
 
 class MidflightError(Exception):

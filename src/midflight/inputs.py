@@ -1,4 +1,7 @@
-"""Time and chance, which are inputs: real ones for programs, fixed ones for tests and replay."""
+"""Time and chance, which are inputs: real ones for programs, fixed ones for tests and replay.
+
+And under which names a machine knows itself.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ Clock = Callable[[], float]
 
 Ids = Callable[[], str]
 """A new id at each call; later ids sort after earlier ones."""
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine that no other machine can be asked for by."""
 
 wall_clock: Final[Clock] = time.time  # noqa: TID251 - the one place where the world's time comes in
 

@@ -37,7 +37,7 @@ async def test_one_status_message_lives_with_the_run_and_its_buttons_name_their_
         status = await discord.until_shown(chat, "▶ **Running** Tidy up")
         await discord.until(lambda: "Undoes" in status.labels[2] and "Resume" in status.labels[0])
         await discord.until(lambda: "step 2" in status.content)
-        assert re.search(r"`\d\d:\d\d  step 2  ≥\$0\.00 of \$5\.00`", status.content)
+        assert re.search(r"`\d\d:\d\d  step 2  \$0\.00 of \$5\.00 \+ unpriced`", status.content)
         assert status.labels == [
             "Pause · Resume keeps context",
             "Redirect · Rewrites the next step",

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from assistant.desk import Office, clerk, slow_clerk, until
 from channels.conftest import until_chosen
@@ -18,6 +19,7 @@ from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Who
 from midflight.models.scripted import call, say
 from midflight.run import Run, agent
+from midflight.stores.base import Query
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -195,10 +197,12 @@ async def test_a_late_press_that_was_done_before_is_not_said_to_have_changed_not
     assert "Nothing was changed" not in answered.text
 
 
-async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much(
+async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much_of_what_holds_it_alone(
     driving: Any, tmp_path: Path
 ) -> None:
-    @agent(name="capped", converses=True, limits=Limits(steps=2))
+    caps = Limits(steps=2, seconds=900, tokens=50, usd=3.0, tool_calls=9, repeats=4)
+
+    @agent(name="capped", converses=True, limits=caps)
     async def capped(run: Run) -> str:
         for number in range(3):
             await run.step(f"Step {number}", _nothing)
@@ -214,11 +218,45 @@ async def test_a_cap_is_raised_in_a_form_that_offers_twice_as_much(
         await until(lambda: any(_labels(p) == ["Raise cap"] for p in paper.shown.values()))
         card = next(p for p in paper.shown.values() if _labels(p) == ["Raise cap"])
         form = await board.form("desk", card.buttons[0].action, ANN)
-        assert [(f.name, f.value) for f in form.fields] == [("steps", "4"), ("repeats", "40")]
-        wrong = await board.press("desk", form.action.code, ANN, key="a", fields={"steps": "x"})
-        assert "a cap is a number" in wrong.text
+        assert [(f.name, f.value) for f in form.fields] == [("steps", "4")]
+        for typed in ("x", "2.5", "inf", "-1", ""):
+            given = {"steps": typed}
+            wrong = await board.press("desk", form.action.code, ANN, key=typed, fields=given)
+            assert f"limit steps={typed} is not a whole number" in wrong.text
+            assert "Nothing was changed" in wrong.text
         await board.press("desk", form.action.code, ANN, key="b", fields={"steps": "4"})
         await until(lambda: "**Done** go" in paper.text)
+        (run,) = await control.runs(Query(agent="capped"))
+        assert (await control.state(run.journal)).limits == replace(caps, steps=4)
+        late = await board.form("desk", card.buttons[0].action, ANN)
+        assert late.text == "no cap holds it any more. Nothing was changed."
+
+
+async def test_a_cap_of_nothing_and_one_on_circles_are_offered_too(
+    driving: Any, tmp_path: Path
+) -> None:
+    @agent(name="capped-at-0", converses=True, limits=Limits(steps=0))
+    async def at_once(run: Run) -> str:
+        await run.step("Step", _nothing)
+        return "through"
+
+    @agent(name="capped-circles", converses=True, limits=Limits(repeats=1))
+    async def circles(run: Run) -> str:
+        for _ in range(9):
+            await run.step("Step", _nothing)
+        return "through"
+
+    for works, offered in ((at_once, ("steps", "1")), (circles, ("repeats", "2"))):
+        paper = Paper()
+        async with (
+            driving(works) as control,
+            life(paper, control, works, tmp_path / works.name) as board,
+        ):
+            await board.hear("desk", Heard("1", "go"), ANN)
+            await until(lambda: any(_labels(p) == ["Raise cap"] for p in paper.shown.values()))  # noqa: B023 - it is awaited here
+            card = next(p for p in paper.shown.values() if _labels(p) == ["Raise cap"])
+            form = await board.form("desk", card.buttons[0].action, ANN)
+            assert [(f.name, f.value) for f in form.fields] == [offered]
 
 
 async def _nothing() -> None:

@@ -19,6 +19,7 @@ from channels.person import Person
 from channels.stand_in import StandIn
 from midflight.channels import People, Post, Switchboard
 from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
+from midflight.channels.people import STRANGER
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.webhook import Webhook
 from midflight.control import Control
@@ -134,7 +135,8 @@ async def test_texts_presses_and_forms_go_both_ways(
         assert "**Resume** is on record" in resumed.json()["text"]
         office.gate("slow").set()
         await desk.until_shown("Ready.")
-        assert (await send(user="mallory", text="me too")).status_code == 403
+        stranger = await send(user="mallory", text="me too")
+        assert (stranger.status_code, stranger.json()) == (403, {"error": STRANGER})
         assert (await send(text="x", press="y", nonsense=1)).status_code == 400
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ports import free_port
 from scenarios.stories import environment
 
 CALL_S = 40
@@ -124,6 +125,7 @@ class Server:
     """``midflight serve`` over the store of a folder."""
 
     def __init__(self, folder: Path, *agents: str, port: int = 0) -> None:
+        port = port or free_port()  # which it can have again after its death
         scene = Scene(folder)
         with (folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(

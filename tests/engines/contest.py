@@ -24,13 +24,12 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from engines import contested
 from engines.bad import FORGETS
 from engines.contested import READY
-from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.phases import LIVE
 from midflight.run import Agent
 from midflight.stores.base import Query, Store
 from midflight.tasks import owned_tasks
 from scenarios.torture_world import clerk
 
-LIVING = tuple(phase for phase in Phase if phase not in ENDS)
 PESTERS_S = 0.002
 TIMES = 30  # a run, half of them in vain: an engine is wrong for a while, not for ever
 LEAVES_S = 20.0
@@ -119,7 +118,7 @@ class Contest:
         """Tell one of them of a run that the other may be driving, and in the end let it be."""
         times = Counter[str]()
         while True:
-            rows = await self._store.rows(Query(phases=LIVING, limit=500))
+            rows = await self._store.rows(Query(phases=LIVE, limit=500))
             left = [row.journal for row in rows if times[row.journal] < TIMES]
             for run in self._chance.sample(left, min(5, len(left))):
                 times[run] += 1

@@ -44,6 +44,7 @@ class Hand:
         self.driver = ""
         self.drivers: dict[int, str] = {}  # of each process that it was
         self.process: subprocess.Popen[bytes]
+        self.hired = False
         self.freezes: list[Freeze] = []
 
     async def hire(self) -> None:
@@ -66,6 +67,7 @@ class Hand:
             self.process = subprocess.Popen(
                 self._command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=self._folder
             )
+        self.hired = True
 
     def kill(self) -> None:
         self.process.kill()
@@ -142,5 +144,5 @@ async def fleet(
             yield Fleet(hands, link, place, folder)
         finally:
             for hand in hands:
-                if hand.process.poll() is None:
+                if hand.hired:  # else another one's failure is the news
                     hand.kill()

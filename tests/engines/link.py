@@ -15,6 +15,8 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
+from ports import free_port
+
 THERE: Final = "there"  # from whoever has connected
 BACK: Final = "back"
 TURNS: Final = 20  # more than any of it takes: a time would be over after two on a busy machine
@@ -107,8 +109,8 @@ async def linked(*ends: Connect, path: str = "") -> AsyncIterator[Link]:
     if path:
         server: asyncio.Server = await asyncio.start_unix_server(link.accept, path)
     else:
-        server = await asyncio.start_server(link.accept, "127.0.0.1", 0)
-        link.port = server.sockets[0].getsockname()[1]
+        link.port = free_port()  # a new one: Restate remembers who was at an address
+        server = await asyncio.start_server(link.accept, "127.0.0.1", link.port)
     try:
         yield link
     finally:

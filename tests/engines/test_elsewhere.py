@@ -121,6 +121,9 @@ async def test_a_conversation_begun_at_one_server_is_gone_on_with_and_seen_at_an
             page = Viewer(urlsplit(there[0]).port or 0, there[1], [run])
             async with anyio.create_task_group() as beside:
                 beside.start_soon(page.until_ended, run)
+                with anyio.fail_after(30):
+                    while run not in page.views:  # noqa: ASYNC110 - it comes by a socket
+                        await anyio.sleep(0.01)
                 answer = {"interruptId": asked["id"], "status": "resolved", "payload": "tea"}
                 second = await agui(there, "Y", resume=[answer])
 

@@ -13,6 +13,7 @@ from midflight.kernel import thread as t
 from midflight.kernel.phases import ENDS, Cause, Mode, Phase
 from midflight.kernel.record import Limits, Who
 from midflight.kernel.state import RunState
+from midflight.kernel.thread_fold import READ_KEPT
 
 
 class Conversation:
@@ -173,7 +174,7 @@ def test_a_todo_is_done_in_its_senders_words_and_name_however_much_was_said_sinc
     errand = chat.talk.unread[chat.sends("later, ring Bob at 555-1234", BOB)]
     front.defer(moves, chat.talk, errand, "ring Bob")
     chat.apply(moves)
-    for n in range(t.READ_KEPT + 1):
+    for n in range(READ_KEPT + 1):
         chat.chooses(chat.sends(f"thought {n}"), "incorporate")
         chat.reads("r-1")
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kernel.journals import ANN, Run, cancelling, running
 from midflight.errors import InvalidRequest
 from midflight.kernel import events as e
-from midflight.kernel.limits import Call, Meter, allotment, at_cap, meters, stuck, warnings
+from midflight.kernel.limits import (
+    Call,
+    Meter,
+    allotment,
+    at_cap,
+    limits_from,
+    meters,
+    stuck,
+    warnings,
+)
 from midflight.kernel.phases import Cause, Effect, Outcome, Phase
 from midflight.kernel.record import Limits, Usage
 
@@ -214,10 +225,49 @@ def test_a_repeated_raise_is_recognised_whatever_was_kept() -> None:
     assert run.ask(request) == run.ask(request)
 
 
-@pytest.mark.parametrize("cap", [-1.0, float("nan")])
+@pytest.mark.parametrize("cap", [-1.0, float("nan"), float("inf")])
 def test_a_cap_that_cannot_be_meant_is_refused(cap: float) -> None:
     with pytest.raises(InvalidRequest, match=r"limit usd=.*Nothing was changed"):
         running().raise_limits(Limits(usd=cap))
+
+
+@pytest.mark.parametrize("cap", [2.5, float("inf"), True])
+def test_what_is_counted_is_capped_at_a_whole_number(cap: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"limit steps=.* is not a whole number"):
+        running().raise_limits(Limits(steps=cap))
+
+
+def test_caps_are_read_as_people_write_them() -> None:
+    assert limits_from({"usd": "4", "steps": "200"}) == Limits(usd=4.0, steps=200)
+    assert limits_from({"seconds": "1.5", "tokens": "2e6"}) == Limits(seconds=1.5, tokens=2_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("steps", "many"),
+        ("steps", "2.5"),
+        ("steps", "inf"),
+        ("steps", "-1"),
+        ("repeats", ""),
+        ("usd", "nan"),
+        ("usd", "inf"),
+        ("usd", "9" * 400),
+    ],
+)
+def test_what_is_no_cap_is_refused_by_name_and_changes_nothing(name: str, text: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        limits_from({name: text})
+
+    number = "number" if name == "usd" else "whole number"
+    said = f"limit {name}={text[:40]} is not a {number} of zero or more. Nothing was changed."
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize("given", [{"money": "4"}, {"": "4"}, {}])
+def test_a_cap_that_is_not_known_or_not_named_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest, match=r"cap.*Nothing was changed"):
+        limits_from(given)
 
 
 def test_a_run_does_not_begin_with_one_either() -> None:

@@ -14,7 +14,6 @@ from midflight.kernel.fold import fold
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.kernel.thread import (
-    READ_KEPT,
     UNREAD_MAX,
     VIEWERS_MAX,
     FrontChanged,
@@ -29,6 +28,7 @@ from midflight.kernel.thread import (
     TodosReordered,
     TodoTaken,
 )
+from midflight.kernel.thread_fold import READ_KEPT
 
 
 def take(thread: Thread, upto: int, *messages: int) -> int:

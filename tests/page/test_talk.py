@@ -231,13 +231,13 @@ def test_runs_are_begun_found_and_looked_at_from_the_rail(theatre: Theatre, look
     tab = look(stage)
     rail = tab.page.get_by_role("navigation", name="Runs")
     expect(rail).to_contain_text("lighthouse", timeout=WAIT_MS)
-    other = theatre.begin(brief="Something about whales")
-    expect(rail).to_contain_text("whales", timeout=WAIT_MS)
+    other = theatre.begin(brief="Something about narwhals")  # nobody else begins one
+    expect(rail).to_contain_text("narwhals", timeout=WAIT_MS)
 
     tab.page.get_by_label("Search runs").fill("LIGHTHOUSE churn")
-    expect(rail.get_by_role("link", name=re.compile("whales"))).to_have_count(0, timeout=WAIT_MS)
+    expect(rail.get_by_role("link", name=re.compile("narwhals"))).to_have_count(0, timeout=WAIT_MS)
     expect(rail).to_contain_text("lighthouse")
     tab.page.get_by_label("Search runs").fill("")
-    rail.get_by_role("link", name=re.compile("whales")).first.click()
+    rail.get_by_role("link", name=re.compile("narwhals")).first.click()
     expect(tab.page).to_have_url(f"{theatre.url}/runs/{other.run}")
     tab.says("Running")

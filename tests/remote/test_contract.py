@@ -107,6 +107,45 @@ async def test_runs_are_listed_newest_first_whoever_has_started_them(
         assert [row.journal for row in page] == [second]
 
 
+async def test_runs_are_found_by_words_and_by_all_else_that_is_asked(
+    driving: Open, door: str
+) -> None:
+    works = worker(Stage(f"contract-search-{door}"))
+    async with driving(works) as driver, through(door, driver, works) as control:
+        tea = await control.start("worker", "tea", title="Buy green tea")
+        await control.start("worker", "milk", title="Buy milk")
+        await control.ended(tea)
+
+        assert [row.journal for row in await control.runs(Query(search="green BUY"))] == [tea]
+        assert await control.runs(Query(search="coffee")) == []
+        wanted = Query(search="tea", agent="worker", phases=(Phase.DONE,), limit=1)
+        assert [row.journal for row in await control.runs(wanted)] == [tea]
+        assert await control.runs(Query(search="tea", agent="else")) == []
+
+
+async def test_threads_are_listed_and_never_as_if_a_condition_were_not_there(
+    driving: Open, door: str
+) -> None:
+    works = worker(Stage(f"contract-threads-{door}"))
+    async with driving(works) as driver, through(door, driver, works) as control:
+        run = await control.start("worker", "tea", title="Buy tea")
+        thread = (await control.ended(run)).thread
+
+        assert [row.journal for row in await control.runs(Query(kind="thread"))] == [thread]
+        for wanted in (
+            Query(kind="thread", agent="else"),
+            Query(kind="thread", phases=(Phase.PAUSED,)),
+            Query(kind="thread", thread="t-else"),
+            Query(kind="thread", parent="r-else"),
+            Query(kind="thread", search="coffee"),
+        ):
+            if door == "here":
+                assert await control.runs(wanted) == []
+            else:
+                with pytest.raises(errors.InvalidRequest, match="threads of a server are listed"):
+                    await control.runs(wanted)
+
+
 async def test_pause_resume_redirect_and_cancel_are_answered_with_their_receipts(
     driving: Open, door: str
 ) -> None:

@@ -61,7 +61,7 @@ async def test_a_run_that_is_let_go_leaves_nothing_to_the_collector(
             await control.cancel(run)
         else:
             cue.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while drivers(others):  # noqa: ASYNC110 - nobody tells of an object that is no more
                 await anyio.sleep(0.01)
 
@@ -82,7 +82,7 @@ async def test_a_driver_that_leaves_begins_nothing_more(driving: Open) -> None:
         (driver,) = drivers(others)
         cue.set()
         await control.until(run, lambda s: s.phase is Phase.DONE)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while hasattr(driver, "function"):  # at every turn of the loop until it is let go
                 driver._fell_behind()
                 await anyio.lowlevel.checkpoint()

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 
 from midflight.control import Control
-from midflight.errors import StepFailed
+from midflight.errors import DOTS, StepFailed
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.run import Run, agent
 from midflight.stores.base import Store
 from midflight.tools.base import Done, Performed, Tool, tool
 from midflight.tools.progress import emit
-from midflight.tools.secret import DOTS, Secret
+from midflight.tools.secret import Secret
 from midflight.tools.shell import shell
 from scenarios.company import events, journal, said
 from scenarios.conftest import Open

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import anyio
@@ -290,9 +291,10 @@ async def test_a_hold_that_is_over_while_the_run_cannot_move_costs_no_time(
         ((_, until),) = state.windows.values()
         hours.skip_to(until)
         await anyio.sleep(0.1)
-        before = time.process_time()
+        gc.collect()
+        before = time.thread_time()
         await anyio.sleep(0.5)
-        assert time.process_time() - before < 0.25
+        assert time.thread_time() - before < 0.25
         stage.gate("slow").set()
         assert await control.result(run) == "redirected"
         assert "letter" not in stage.begun

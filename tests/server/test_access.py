@@ -527,7 +527,7 @@ async def test_streams_are_counted_and_given_back() -> None:
             await second.receive()
             third = await http.get("/v1/events", params={"watch": run})
             assert (third.status_code, third.json()["error"]) == (429, "too_many_streams")
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while house.app.state.meter.streams:  # noqa: ASYNC110 - nobody tells us
                 await anyio.sleep(0.01)
         async with watcher.connected() as again:

@@ -60,7 +60,9 @@ async def test_a_watcher_gets_records_with_ids_and_deltas_in_between(driving: Op
         watcher = reader(house, run)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watcher.read)
-            await anyio.sleep(0.1)
+            with anyio.fail_after(30):
+                while not watcher.positions[run]:  # noqa: ASYNC110 - nobody tells us
+                    await anyio.sleep(0.01)
             stage.gate("begin").set()
 
         assert watcher.complete

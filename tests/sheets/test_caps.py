@@ -1,62 +1,67 @@
-"""The cap that is nearest, and the line in which a chat names it."""
+"""Which caps are offered higher: what holds the run, or will soon, and nothing else."""
 
 from __future__ import annotations
 
 import pytest
 
-from kernel.journals import running
-from midflight.channels.render import Standing, meters
-from midflight.kernel.limits import Meter
+from kernel.journals import Run, running
+from midflight.cli.lifting import raising
+from midflight.kernel import events as e
+from midflight.kernel.limits import limits_from
+from midflight.kernel.phases import Cause
 from midflight.kernel.record import Limits
 from midflight.sheets import RunBook, RunSheet
-from midflight.sheets.caps import figure
+from midflight.sheets.caps import raised, raised_of, typed
+
+ALL = Limits(steps=2, seconds=900, tokens=50, usd=0.0, tool_calls=9, repeats=3)
 
 
-def after(steps: int, limits: Limits) -> RunSheet:
-    """A run that has done so many steps."""
-    run = running(limits=limits)
-    for number in range(steps):
-        run.did(f"step {number}")
+def sheet_of(run: Run) -> RunSheet:
     book = RunBook(run.state.journal)
     for record in run.records:
         book.take(record)
     return book.sheet()
 
 
-def said(sheet: RunSheet, later: float = 0.0) -> str:
-    """What stands behind clock and step."""
-    line = meters(Standing(sheet, "step 1", sheet.updated_at + later)).strip("`")
-    return line.partition("step 1")[2].strip()
-
-
-def test_a_chat_names_the_cap_that_is_nearest_and_warns_of_it_whichever_it_is() -> None:
-    assert said(after(2, Limits(steps=2, usd=2.0))) == "$0.00  2 of 2 steps ⚠"
-    assert said(after(1, Limits(steps=2, usd=2.0))) == "$0.00  1 of 2 steps"
-    assert said(after(1, Limits(steps=50))) == "$0.00  1 of 50 steps"
-
-
-def test_while_no_cap_is_half_full_it_is_the_one_on_money() -> None:
-    assert said(after(1, Limits(steps=50, usd=2.0))) == "$0.00 of $2.00"
-    assert said(after(1, Limits())) == "$0.00"
-
-
-def test_a_cap_on_time_comes_nearer_by_itself() -> None:
-    sheet = after(0, Limits(seconds=100, usd=2.0))
-
-    assert said(sheet) == "$0.00 of $2.00"
-    assert said(sheet, later=85).endswith(" of 100 s ⚠")
+def held_by(why: str, limits: Limits = ALL) -> Run:
+    run = running(limits=limits)
+    run.append(e.HoldPlaced(cause=Cause.CAP, why=why.partition(":")[0]))
+    run.append(e.QuestionOpened(epoch=1, kind="cap", message=why))
+    return run
 
 
 @pytest.mark.parametrize(
-    ("meter", "words"),
+    ("why", "offered"),
     [
-        (Meter("usd", 4.1, 5), "$4.10 of $5.00"),
-        (Meter("seconds", 58.7, 60), "58 of 60 s"),
-        (Meter("seconds", 580, 600), "time 9:40 of 10:00"),
-        (Meter("seconds", 3600, 7200), "time 1:00:00 of 2:00:00"),
-        (Meter("tool_calls", 1, 1), "1 of 1 tool call"),
-        (Meter("tokens", 12_345, 50_000), "12,345 of 50,000 tokens"),
+        ("steps: the cap of 2 is reached.", {"steps": 4}),
+        ("usd: the cap of 0 is reached.", {"usd": 1}),
+        ("repeats: it goes in circles.", {"repeats": 6}),
     ],
 )
-def test_a_cap_reads_as_people_write_it(meter: Meter, words: str) -> None:
-    assert figure(meter) == words
+def test_the_cap_that_holds_is_offered_twice_as_high_and_no_other(
+    why: str, offered: dict[str, float]
+) -> None:
+    run = held_by(why)
+
+    assert raised(sheet_of(run)) == offered
+    assert raised_of(run.state, run.state.at) == offered
+
+
+def test_while_none_holds_those_are_offered_that_are_nearly_reached() -> None:
+    run = running(limits=Limits(steps=2, usd=5.0))
+    assert raised(sheet_of(run)) == {}
+    run.did("one")
+    run.did("two")
+    assert raised(sheet_of(run)) == {"steps": 4}
+
+
+@pytest.mark.parametrize("tokens", [7, 1_000_000, 12_345_678])
+def test_what_is_offered_can_be_typed_as_it_stands_there(tokens: int) -> None:
+    run = held_by("tokens: the cap is reached.", Limits(tokens=tokens))
+
+    assert raising(sheet_of(run)) == [f"--tokens {2 * tokens}"]
+    assert limits_from({"tokens": typed(2 * tokens)}) == Limits(tokens=2 * tokens)
+
+
+def test_money_is_typed_without_what_a_sum_leaves_behind() -> None:
+    assert [typed(2 * cap) for cap in (0.1 + 0.2, 2.0, 0.005)] == ["0.6", "4", "0.01"]

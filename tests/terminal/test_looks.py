@@ -47,40 +47,6 @@ def test_no_two_states_of_a_step_share_a_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "used", "cap", "told"),
-    [
-        ("steps", 2, 2, "2 of 2 steps"),
-        ("steps", 0, 1, "0 of 1 step"),
-        ("tool_calls", 3, 40, "3 of 40 tool calls"),
-        ("tokens", 12_300, 20_000, "12.3k of 20.0k tokens"),
-        ("usd", 0.421, 2.0, "$0.42 of $2.00"),
-        ("seconds", 90.4, 120.0, "time 01:30 of 02:00"),
-    ],
-)
-def test_every_cap_is_shown_with_how_full_it_is(
-    name: str, used: float, cap: float, told: str
-) -> None:
-    limits = Limits(**{name: cap})  # type: ignore[arg-type]
-    sheet = a_sheet(limits, meters=[Meter(name, used, cap)])
-    spent = replace_spent(sheet, name, used)
-    assert looks.spend(spent, sheet.updated_at) == told
-    assert looks.is_near_cap(spent, sheet.updated_at) == (used >= 0.8 * cap)
-
-
-def replace_spent(sheet: RunSheet, name: str, used: float) -> RunSheet:
-    setattr(sheet.spent, name, used)
-    return sheet
-
-
-def test_a_cap_that_is_hardly_used_takes_no_room_beside_that_on_money() -> None:
-    meters = [Meter("usd", 0.0, 2.0), Meter("steps", 4, 10)]
-    sheet = a_sheet(Limits(usd=2.0, steps=10), meters=meters)
-    assert looks.spend(sheet, sheet.updated_at) == "$0.00 of $2.00"
-    alone = a_sheet(Limits(steps=10), meters=[Meter("steps", 4, 10)])
-    assert looks.spend(alone, sheet.updated_at) == "4 of 10 steps"
-
-
-@pytest.mark.parametrize(
     ("phase", "converses", "says"),
     [
         (Phase.RUNNING, False, "read at the next safe point"),
@@ -92,23 +58,6 @@ def test_a_cap_that_is_hardly_used_takes_no_room_beside_that_on_money() -> None:
 )
 def test_who_writes_is_told_when_it_is_read(phase: Phase, converses: bool, says: str) -> None:
     assert looks.read_when(a_sheet(phase=phase), converses=converses) == says
-
-
-def test_money_is_shown_beside_a_cap_that_is_nearer() -> None:
-    meters = [Meter("usd", 0.1, 2.0), Meter("steps", 9, 10)]
-    sheet = a_sheet(Limits(usd=2.0, steps=10), meters=meters)
-    assert looks.spend(sheet, sheet.updated_at) == "$0.00 of $2.00  9 of 10 steps"
-
-
-def test_time_goes_on_while_the_run_moves() -> None:
-    sheet = a_sheet(Limits(seconds=100), meters=[Meter("seconds", 0, 100)], moving_since=1.0)
-    assert not looks.is_near_cap(sheet, sheet.updated_at + 79)
-    assert looks.is_near_cap(sheet, sheet.updated_at + 80)
-
-
-def test_what_calls_in_flight_have_reserved_counts_as_near() -> None:
-    sheet = a_sheet(Limits(usd=1.0), meters=[Meter("usd", 0.9, 1.0)])
-    assert looks.is_near_cap(sheet, sheet.updated_at)
 
 
 @pytest.mark.parametrize(
@@ -126,21 +75,6 @@ def test_at_a_cap_it_is_said_which(message: str, told: str) -> None:
     held = {"phase": Phase.PAUSED, "holds": [Cause.CAP], "questions": asked(message)}
     sheet = a_sheet(Limits(steps=2), meters=[Meter("steps", 2, 2)], **held)
     assert looks.headline(sheet) == ("Paused at the cap", told)
-
-
-@pytest.mark.parametrize(
-    ("message", "offered"),
-    [
-        ("steps: the cap of 2 is reached.", {"steps": 4}),
-        ("usd: the cap of 0 is reached.", {"usd": 1}),
-        ("repeats: it goes in circles.", {"repeats": 6}),
-    ],
-)
-def test_the_cap_that_holds_is_offered_twice_as_high(
-    message: str, offered: dict[str, float]
-) -> None:
-    sheet = a_sheet(Limits(steps=2, usd=0.0, repeats=3), questions=asked(message))
-    assert looks.raised(sheet) == offered
 
 
 def test_a_run_that_a_person_has_is_not_said_to_be_at_rest() -> None:

@@ -64,7 +64,11 @@ async def test_a_cap_is_raised_and_a_question_declined(driving: Open) -> None:
         async with looking(control, run) as screen:
             await screen.until("Paused at the cap", "1 of 1 step used", "Raise cap  Esc")
             assert not screen.app.query_one(Card).has_class("shown")  # no answer would do
-            await screen.write("/raise steps=many")
+            for caps in ("steps=many", "steps=2.5", "steps=inf"):
+                await screen.write(f"/raise {caps}")
+                await screen.press("enter")
+                await screen.until(f"limit {caps} is not a whole number of zero or more.")
+            await screen.write("/raise steps")
             await screen.press("enter")
             await screen.until("write caps as usd=4 steps=200. Nothing was changed.")
             await screen.write("/raise steps=9")

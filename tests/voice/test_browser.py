@@ -42,6 +42,7 @@ FLAGS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 LONG_MS = 40_000
+AGAIN = 3  # times that something is said at most: it may be asked for, where sound is lost
 GERMANY_ASKED = "What about Germany in the second quarter?"
 LET_GO = """
     window.tracks.length > 0 && window.tracks.every((track) => track.readyState === "ended")
@@ -167,7 +168,7 @@ def test_somebody_talks_assents_and_interrupts_in_a_browser(
     spoken = silence(2.5) + said("Give me the summary please.", "flite:slt")
     # two assents: a busy machine's microphone loses sound, and one alone may be asked about then
     spoken += silence(7) + said("okay, okay", "flite:slt")
-    spoken += silence(4) + said(GERMANY_ASKED, "flite:slt")
+    spoken += (silence(4) + said(GERMANY_ASKED, "flite:slt")) * AGAIN
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(spoken + silence(30)))
     cuts: list[int] = []
@@ -201,7 +202,7 @@ def test_in_noise_too_words_are_heard_and_interrupt_in_a_browser(
 ) -> None:
     """A fan runs, as it were, and somebody else speaks than in the other test."""
     spoken = silence(2.5) + said("Give me the summary please.", "flite:rms")
-    spoken += silence(8) + said(GERMANY_ASKED, "flite:rms")
+    spoken += silence(4) + (silence(4) + said(GERMANY_ASKED, "flite:rms")) * AGAIN
     sound = tmp_path / "microphone.wav"
     sound.write_bytes(as_wav(mixed(spoken + silence(30), "pink20", seed=3)))
     for page, root in open_page(playwright, url, sound):
@@ -299,12 +300,16 @@ def test_with_a_key_to_talk_a_browser_hears_while_it_is_held_and_lets_go_when_le
         voice.get_by_label("Push to talk").check()
         expect(voice.locator(".voice-floor")).to_have_text("Hold the key to talk", timeout=LONG_MS)
         page.evaluate("window.speak(0)")  # and no key is held
-        voice.get_by_role("button", name="Hold to talk").dispatch_event("pointerdown")
-        expect(voice.locator(".voice-floor")).to_have_text("You are speaking", timeout=LONG_MS)
-        page.evaluate("window.speak(1)")
-        page.evaluate(
-            "window.dispatchEvent(new Event('blur'))"
-        )  # nobody tells it of the key going up
+        for _ in range(AGAIN):
+            voice.get_by_role("button", name="Hold to talk").dispatch_event("pointerdown")
+            expect(voice.locator(".voice-floor")).to_have_text("You are speaking", timeout=LONG_MS)
+            page.evaluate("window.speak(1)")
+            page.evaluate(
+                "window.dispatchEvent(new Event('blur'))"
+            )  # nobody tells it of the key going up
+            expect(voice).to_contain_text(re.compile("Germany|say it again"), timeout=LONG_MS)
+            if "Germany" in voice.inner_text():
+                break
         expect(voice.locator("q")).to_have_text(re.compile("Germany"), timeout=LONG_MS)
         expect(page.locator(".thread-pane")).to_contain_text(GERMANY, timeout=LONG_MS)
 

@@ -9,13 +9,12 @@ from midflight.assistant.policy import ALLOW, Open, Policy, Verdict
 from midflight.conversation import stopped_here
 from midflight.errors import ModelBroken
 from midflight.kernel.record import Usage
-from midflight.models.base import CallDelta, Model, Prompt, Reply, Spent
+from midflight.models.base import CHARACTERS_PER_TOKEN, CallDelta, Model, Prompt, Reply, Spent
 from midflight.tools.base import Tool, declared
 from midflight.tools.progress import emit, spend
 
 RETRIES = 4
 BACKOFF_S = 1.0
-CHARACTERS_A_TOKEN = 4
 
 
 class Thought(Struct, frozen=True):
@@ -93,11 +92,11 @@ async def streamed(model: Model, prompt: Prompt, rules: Policy) -> Thought:
         raise ModelBroken(model.name, "its stream ended without a reply", said)
     finally:
         if began and not priced:  # what was made before it was cut short is charged all the same
-            spend(tokens_of(prompt) + made // CHARACTERS_A_TOKEN)
+            spend(tokens_of(prompt) + made // CHARACTERS_PER_TOKEN)
 
 
 def _cut_short(model: Model, prompt: Prompt, said: str) -> Reply:
-    output = len(said) // CHARACTERS_A_TOKEN
+    output = len(said) // CHARACTERS_PER_TOKEN
     spent = Spent(tokens_of(prompt), output, 0, None, model.name, estimated=True)
     return Reply(said, (), spent, "end")
 
@@ -106,4 +105,4 @@ def tokens_of(prompt: Prompt) -> int:
     """About how many tokens a prompt has."""
     turns = sum(len(t.text) + sum(len(c.arguments) for c in t.calls) for t in prompt.turns)
     tools = sum(len(t.description) + 4 * len(t.schema) for t in prompt.tools)
-    return (len(prompt.system) + turns + tools) // CHARACTERS_A_TOKEN
+    return (len(prompt.system) + turns + tools) // CHARACTERS_PER_TOKEN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from midflight.channels.shapes import Field
 from midflight.errors import InvalidRequest
+from midflight.sheets.answers import Pick, alternatives, facts, labels_of, picks, written
 
 FIELDS_MAX: Final = 5  # what the forms of chats take
 WHOLE: Final = "answer"  # the one field of a form that takes the answer as it is
@@ -49,34 +50,34 @@ class Way(Struct, frozen=True):
 
 def ways(schema: Any) -> list[Way]:
     """All ways to answer, in the order of the schema."""
-    labels = schema.get("x-labels", {}) if isinstance(schema, dict) else {}
+    labels = labels_of(schema)
     details = schema.get("x-details") if isinstance(schema, dict) else None
-    return list(_ways(schema, labels, details))
+    found: list[Way] = []
+    for part in alternatives(schema):
+        at_once = [Way(pick.words or _short(pick), pick.value) for pick in picks(part, labels)]
+        found += at_once or [_form(part, details)]
+    return found
 
 
-def _ways(schema: Any, labels: Mapping[str, str], details: Any) -> Iterator[Way]:
+def _short(pick: Pick) -> str:
+    """Its name; text as its asker has written it."""
+    return pick.value if isinstance(pick.value, str) else pick.name
+
+
+def _form(schema: Any, details: Any) -> Way:
     match schema:
-        case {"oneOf": list(several)} | {"anyOf": list(several)}:
-            for each in several:
-                yield from _ways(each, labels, details)
-        case {"enum": list(values)}:
-            yield from (Way(labels.get(str(value), str(value)), value) for value in values)
-        case {"const": value}:
-            yield Way(labels.get(str(value), str(value)), value)
-        case {"type": "boolean"}:
-            yield from (Way(word.capitalize(), value) for word, value in YES_NO.items())
         case {"type": "object", "required": [str(name)], "properties": dict(parts)} if list(
             parts
         ) == [name] and name in {"edit", "respond"}:
-            value = _written(details) if name == "edit" and details is not None else ""
+            value = written(details) if name == "edit" and details is not None else ""
             field = _whole(parts[name], value)
-            yield Way(name.capitalize(), fields=(field,), schema=parts[name], under=name)
+            return Way(name.capitalize(), fields=(field,), schema=parts[name], under=name)
         case {"type": "object", "properties": dict(parts)} if _fits(parts):
             required = schema.get("required", [])
             fields = tuple(_field(name, part, name in required) for name, part in parts.items())
-            yield Way("Answer", fields=fields, schema=schema)
+            return Way("Answer", fields=fields, schema=schema)
         case _:
-            yield Way("Answer", fields=(_whole(schema, ""),), schema=schema)
+            return Way("Answer", fields=(_whole(schema, ""),), schema=schema)
 
 
 def _fits(parts: Mapping[str, Any]) -> bool:
@@ -88,7 +89,7 @@ def _field(name: str, part: Mapping[str, Any], required: bool) -> Field:
     options = tuple(str(value) for value in part.get("enum", ()))
     if part.get("type") == "boolean":
         options = tuple(YES_NO)
-    value = _written(part["default"]) if "default" in part else ""
+    value = written(part["default"]) if "default" in part else ""
     label, hint = str(part.get("title") or name), str(part.get("description", ""))
     return Field(name, label, value=value, hint=hint, required=required, options=options)
 
@@ -117,20 +118,6 @@ def _parsed(label: str, text: str, schema: Any) -> Any:
         ) from None
 
 
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def facts(details: Any) -> str:
-    """What a question is about, a line each."""
-    match details:
-        case {"args": list(args), "kwargs": dict(kwargs)}:
-            shown = [_written(each) for each in args]
-            lines = [*shown, *(f"{name}: {_written(value)}" for name, value in kwargs.items())]
-        case dict():
-            lines = [f"{name}: {_written(value)}" for name, value in details.items()]
-        case None:
-            return ""
-        case _:
-            lines = [_written(details)]
-    return "\n".join(f"> {line}" for text in lines for line in text.splitlines())
+def about(details: Any) -> str:
+    """What a question is about, a quoted line each."""
+    return "\n".join(f"> {line}" for fact in facts(details) for line in fact.splitlines())

@@ -18,10 +18,12 @@ from midflight.channels.shapes import Action, Button, Field, Form, Post
 from midflight.control import Accepted, Control
 from midflight.errors import InvalidRequest, MidflightError, Outdated
 from midflight.kernel.events import QuestionOpened
+from midflight.kernel.limits import limits_from
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
-from midflight.kernel.record import Limits, Who
+from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
+from midflight.sheets.caps import raised_of, typed
 from midflight.sheets.words import short
 
 AT_ONCE: Final = ("pause", "cancel")  # never refused for what has changed since
@@ -48,7 +50,7 @@ class Desk:
                 case "fill":
                     return await self._filling(run, action)
                 case "caps":
-                    return _capping(state, action)
+                    return _capping(raised_of(state, await self.control.store.now()), action)
                 case _:
                     note = Field("note", "What it is told", long=True, required=False)
                     return Form("Hand back", action, (note,))
@@ -171,13 +173,7 @@ class Desk:
         self, memory: Memory, action: Action, who: Who, key: str, fields: dict[str, str]
     ) -> Post:
         run = await self.find.run(memory, action.run)
-        try:
-            given = {name: float(value) for name, value in fields.items()}
-            caps = {n: v if n in {"usd", "seconds"} else int(v) for n, v in given.items()}
-            limits = Limits(**msgspec.convert(caps, dict[str, Any]))
-        except (ValueError, TypeError) as error:
-            raise InvalidRequest(f"a cap is a number: {error}. Nothing was changed.") from None
-        await self.control.raise_limits(run, limits, who=who, key=key)
+        await self.control.raise_limits(run, limits_from(fields), who=who, key=key)
         return Post("**Raise cap** is on record.")
 
     async def _hand_back(
@@ -245,12 +241,11 @@ def _way(asked: QuestionOpened, choice: str) -> Any:
     return found[int(choice)]
 
 
-def _capping(state: RunState, action: Action) -> Form:
-    caps = {name: cap for name in Limits.__struct_fields__ if (cap := getattr(state.limits, name))}
-    fields = tuple(
-        Field(name, name.replace("_", " "), f"{2 * cap:g}") for name, cap in caps.items()
-    )
-    return Form("Raise cap", action, fields[:5])
+def _capping(caps: Mapping[str, float], action: Action) -> Form:
+    if not caps:
+        raise InvalidRequest("no cap holds it any more. Nothing was changed.")
+    fields = [Field(name, name.replace("_", " "), typed(cap)) for name, cap in caps.items()]
+    return Form("Raise cap", action, tuple(fields))
 
 
 def _acknowledged(accepted: Accepted) -> str:

@@ -28,7 +28,7 @@ from midflight.channels.discord_missed import catch_up
 from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel
 from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, view_of
 from midflight.channels.discord_texts import heard_from
-from midflight.channels.people import People
+from midflight.channels.people import STRANGER, People
 from midflight.channels.shapes import Action, Form, Post
 from midflight.channels.switchboard import LATE_S, Switchboard
 from midflight.control import Control
@@ -44,10 +44,6 @@ GUILDS_S: Final = 0.5  # nothing here needs them to be known first
 FORM_S: Final = 2.0  # a form has to be there within three seconds, and nothing may come before it
 SEEN_MAX: Final = 1_024
 THREAD_EXISTS: Final = 160004
-STRANGER: Final = (
-    "You are not on the list of people who may use this here. Ask whoever runs it. Nothing was "
-    "stored or changed."
-)
 
 
 Greet = Callable[[str], None]

@@ -15,6 +15,7 @@ from midflight.channels.ledger import Memory
 from midflight.channels.people import door, shown
 from midflight.channels.shapes import Heard
 from midflight.control import Accepted, Control
+from midflight.conversation import TEXT_MAX, is_storable
 from midflight.errors import InvalidRequest, MidflightError, Refused
 from midflight.kernel.record import Who
 from midflight.kernel.thread import ThreadState
@@ -22,7 +23,6 @@ from midflight.run import Agent
 from midflight.sheets.words import short
 from midflight.verbs.messages import REDIRECTED
 
-TEXT_MAX: Final = 64 * 1024
 LOOKS_ON: Final = "You may look here and not direct: the agent reads this as information."
 
 
@@ -142,7 +142,7 @@ def unstorable(text: str) -> str:
     """Why a text cannot be stored, if it cannot."""
     if len(text) > TEXT_MAX:
         return f"That is {len(text):,} characters, and a message takes {TEXT_MAX:,}."
-    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    if not is_storable(text):
         return "That holds characters that cannot be stored."
     return ""
 

@@ -20,6 +20,10 @@ _RULE: Final = re.compile(
 _ODD: Final = re.compile(r"[^\w.+-]+")
 NAME_MAX: Final = 64
 RANKS: Final = tuple(Role)
+STRANGER: Final = (
+    "You are not on the list of people who may use this here. Ask whoever runs it. Nothing was "
+    "stored or changed."
+)
 
 
 class Person(Struct, frozen=True):

@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from midflight.channels.asking import facts, ways
+from midflight.channels.asking import about, ways
 from midflight.channels.people import shown
 from midflight.channels.shapes import Action, Button, Menu, Post, mark
 from midflight.kernel.decide import HANDED_OVER
 from midflight.kernel.phases import Phase
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt
-from midflight.sheets.caps import figure, is_near, nearest
+from midflight.sheets.figures import clock, elapsed, is_near, nearest, spending
 from midflight.sheets.shapes import Asked, RunSheet
 from midflight.sheets.words import short
 from midflight.verbs.todos import TodoOffer
@@ -56,13 +56,6 @@ class Standing(Struct, frozen=True):
     place: str
     now: float
 
-    @property
-    def seconds(self) -> float:
-        """In motion so far."""
-        sheet = self.sheet
-        going = sheet.moving_since is not None
-        return sheet.spent.seconds + (max(0.0, self.now - sheet.updated_at) if going else 0.0)
-
 
 # ── the status message ───────────────────────────────────────────────────────────────────────────
 
@@ -99,27 +92,14 @@ def _what(sheet: RunSheet) -> str:
 
 def meters(standing: Standing) -> str:
     """The small line in even letters: elapsed, step, spend, the nearest cap."""
-    sheet = standing.sheet
-    minutes, seconds = divmod(int(standing.seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    clock = f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes:02d}:{seconds:02d}"
-    place = standing.place if sheet.phase not in ENDED else f"{_steps(sheet.done)}"
-    return f"`{clock}  {place}  {_spending(standing)}`"
+    sheet, now = standing.sheet, standing.now
+    place = standing.place if sheet.phase not in ENDED else _steps(sheet.done)
+    warned = spending(sheet, now) + " ⚠" * is_near(nearest(sheet, now))
+    return f"`{'  '.join(filter(None, [clock(elapsed(sheet, now)), place, warned]))}`"
 
 
 def _steps(count: int) -> str:
     return f"{count} step{'s' * (count != 1)}"
-
-
-def _spending(standing: Standing) -> str:
-    """The money, and the cap that is nearest: that of the money, or another one beside it."""
-    sheet, meter = standing.sheet, nearest(standing.sheet, standing.seconds)
-    at_least = "≥" if sheet.spent.unpriced else ""  # some of it has no known price
-    spent = f"{at_least}${sheet.spent.usd:.2f}"
-    if meter is None:
-        return spent
-    cap = f" of ${meter.cap:.2f}" if meter.name == "usd" else f"  {figure(meter)}"
-    return spent + cap + " ⚠" * is_near(meter)
 
 
 def _todo_list(todos: Sequence[TodoOffer]) -> str:
@@ -168,10 +148,10 @@ def label(text: str) -> str:
 def card(run: str, asked: Asked, key: str = "") -> Post:
     """A question with its facts and its answers as buttons or as a menu."""
     schema = msgspec.json.decode(asked.schema)
-    about = facts(schema.get("x-details")) if isinstance(schema, dict) else ""
+    facts = about(schema.get("x-details")) if isinstance(schema, dict) else ""
     until = f"-# expires <t:{int(asked.expires_at)}:R>" if asked.expires_at else ""
     named = f"-# for {', '.join(map(shown, asked.answerers))}" if asked.answerers else ""
-    text = "\n".join(filter(None, [f"❓ **{asked.message}**", about, until, named]))
+    text = "\n".join(filter(None, [f"❓ **{asked.message}**", facts, until, named]))
     instead = {"cap": ("Raise cap", "caps"), HANDED_OVER: ("Hand back", "hand_back")}
     if asked.kind in instead:
         words, verb = instead[asked.kind]

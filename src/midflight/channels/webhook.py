@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from midflight.channels.attached import attached
 from midflight.channels.base import ChatGone, NotNow, NotTaken, PostGone
+from midflight.channels.people import STRANGER
 from midflight.channels.shapes import Action, Form, Heard, Post, mark
 from midflight.channels.signing import NotGenuine, Signer
 from midflight.channels.switchboard import Switchboard
@@ -38,7 +39,6 @@ TIMEOUT_S: Final = 10.0
 RETRY_AFTER_MAX_S: Final = 60.0
 ABOUT_THIS: Final = frozenset({400, 413, 415, 422})  # other refusals are about us, or pass
 AGAIN: Final = "Send it again under its id: nothing is done twice."
-STRANGER: Final = "You are not on the list of people who may use this here. Nothing was changed."
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

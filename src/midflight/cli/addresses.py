@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
 from urllib.parse import urlsplit
 
 from midflight.errors import InvalidRequest
-
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+from midflight.inputs import LOOPBACK
 
 
 def page_address(url: str, *, otherwise: str) -> str:

@@ -32,8 +32,6 @@ from midflight.cli.desk import (
 from midflight.cli.printing import console, print_json
 from midflight.cli.token import KEYS
 from midflight.errors import MidflightError
-from midflight.kernel.phases import ENDS, Phase
-from midflight.stores.base import Query
 from midflight.stores.opening import shown
 
 app = typer.Typer()
@@ -53,7 +51,6 @@ EXTRAS: Final = {
     "voice": "onnxruntime",
 }
 LITTLE_SPACE: Final = 200 * 1024 * 1024
-LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)
 
 
 class Check(Struct, frozen=True):
@@ -123,7 +120,7 @@ async def _store(where: Where) -> Check:
 
 
 async def _runs(desk: Desk) -> str:
-    live = await desk.control.runs(Query(phases=LIVE, limit=500))
+    live = await desk.control.in_scope("all")
     stopped = [switch.scope for switch in await desk.control.switches()]
     idle = [row for row in live if row.wants_driver and not await desk.driven(row.journal)]
     says = f"{len(live)} live run{'s' * (len(live) != 1)}"

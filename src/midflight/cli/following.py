@@ -7,17 +7,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
-import msgspec
 
 from midflight.cli.lifting import Command, way_out
 from midflight.cli.look import step_line
-from midflight.cli.printing import STYLES, console
+from midflight.cli.picture import draw
+from midflight.cli.printing import console, print_json
 from midflight.cli.talking import Talking
 from midflight.kernel.diff import one_line
 from midflight.kernel.events import ResumeRequested, StepSettled
-from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Recorded
 from midflight.sheets import RunBook, RunSheet, StepSheet, ThreadBook
+from midflight.sheets.caps import CAP
 from midflight.sheets.shapes import Mark
 from midflight.stores.base import Delta
 from midflight.terminal import looks
@@ -205,8 +205,7 @@ class JsonLines(Lines):
 
     def line(self, kind: str, **what: Any) -> None:
         """One line of JSON; ``type`` says what it is."""
-        sys.stdout.buffer.write(msgspec.json.encode({"type": kind, **what}) + b"\n")
-        sys.stdout.flush()
+        print_json({"type": kind, **what})
 
 
 class Picture(Lines):
@@ -219,9 +218,6 @@ class Picture(Lines):
         self._offset = 0.0  # of the store's clock from ours
         self._there = True
         self._live: Live | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,
@@ -274,45 +270,12 @@ class Picture(Lines):
         super().end(result)
 
     def _picture(self) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
-        sheet = self.book.sheet()
         now = anyio.current_time() + self._offset
-        rows: list[RenderableType] = []
-        said = looks.spoken(sheet, self._texts)
-        for step in sheet.steps:
-            if step.status in {"running", "retrying", "waiting", "undoing"}:
-                rows.append(step_line(step, now))
-                if text := said.get(step.id, "").strip():
-                    rows.append(Text(f"    {_tail(text, self._out.width - 6)}", style="dim"))
-        sign, _, tone = looks.PHASES[sheet.phase]
-        word, rest = looks.headline(sheet) if self._there else RECONNECTING
-        meter = looks.meter(sheet, self.book.state, now)
-        near = "yellow" if looks.is_near_cap(sheet, now) else "dim"
-        room = max(10, self._out.width - len(word) - len(meter) - 10)
-        rows.append(
-            Text.assemble(
-                (f"{sign} {word}", f"bold {STYLES[tone]}"),
-                f"  {looks.one_line(rest, room)}  ",
-                (meter, near),
-                no_wrap=True,
-            )
-        )
-        if sheet.phase not in ENDS:
-            rows.append(Text(f"  Ctrl-C leaves; {self._after}", style="dim"))
-        return Group(*rows)
+        leaves = f"Ctrl-C leaves; {self._after}"
+        return draw(self.book, self._texts, now, self._out.width, leaves, there=self._there)
 
 
 def _is_told_otherwise(mark: Mark, sheet: RunSheet) -> bool:
     """A cap that holds stands there as a question; that it was raised is a mark of its own."""
-    asked = any(one.kind == looks.CAP for one in sheet.questions)
+    asked = any(one.kind == CAP for one in sheet.questions)
     return (mark.kind == "cap" and asked) or (mark.kind == "closed" and mark.text == "raised")
-
-
-RECONNECTING: Final = ("Reconnecting", "The agent keeps running")
-
-
-def _tail(text: str, width: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= width else f"…{flat[-(width - 1) :]}"

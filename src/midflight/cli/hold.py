@@ -16,7 +16,7 @@ from midflight.cli.steer import Wait
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
-from midflight.terminal import looks
+from midflight.sheets.figures import cap_words
 
 app = typer.Typer()
 
@@ -49,7 +49,7 @@ async def _caps(desk: Desk, run: str) -> int:
         print_json({"run": run, "limits": sheet.limits, "meters": sheet.meters})
         return 0
     for meter in sheet.meters:
-        print(looks.figure(meter.name, meter.used, meter.cap))
+        print(cap_words(meter, sheet.spent))
     if sheet.limits.repeats is not None:
         print(f"the same call at most {sheet.limits.repeats} times again")
     if sheet.limits == Limits():

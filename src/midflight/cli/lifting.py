@@ -8,6 +8,7 @@ from midflight.cli.caps import OPTIONS
 from midflight.cli.desk import SHOWN
 from midflight.kernel.decide import HANDED_OVER
 from midflight.sheets import RunSheet
+from midflight.sheets.caps import CAP, raised, typed
 from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
 
@@ -17,7 +18,7 @@ Command = Callable[..., str]
 def way_out(command: Command, sheet: RunSheet, asked: Asked) -> str:
     """The command that lets the run go on, as it has to be typed."""
     run = sheet.run[:SHOWN]
-    if asked.kind == looks.CAP:
+    if asked.kind == CAP:
         return command("raise", run, *raising(sheet))
     if asked.kind == HANDED_OVER:
         return command("hand-back", run, "WHAT_YOU_DID")
@@ -31,7 +32,7 @@ def _which(asked: Asked, several: bool) -> list[str]:
 
 def raising(sheet: RunSheet) -> list[str]:
     """The options that would let it go on for as long again."""
-    return [f"{OPTIONS[name]} {cap:g}" for name, cap in looks.raised(sheet).items()]
+    return [f"{OPTIONS[name]} {typed(cap)}" for name, cap in raised(sheet).items()]
 
 
 def ways_on(command: Command, sheet: RunSheet) -> list[str]:

@@ -15,6 +15,7 @@ from midflight.cli.talking import talk_of
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.sheets import RunBook, RunSheet
+from midflight.sheets.figures import count, money
 from midflight.stores.base import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.forms import wanted
@@ -73,8 +74,8 @@ def _table(rows: list[Row], now: float) -> None:
         table.add_column(name, no_wrap=True, justify="right" if name == "steps" else "left")
     for row in rows:
         sign, word, tone = looks.PHASES[Phase(row.phase)]
-        spent = looks.money(row.usd) if row.usd else ""
-        spent = spent or (f"{looks.count(row.tokens)} tokens" if row.tokens else "")
+        spent = money(row.usd) if row.usd else ""
+        spent = spent or (f"{count(row.tokens)} tokens" if row.tokens else "")
         table.add_row(
             row.journal[:SHOWN],
             Text(f"{sign} {word}", style=STYLES[tone]),

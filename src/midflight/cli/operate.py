@@ -12,13 +12,12 @@ import typer
 from midflight.cli.desk import BEHIND, SHOWN, Desk, at_a_desk
 from midflight.cli.printing import print_json
 from midflight.errors import InvalidRequest
-from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.phases import IN_MOTION
 from midflight.stores.base import Purged, Query
 
 app = typer.Typer()
 SCOPE = Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")]
 UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
-LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)
 BATCH: Final = 1_000
 
 
@@ -64,14 +63,12 @@ async def _was_seen(desk: Desk, scope: str) -> bool:
 
 
 async def _ask(desk: Desk, scope: str) -> None:
-    about = scope.partition(":")[2]
-    query = Query(
-        phases=LIVE,
-        agent=about if scope.startswith("agent:") else "",
-        thread=about if scope.startswith("thread:") else "",
-    )
-    number = len(await desk.control.runs(query))
-    question = f"Stop {number} running agent{'s' * (number != 1)} now? No undo and no saving."
+    rows = await desk.control.in_scope(scope)
+    number = sum(row.phase in IN_MOTION for row in rows)
+    resting = len(rows) - number
+    others = f", and keep {resting} queued, paused or waiting from moving" if resting else ""
+    work = f"{number} run{'s' * (number != 1)} at work"
+    question = f"Stop {work} now{others}? No undo and no saving."
     if not sys.stdin.isatty():
         raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
     if not typer.confirm(question):

@@ -22,7 +22,7 @@ import anyio
 import typer
 from msgspec import Struct
 
-from midflight.cli.addresses import LOOPBACK, public_origin
+from midflight.cli.addresses import public_origin
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
@@ -41,6 +41,7 @@ from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
 from midflight.engines.restate_place import INGRESS, SERVICE
 from midflight.errors import InvalidRequest
+from midflight.inputs import LOOPBACK
 from midflight.kernel.phases import Role
 from midflight.run import Agent
 from midflight.stores.opening import shown
@@ -164,13 +165,12 @@ async def serving(
     chosen: ServeOptions, agents: list[Agent], listener: socket.socket, greet: Greet
 ) -> None:
     """Drive and serve until a signal comes; ``greet`` is told of the URL to open."""
-    from midflight.server.access import LOOPBACK as NAMES
-    from midflight.server.access import Access
+    from midflight.server.access import HERE, Access
     from midflight.server.app import create_app
     from midflight.server.keyring import Keyring
 
     keyring = Keyring(chosen.keys)
-    hosts = (*NAMES, *map(_in_url, chosen.allow_host), *_public_host(chosen.public_url))
+    hosts = (*HERE, *map(_in_url, chosen.allow_host), *_public_host(chosen.public_url))
     access = Access(keyring, hosts=hosts, origins=chosen.allow_origin, public_url=chosen.public_url)
     patience_s = chosen.drain + REQUESTS_S
     async with (

@@ -7,7 +7,6 @@ from functools import partial
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Literal
 
-import msgspec
 import typer
 
 from midflight.cli.desk import SHOWN, Desk, at_a_desk
@@ -78,11 +77,10 @@ async def _follow(desk: Desk, shown: Talking) -> int:
 
 def _tell(desk: Desk, shown: Talking, record: Recorded) -> None:
     if desk.as_json:
-        line = msgspec.json.encode({"type": "record", "record": record})
-        sys.stdout.buffer.write(line + b"\n")
+        print_json({"type": "record", "record": record})
     else:
         shown.take(record)
-    sys.stdout.flush()
+        sys.stdout.flush()
 
 
 @at_a_desk(app)

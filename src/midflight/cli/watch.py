@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from signal import SIGINT, SIGTERM
 from typing import Annotated
 
 import anyio
-import msgspec
 import typer
 
 from midflight.cli.desk import (
@@ -25,6 +23,7 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, ENDS
 from midflight.cli.following import Follower, follower
 from midflight.cli.look import book_of
+from midflight.cli.printing import print_json
 from midflight.cli.talking import news_of, talk_of
 from midflight.engines.leaving import leaving_on
 from midflight.kernel.phases import Phase
@@ -102,9 +101,7 @@ def detached(desk: Desk, run: str, as_json: bool) -> int:
     """Say that the run goes on, and how to come back."""
     back = desk.command("watch", run[:SHOWN])
     if as_json:
-        line = {"type": "detached", "run": run, "back": back}
-        sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
-        sys.stdout.flush()
+        print_json({"type": "detached", "run": run, "back": back})
     else:
         print(f"\nDetached. The run goes on without you; come back with: {back}")
     return DETACHED

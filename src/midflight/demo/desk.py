@@ -20,6 +20,7 @@ from msgspec import Struct
 from midflight.demo import memo
 from midflight.demo.figures import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
+from midflight.models.base import CHARACTERS_PER_TOKEN
 from midflight.tools.base import Done, NotDone, Performed, Tool, ToolRefused, tool
 from midflight.tools.progress import emit, spend
 
@@ -28,7 +29,6 @@ HOLD_S: Final = 8.0
 TOLD: Final = 8  # tasks that are named while they are made
 NAMED: Final = 8  # characters of a run's id in the names of its files
 WORD: Final = re.compile(r"\S+\s*")
-CHARACTERS_A_TOKEN: Final = 4
 CANNOT_BE_UNSENT: Final = "It cannot be unsent."
 TO: Final = {
     "Sales leads": "sales-leads@example.test",
@@ -130,7 +130,7 @@ class Desk:
             emit(word)
             await anyio.sleep(self._pace * STEP_S * share / len(words))
         if self._free:
-            spend(len(text) // CHARACTERS_A_TOKEN, 0.0)
+            spend(len(text) // CHARACTERS_PER_TOKEN, 0.0)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 

@@ -126,7 +126,7 @@ class RestateEngine:
         try:
             answer = await self._client.post(path, headers={"idempotency-key": key})
             answer.raise_for_status()
-            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to everything
+            msgspec.json.decode(answer.content, type=_Taken)  # others say yes to all
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == NOT_FOUND:
                 self.unknown.set()

@@ -24,7 +24,8 @@ except ImportError as missing:
         "a worker for Restate needs httpx, which is not installed: pip install 'midflight[restate]'"
     ) from missing
 
-REGISTER_S: Final = 2.0
+REGISTER_S: Final = 2.0  # between two tries
+ANSWER_S: Final = 10.0  # Restate tries for two seconds before it says what is wrong there
 IN_VAIN: Final = 3  # times registered and not known: after one it may not have got round yet
 REASON_MAX: Final = 500  # characters of what Restate says
 log: Final = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ async def register(restate: Restate, uri: str) -> None:
 
 
 def _admin(restate: Restate) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=restate.admin, timeout=REGISTER_S, trust_env=False)
+    return httpx.AsyncClient(base_url=restate.admin, timeout=ANSWER_S, trust_env=False)
 
 
 async def _is_found(admin: httpx.AsyncClient, service: str, uri: str, *, anew: bool) -> bool:

@@ -7,6 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from midflight.errors import DOTS
+
 INGRESS: Final = "http://127.0.0.1:8080"
 ADMIN: Final = "http://127.0.0.1:9070"
 SERVICE: Final = "MidflightRun"
@@ -23,4 +25,4 @@ class Restate(Struct, frozen=True, kw_only=True):
 
 def shown(words: object) -> str:
     """An address, or words with addresses in them, without who may speak there and their secret."""
-    return _USER_INFO.sub("•••@", str(words))
+    return _USER_INFO.sub(f"{DOTS}@", str(words))

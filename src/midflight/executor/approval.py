@@ -14,7 +14,7 @@ import msgspec
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.executor import values
 from midflight.executor.caps import give_notice
-from midflight.kernel import events as e
+from midflight.kernel.identities import APPROVE
 from midflight.kernel.record import NULL
 from midflight.tools.base import Tool
 from midflight.tools.secret import from_stored, hide
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from midflight.executor.steps import Step
 
 DECISIONS: Final = {"approve": "Do it", "reject": "Do not do it"}
-ABOUT: Final = "approve:"
 SHOWN_MAX: Final = 4_000  # characters of edited arguments that the function is told
 ARGUMENTS: Final = {
     "type": "object",
@@ -46,12 +45,6 @@ def schema(details: Any, edited: dict[str, Any] = ARGUMENTS) -> dict[str, Any]:
     }
 
 
-def about_step(asked: e.QuestionOpened) -> str:
-    """The identity of the step that is to be approved; empty for any other question."""
-    is_step = asked.kind == "approval" and asked.step.startswith(ABOUT)
-    return asked.step.removeprefix(ABOUT).rpartition(":")[0] if is_step else ""
-
-
 def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
@@ -63,7 +56,7 @@ def _object(name: str, inner: dict[str, Any]) -> dict[str, Any]:
 
 async def approved(step: Step) -> None:
     """Wait for a person's approval. Raises ``StepFailed`` if it is not given."""
-    about = f"{ABOUT}{step.identity}:"
+    about = f"{APPROVE}{step.identity}:"
     within = step.tool.approve_within
     rule = step.tool.approval if isinstance(step.tool.approval, str) else ""
     message = f"May this be done: {step.noun}?" + (f" {rule}" if rule else "")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
 from midflight.kernel import events as e
+from midflight.kernel.identities import RETRY
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
 
 if TYPE_CHECKING:
     from midflight.executor.steps import Step
-
-RETRY: Final = "retry:"  # the timers of steps that wait before they try again
 
 
 def _timer(step: Step) -> str:

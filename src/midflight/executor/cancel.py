@@ -30,7 +30,7 @@ TEXT_MAX: Final = 32 * 1024  # characters of a step's text that go into the thre
 async def cancel(driver: Driver) -> None:
     """See the module. Comes back early when the run is not ours any more."""
     driver.course.tell(Stopped("the run was cancelled"))
-    await driver.triage.stop("cancelled")
+    await driver.attention.stop("cancelled")
     await _settle(driver)
     if driver.lost:
         return

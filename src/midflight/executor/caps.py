@@ -32,7 +32,7 @@ async def within_caps(driver: Driver, step: Step | None = None) -> bool:
         words = f"{meter.name}: {meter.share:.0%} of {meter.cap:g} is used"
         await give_notice(driver, f"cap:{meter.name}:{meter.cap:g}", words)
     repeats = state.limits.repeats
-    circle = stuck(driver.replay.history, repeats) if repeats else None
+    circle = stuck(driver.replay.circles.history, repeats) if repeats else None
     if repeats and circle is not None and not await _in_circles(driver, circle, repeats):
         return False
     if not is_metered(state.limits):
@@ -111,12 +111,12 @@ def _hold(driver: Driver, state: RunState, why: str) -> list[Event]:
 
 async def _in_circles(driver: Driver, circle: str, repeats: int) -> bool:
     """One nudge, which the function can hand to its model; if that does not help, a hold."""
-    replay = driver.replay
-    if replay.nudged_at is None:
-        kind = f"stuck:{replay.calls_made}"
+    circles = driver.replay.circles
+    if circles.nudged_at is None:
+        kind = f"stuck:{circles.made}"
         await give_notice(driver, kind, f"This goes in circles: {circle}. Try something else.")
         return True
-    if replay.calls_made - replay.nudged_at <= repeats:
+    if circles.made - circles.nudged_at <= repeats:
         return True
     why = f"repeats: it goes in circles ({circle}), also after it was told."
     await driver.log.decide(lambda s: _hold(driver, s, why))

@@ -18,6 +18,7 @@ from msgspec import Raw
 from midflight.executor import children, values
 from midflight.executor.alarms import Alarms
 from midflight.executor.asking import Questions
+from midflight.executor.attention import Attention
 from midflight.executor.course import Course
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
@@ -26,7 +27,6 @@ from midflight.executor.heard import Record
 from midflight.executor.logbook import Logbook
 from midflight.executor.pilot import next_move, until_something_happens
 from midflight.executor.replay import Replay
-from midflight.executor.triage import Attention
 from midflight.executor.working import Working
 from midflight.inputs import Clock, Ids, new_id, steady, wall_clock
 from midflight.kernel import events as e
@@ -51,9 +51,9 @@ class Driver:
 
     __slots__ = (
         "_catching_up", "_context_type", "_leaving", "_read_at", "_rested", "_watch", "agent",
-        "alarms", "begun_for", "clock", "course", "draining", "ensure", "epoch", "function",
-        "gated", "guards", "ids", "input", "lease", "log", "looked_up", "over", "questions",
-        "replay", "restored", "store", "tasks", "thread_read", "triage", "workdir", "working",
+        "alarms", "attention", "begun_for", "clock", "course", "draining", "ensure", "epoch",
+        "function", "gated", "guards", "ids", "input", "lease", "log", "looked_up", "over",
+        "questions", "replay", "restored", "store", "tasks", "thread_read", "workdir", "working",
     )  # fmt: skip
 
     def __init__(
@@ -89,7 +89,7 @@ class Driver:
         self.ensure = ensure
         self.guards = Guards(self)
         self.questions = Questions(self)
-        self.triage = Attention(self)
+        self.attention = Attention(self)
         self.alarms = alarms
         self.restored: Any = None
         self.thread_read = 0  # how far the thread is known to hold nothing unread
@@ -129,16 +129,20 @@ class Driver:
 
     # ── what steps ask ───────────────────────────────────────────────────────────────────────
 
-    def _moves(self, course: int) -> bool:
-        """Whether nothing holds the run and nothing has to be told."""
+    @property
+    def moves(self) -> bool:
+        """Whether the run is driven here, and nothing holds it."""
         state = self.log.state
         return (
-            not self.course.is_told(course)
-            and not self.lost
+            not self.lost
             and self.lease.held
             and (state.phase is Phase.RUNNING or state.phase is Phase.WAITING)
             and not state.pending
         )
+
+    def _moves(self, course: int) -> bool:
+        """Whether it moves, and a call on this course has nothing to be told."""
+        return not self.course.is_told(course) and self.moves
 
     def may_start(self, course: int, *, replaying: bool = False) -> bool:
         """Whether something may begin now; a read that is repeated waits for no other record."""
@@ -222,7 +226,7 @@ class Driver:
             self._watch.tap(self._take_in, self._fell_behind)
             await children.look_after(self)
             if self.agent.converses:
-                tasks.start_soon(self.triage.pay_attention)
+                tasks.start_soon(self.attention.pay_attention)
             try:
                 while not self.over:
                     move = next_move(self)
@@ -244,7 +248,7 @@ class Driver:
         self.working.let_go()
         self.function.forget()
         self.log.heard.clear()
-        del self.function, self.guards, self.questions, self.triage
+        del self.function, self.guards, self.questions, self.attention
 
     async def _read(self) -> None:
         """Fold the journal and note its records: once, and a page at a time for the loop's sake."""
@@ -293,7 +297,7 @@ class Driver:
     def drain(self) -> None:
         """Come to rest and leave, because this process is about to end."""
         self.draining = True
-        self.triage.abort(ENDING)
+        self.attention.abort(ENDING)
         self.log.stir()
 
     def cut_short(self) -> None:
@@ -313,7 +317,7 @@ class Driver:
     def rests(self) -> bool:
         """Nothing happens until somebody outside does something."""
         at_rest = self.log.state.phase in {Phase.PAUSED, Phase.WAITING}
-        return at_rest and self.working.quiet and not self.triage.busy
+        return at_rest and self.working.quiet and not self.attention.busy
 
     def call_function(self) -> None:
         """Call the agent's function, on the course as it is now."""

@@ -74,7 +74,8 @@ class Guards:
         self._live[name] = guard
         self._calls[name] = self._calls.get(name, 0) + 1
         driver.log.stir()
-        noted = max(driver.replay.guards.get(name, 0), 1 if name in driver.log.state.guards else 0)
+        relied_on = 1 if name in driver.log.state.guards else 0
+        noted = max(driver.replay.entry.guards.get(name, 0), relied_on)
         if self._calls[name] <= noted:
             return
         if not driver.replay.unfinished:  # or it would wait for what comes after it

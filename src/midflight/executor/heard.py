@@ -12,22 +12,18 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from midflight.executor import values
+from midflight.executor.circles import Circles
+from midflight.executor.entry import Entry, Told
 from midflight.kernel import events as e
 from midflight.kernel import machine
 from midflight.kernel.decide import WITHDRAWN
-from midflight.kernel.limits import Call
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import NULL, Blob, Event, Recorded, Who
 from midflight.kernel.state import LOST
 
 REDIRECTED: Final = "redirected"
-HISTORY: Final = 256  # calls in which circles are looked for
 OF_THE_FUNCTION: Final = ("ask:", "approval:")  # questions that a fork need not ask again
 KEYED: Final = "key="  # identities that a user chose; a snapshot does not forget them
-
-
-Settled = e.StepSettled | e.AttemptSettled | e.LateOutcome
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -64,17 +60,6 @@ class Begun(Struct, frozen=True):
     event: e.AttemptStarted
 
 
-class Told(Struct, frozen=True):
-    """A redirect that was delivered to the calls that waited, or else to the next one."""
-
-    position: int
-    brief: str
-    calls: frozenset[str] = frozenset()
-    after: int = 0
-    profile: str = ""
-    doubts: frozenset[str] = frozenset()  # steps that had begun, with an outcome nobody knew
-
-
 @dataclass(slots=True, eq=False)
 class Heard:
     """One run's. Every run in memory has one: empty dicts, where sets would weigh three times that.
@@ -93,8 +78,7 @@ class Heard:
     questions: dict[str, int] = field(default_factory=dict)  # by the step that asks
     asked: dict[int, e.QuestionOpened] = field(default_factory=dict)
     answers: dict[int, Answered] = field(default_factory=dict)
-    guards: dict[str, int] = field(default_factory=dict)  # how often set since the function's start
-    left: dict[str, e.StepLeft] = field(default_factory=dict)  # given up by the function
+    entry: Entry = field(default_factory=Entry)
     guards_inherited: bool = False
     guarded_at: dict[str, tuple[str, int]] = field(default_factory=dict)  # where first noted
     stale_question: int | None = None
@@ -104,29 +88,19 @@ class Heard:
     children_ended: dict[str, tuple[float, str]] = field(default_factory=dict)  # when and how
     timers: dict[str, int] = field(default_factory=dict)  # how often each was set
     texts: dict[str, str] = field(default_factory=dict)  # what steps without a record have said
-    calls_made: int = 0
-    nudged_at: int | None = None
+    circles: Circles = field(default_factory=Circles)
     calls: int = 0  # that the function has made since its start
     notices: list[tuple[float, str]] = field(default_factory=list)
     scope: int = 0  # the last snapshot
     redirected_at: int = 0  # the last time it was entered again with another brief
     seed: str = ""  # of the chances that the function begins with
     new_seeds: dict[str, str] = field(default_factory=dict)  # after another run's last step: next
-    _calls: list[Call] = field(default_factory=list)  # those that were looked at,
-    _unseen: list[tuple[str, Settled, bool]] = field(default_factory=list)  # and since then
     _unlike: int = 0  # from here on what is not reusable is another step than before
-    _base: int = 0
-    _began: tuple[str, float] = ("", 0.0)  # brief and time where the function starts
-    _began_as: str = ""  # and the profile
     _forked: bool = False
     _latest: str = ""
     _latest_profile: str = ""
-    _redirects: list[Told] = field(default_factory=list)
-    _told: int = 0
     _doubts: dict[str, int] = field(default_factory=dict)
     _undos: dict[int, int] = field(default_factory=dict)
-    _reused: dict[str, None] = field(default_factory=dict)
-    _excused: dict[str, None] = field(default_factory=dict)  # a person goes on without them
     _begun: dict[int, Begun] = field(default_factory=dict)
     lost_at: dict[int, float] = field(default_factory=dict)  # attempts whose worker was lost
     _by_step: dict[str, list[int]] = field(default_factory=dict)
@@ -148,7 +122,7 @@ class Heard:
                     event.error,
                 )
                 self._doubts.pop(event.step, None)
-                self._note_call(event, event.step, bool(event.error))
+                self.circles.note(event, event.step, bool(event.error))
                 self.texts.pop(event.step, None)
             case e.AttemptStarted(tool=machine.TRIAGE):
                 pass  # beside the function, which never learns of it
@@ -161,9 +135,9 @@ class Heard:
                 text = self.texts.get(event.step, "")
                 self.texts[event.step] = text[: event.offset] + event.text
             case e.StepReused():
-                self._reused[event.step] = None
+                self.entry.reused[event.step] = None
             case e.StepLeft():
-                self.left[event.step] = event
+                self.entry.left[event.step] = event
             case e.Spoke():
                 self.records[event.step] = Record(position, found.at, "")
             case e.TimerSet():
@@ -177,7 +151,8 @@ class Heard:
             case e.ChildSettled():
                 self.children_ended[event.child] = (found.at, event.outcome)
             case e.GuardSet() if not event.why:
-                self.guards[event.name] = self.guards.get(event.name, 0) + 1
+                guards = self.entry.guards
+                guards[event.name] = guards.get(event.name, 0) + 1
                 self.guarded_at.setdefault(event.name, (found.journal, position))
             case e.GuardSet():
                 self.guards_inherited |= event.why == "inherited"
@@ -194,15 +169,8 @@ class Heard:
                 self._created(event, found)
             case e.RunEntered():
                 forked = self._forked and event.why != REDIRECTED
-                at = self._began[1] if forked else found.at  # or it would see another time
-                self._base, self._began = position, (self._latest, at)
-                self._began_as = self._latest_profile
-                self._redirects.clear()
-                self._told = 0
-                self._reused.clear()
-                self._excused.clear()
-                self.left.clear()
-                self.guards.clear()
+                at = self.entry.at if forked else found.at  # or it would see another time
+                self.entry = Entry(position, self._latest, self._latest_profile, at)
                 if event.why == REDIRECTED:
                     self.redirected_at = self._unlike = position
             case e.RedirectDelivered():
@@ -210,18 +178,12 @@ class Heard:
                 self._latest_profile = event.profile or self._latest_profile
                 calls = frozenset(event.calls)
                 doubts = frozenset(self._doubts)
-                self._redirects.append(
+                self.entry.redirects.append(
                     Told(position, event.brief, calls, event.after, self._latest_profile, doubts)
                 )
             case e.RecordsDropped():
-                for step in event.steps:
-                    self._excused[step] = None
-                    self.left.pop(step, None)
-                    self.unclaimed.discard(step)
-                self._redirects = [
-                    Told(told.position, told.brief, profile=told.profile, doubts=told.doubts)
-                    for told in self._redirects
-                ]
+                self.entry.excuse(event.steps)
+                self.unclaimed.difference_update(event.steps)
             case e.StateSaved():
                 self._start_from(event, found)
             case e.UndoStarted() | e.UndoSettled():
@@ -235,8 +197,8 @@ class Heard:
         else:
             self.seed, self.now = found.journal, found.at
         self._latest = self.brief = event.brief
-        self._began = event.brief, self.now
-        self._latest_profile = self.profile = self._began_as = event.profile
+        self._latest_profile = self.profile = event.profile
+        self.entry = Entry(0, event.brief, event.profile, self.now)
 
     def _hear_undo(self, event: e.UndoStarted | e.UndoSettled, position: int) -> None:
         if isinstance(event, e.UndoStarted):
@@ -249,28 +211,19 @@ class Heard:
         if isinstance(event, e.NoticeGiven):
             self.notices.append((at, event.text))
             if event.kind.startswith("stuck"):
-                self.nudged_at = self.calls_made
+                self.circles.nudged()
         if isinstance(event, e.LimitsRaised):
-            self.nudged_at = None
-            self._calls.clear()
-            self._unseen.clear()
+            self.circles.forget()
 
     def _start_from(self, event: e.StateSaved, found: Recorded) -> None:
-        self.state, self.scope, self._base = event, found.position, found.position
-        self._began = (self._latest, found.at)
-        self._began_as = self._latest_profile
+        self.state, self.scope = event, found.position
+        self.entry = Entry(found.position, self._latest, self._latest_profile, found.at)
         self.learn(found.at)
         self.seed = f"{found.journal}@{found.position}"  # or replay would see other chances
         self.new_seeds.clear()
         self.records = {k: v for k, v in self.records.items() if k.startswith(KEYED)}
-        self._redirects.clear()
-        self._told = 0
-        self._reused.clear()
-        self._excused.clear()
-        self.left.clear()
         self.questions.clear()
         self.timers.clear()
-        self.guards.clear()
         self._begin_counting()
 
     def _hear_question(
@@ -295,23 +248,6 @@ class Heard:
                 if asked is not None and event.why.startswith(WITHDRAWN):
                     self.questions.pop(asked.step, None)
 
-    def _note_call(self, event: Settled, step: str, failed: bool) -> None:
-        """Remember what came of a call, to see a run that goes in circles."""
-        self._unseen.append((step, event, failed))
-        self.calls_made += 1
-        if self.calls_made % HISTORY == 0:
-            del self._unseen[:-HISTORY]
-            del self._calls[:-HISTORY]
-
-    @property
-    def history(self) -> list[Call]:
-        """The last calls, and what came of them; each is put in short once."""
-        for step, event, failed in self._unseen:
-            came = event.blob.hash if event.blob else values.digest(bytes(event.result))
-            self._calls.append(Call(turn(step)[0], came, failed))
-        self._unseen.clear()
-        return self._calls
-
     def _settled(self, found: Recorded, event: e.AttemptSettled | e.LateOutcome) -> None:
         begun = self._begun.get(event.attempt)
         if begun is None:
@@ -331,7 +267,7 @@ class Heard:
         late = isinstance(event, e.LateOutcome) and not done
         lost = late or event.error in LOST  # that is nothing the function has done
         if event.outcome not in {Outcome.NOT_STARTED, Outcome.ABORTED} and not (thought or lost):
-            self._note_call(event, step, not done)
+            self.circles.note(event, step, not done)
         if done:
             self.records[step] = record
             self.texts.pop(step, None)
@@ -366,9 +302,6 @@ class Heard:
             self.lost_at,
             self._by_step,
             self.texts,
-            self._calls,
-            self._unseen,
-            self._redirects,
             self.outcomes,
         ):
             heard.clear()
@@ -377,9 +310,10 @@ class Heard:
         self.undoing.clear()
         self._undos.clear()
         self._forked, self.guards_inherited = True, False
-        self.stale_question, self.nudged_at = None, None
-        self.redirected_at = self._base = 0
-        self.now = self._began[1]
+        self.stale_question = None
+        self.circles.forget()
+        self.redirected_at = 0
+        self.now = self.entry.at
 
     def _begin_counting(self) -> None:
         self.calls = 0
@@ -389,9 +323,3 @@ class Heard:
     def learn(self, at: float) -> None:
         """The function has learnt something that happened at this time."""
         self.now = max(self.now, at)
-
-
-def turn(step: str) -> tuple[str, int]:
-    """What an identity stands for, and for which time: the inverse of ``Replay.identity``."""
-    what, mark, number = step.rpartition("#")
-    return (what, int(number)) if mark else (step, 1)

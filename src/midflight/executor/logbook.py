@@ -29,6 +29,15 @@ Choose = Callable[[RunState], Sequence[Event]]
 T = TypeVar("T")
 
 
+async def patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """A store that is out of reach for a while must not cost the run its driver."""
+    while True:
+        try:
+            return await read()
+        except TROUBLE:
+            await anyio.sleep(AGAIN_S)
+
+
 class Turn:
     """One at a time, in the order of their coming; while it is free, at no cost."""
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw
 
 from midflight.executor import values
-from midflight.executor.backoff import RETRY
 from midflight.executor.front import end
 from midflight.executor.heard import REDIRECTED
 from midflight.executor.undo import compensate
 from midflight.kernel import events as e
 from midflight.kernel.decide import WITHDRAWN
 from midflight.kernel.diff import one_line
+from midflight.kernel.identities import RETRY
 from midflight.kernel.phases import ENDS, Cause, Mode, Phase
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
@@ -141,7 +141,7 @@ async def finish(driver: Driver) -> None:
     await _settle_forgotten(driver)
     if driver.working.steps:
         return
-    await driver.triage.stop("its function has ended")
+    await driver.attention.stop("its function has ended")
     await compensate(driver)
     failed = isinstance(ended, BaseException)
     words = values.words(ended) if isinstance(ended, BaseException) else ""
@@ -197,7 +197,7 @@ async def leave(driver: Driver) -> None:
     driver.course.tell(Stopped("the run is not driven here any more"))
     killed = driver.log.state.phase is Phase.KILLED
     driver.working.abort("killed" if killed else "another driver took over", effects=killed)
-    await driver.triage.stop("the run is not driven here any more")
+    await driver.attention.stop("the run is not driven here any more")
     await driver.log.until(lambda: not driver.working.steps)
     await driver.function.unwind()
     driver.over = True
@@ -211,7 +211,8 @@ async def evict(driver: Driver) -> None:
 
     def released(state: RunState) -> list[Event]:
         rests = state.phase in {Phase.PAUSED, Phase.WAITING}
-        wanted = state.wants_driver or (state.phase is Phase.WAITING and driver.triage.has_messages)
+        written_to = state.phase is Phase.WAITING and driver.attention.has_messages
+        wanted = state.wants_driver or written_to
         if driver.lost or not rests or (wanted and not driver.draining):
             return []
         return [e.DriverReleased(epoch=driver.epoch, why="rests")]

@@ -113,7 +113,7 @@ def _just_works(driver: Driver) -> bool:
     state, replay = driver.log.state, driver.replay
     plain = state.phase is Phase.RUNNING and driver.function.running and not driver.lost
     heard = not (state.pending or state.holds or state.questions or state.timers)
-    there = not (replay.unfinished or replay.left or driver.draining) and driver.guards.fresh
+    there = not (replay.unfinished or replay.entry.left or driver.draining) and driver.guards.fresh
     return plain and heard and there
 
 
@@ -144,7 +144,7 @@ def _patience(driver: Driver) -> float | None:
     if driver.rests and driver.agent.evict_after is not None:
         moments.append(driver.agent.evict_after)
     if _astray(driver):
-        left = [driver.replay.left[step].waited for step in _left_again(driver)]
+        left = [driver.replay.entry.left[step].waited for step in _left_again(driver)]
         moments.append(REPLAY_S + max(left, default=0.0))
     return min(moments, default=None)
 
@@ -170,4 +170,4 @@ def _astray(driver: Driver) -> bool:
 
 def _left_again(driver: Driver) -> list[str]:
     """Calls that it gave up at that time, and not yet now."""
-    return [call for call in driver.working.waiting if call in driver.replay.left]
+    return [call for call in driver.working.waiting if call in driver.replay.entry.left]

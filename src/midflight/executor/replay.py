@@ -15,7 +15,9 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from midflight.executor.heard import Begun, Heard, Record, Told, turn
+from midflight.executor.entry import Told
+from midflight.executor.heard import Begun, Heard, Record
+from midflight.kernel.identities import turn
 from midflight.run import Redirected
 
 
@@ -40,40 +42,35 @@ class Replay(Heard):
     def enter(self) -> None:
         """The function is called (again): it must ask for everything since its start."""
         self._begin_counting()
-        self._told = 0
-        self.brief, self.now = self._began
-        self.profile = self._began_as
+        entry = self.entry
+        entry.told = 0
+        self.brief, self.profile, self.now = entry.brief, entry.profile, entry.at
         on_record = {step: record.position for step, record in self.records.items()}
         self.unclaimed = (
             {
                 step
                 for step, position in (on_record | self._doubts).items()
-                if position > self._base or step in self._reused
+                if position > entry.position or step in entry.reused
             }
-            - self._excused.keys()
-            - self.left.keys()
+            - entry.excused.keys()
+            - entry.left.keys()
         )
         waiting = (
             (record.position, step)
             for step, record in self.records.items()
-            if record.position > self._base and step in self.unclaimed
+            if record.position > entry.position and step in self.unclaimed
         )
         self._order = sorted(waiting, reverse=True)
 
     @property
     def unfinished(self) -> bool:
         """Whether the function is not yet where it was."""
-        return bool(self.unclaimed) or self._told < len(self._redirects)
-
-    @property
-    def _horizon(self) -> float:
-        """Nothing beyond the next redirect is given out before it is told."""
-        untold = self._told < len(self._redirects)
-        return self._redirects[self._told].position if untold else math.inf
+        return bool(self.unclaimed) or self.entry.tells
 
     def given(self, step: str) -> Record | None:
         """The record of the very next step, if nothing is left to look after: the usual case."""
-        if not self._order or self._order[-1][1] != step or self.left or self.tells:
+        entry = self.entry
+        if not self._order or self._order[-1][1] != step or entry.left or entry.tells:
             return None
         self._order.pop()
         self.unclaimed.discard(step)
@@ -83,10 +80,10 @@ class Replay(Heard):
 
     def is_turn_of(self, step: str) -> bool:
         """Whether a call need not wait: what is on record for it can be given, or nothing is."""
-        if step in self.left or (self.tells and self.is_told(step)):
+        if step in self.entry.left or (self.tells and self.is_told(step)):
             return False
         record = self.records.get(step)
-        return record is None or (record.position < self._horizon and self.is_next(step))
+        return record is None or (record.position < self.entry.horizon and self.is_next(step))
 
     def is_next(self, step: str) -> bool:
         """Whether everything that the function had learnt before this was given to it again.
@@ -105,35 +102,35 @@ class Replay(Heard):
     def question_of(self, step: str) -> int | None:
         """The question that a step has asked, unless that was after a redirect still to be told."""
         question = self.questions.get(step)
-        return question if question is not None and question < self._horizon else None
+        return question if question is not None and question < self.entry.horizon else None
 
     @property
     def tells(self) -> bool:
         """Whether there is a redirect that the function has still to be told."""
-        return self._told < len(self._redirects)
+        return self.entry.tells
 
     def redirect_due(self, waiting: Collection[str]) -> bool:
         """Whether the function has come to where the next redirect was told."""
-        if self._told == len(self._redirects):
+        if not self.entry.tells:
             return False
-        told = self._redirects[self._told]
+        told = self.entry.redirects[self.entry.told]
         missing = (self.position_of(s) < told.position for s in self.unclaimed - told.calls)
         there = told.calls <= set(waiting) and (bool(told.calls) or self.calls >= told.after)
         return there and not any(missing)
 
     def redirect(self) -> Told:
         """Tell the next redirect."""
-        told = self._redirects[self._told]
+        told = self.entry.redirects[self.entry.told]
         self.brief, self.profile = told.brief, told.profile
-        self._told += 1
+        self.entry.told += 1
         begun = (step for step in told.calls if self.position_of(step) < told.position)
         self.unclaimed.difference_update(begun)  # asked for, and may never be again
         return told
 
     def is_told(self, step: str) -> bool:
         """Whether a call is one of those that the next redirect is told to."""
-        untold = self._redirects[self._told :]
-        return bool(untold) and step in untold[0].calls
+        entry = self.entry
+        return entry.tells and step in entry.redirects[entry.told].calls
 
     def is_done(self, step: str) -> bool:
         """Whether a call has what it waited for, and only has to give it to the function."""
@@ -147,7 +144,7 @@ class Replay(Heard):
         """Where a step was recorded, or begun if nobody knows how it ended."""
         if step in self.records:
             return self.records[step].position
-        return self._doubts.get(step, self._base + 1)
+        return self._doubts.get(step, self.entry.position + 1)
 
     def began_at(self, step: str) -> int:
         """Where a step was begun; a plain read is where it was recorded."""
@@ -156,8 +153,8 @@ class Replay(Heard):
 
     def name_of(self, step: str) -> str:
         """What a person calls a step."""
-        if step in self.left:
-            return f"giving up {self.left[step].name}"
+        if step in self.entry.left:
+            return f"giving up {self.entry.left[step].name}"
         record = self.records.get(step)
         if step in self.spawned:
             return f"background run: {self.spawned[step].brief}"
@@ -187,19 +184,20 @@ class Replay(Heard):
         """A call that is told of a redirect has not used up its turn; it may have begun, though."""
         what, number = turn(step)
         self._free.setdefault(what, []).append(number)
-        signal.in_doubt = bool(self._told) and step in self._redirects[self._told - 1].doubts
+        told, redirects = self.entry.told, self.entry.redirects
+        signal.in_doubt = bool(told) and step in redirects[told - 1].doubts
 
     def find(self, step: str) -> Record | None:
         """The record of a step, if there is one and it is its turn."""
         record = self.records.get(step)
-        return record if record is not None and record.position < self._horizon else None
+        return record if record is not None and record.position < self.entry.horizon else None
 
     def claim(self, step: str) -> Record | None:
         """Ask for a step: its record, or None if it has to be done."""
         record = self.find(step)
         if record is not None:
             self.learn(record.at)
-        if record is not None or self._doubts.get(step, math.inf) < self._horizon:
+        if record is not None or self._doubts.get(step, math.inf) < self.entry.horizon:
             self.unclaimed.discard(step)
         return record
 
@@ -209,7 +207,7 @@ class Replay(Heard):
         Noted once: then it belongs to this brief too.
         """
         before = 0 < self.records[step].position < self.redirected_at
-        return before and step not in self._reused
+        return before and step not in self.entry.reused
 
     def attempts_of(self, step: str) -> list[Begun]:
         """The attempts at a step, in order."""

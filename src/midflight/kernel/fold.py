@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from midflight.kernel import events as e
-from midflight.kernel import thread
+from midflight.kernel import thread_fold
 from midflight.kernel.fold_effects import EFFECTS, Apply
 from midflight.kernel.machine import State, next_phase
 from midflight.kernel.phases import ENDS, Cause, Phase
 from midflight.kernel.record import Event, Recorded, Unknown, remember_key
 from midflight.kernel.state import Delivery, Question, RunState
+from midflight.kernel.thread import ThreadState
 
 
 def fold(state: State, records: Iterable[Recorded]) -> State:
@@ -33,8 +34,8 @@ def advance(state: State, record: Recorded) -> None:
     if type(event) is Unknown:
         state.opaque |= event.must_understand
         return
-    if type(state) is thread.ThreadState:
-        thread.advance(state, event, record)
+    if type(state) is ThreadState:
+        thread_fold.advance(state, event, record)
         return
     assert type(state) is RunState
     kind = type(event)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,7 @@ from midflight.kernel.state import RunState, Spent
 
 NO_CAPS: Final = Limits()
 WARN_AT: Final = 0.8
+MEASURED: Final = frozenset({"seconds", "usd"})  # the others are counted, in whole numbers
 ERRORS_IN_A_ROW: Final = 4  # at least; three can be one bad minute of a provider
 
 
@@ -36,11 +37,46 @@ def validate(limits: Limits) -> None:
     if not isinstance(given, Limits):
         raise InvalidRequest(f"{given!r:.60} is not Limits(…). Nothing was changed.")
     for name, cap in msgspec.structs.asdict(limits).items():
-        number = isinstance(cap, int | float) and not isinstance(cap, bool)
-        if cap is not None and not (number and cap >= 0):  # also catches NaN
-            raise InvalidRequest(
-                f"limit {name}={cap} is not a number of zero or more. Nothing was changed."
-            )
+        if cap is not None and not _can_be_meant(name, cap):
+            raise _no_cap(name, cap)
+
+
+def limits_from(given: Mapping[str, str]) -> Limits:
+    """Caps as people write them, by name; ``InvalidRequest`` for what is none."""
+    if not given:
+        raise InvalidRequest("no cap is named: write one as usd=4. Nothing was changed.")
+    caps: dict[str, Any] = {}
+    for name, text in given.items():
+        if name not in Limits.__struct_fields__:
+            known = ", ".join(Limits.__struct_fields__)
+            raise InvalidRequest(f"{name:.40} is no cap: there are {known}. Nothing was changed.")
+        caps[name] = _number(name, text)
+    return Limits(**caps)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise _no_cap(name, text) from None
+    whole = name not in MEASURED and number.is_integer()
+    cap = int(number) if whole else number
+    if not _can_be_meant(name, cap):
+        raise _no_cap(name, text)
+    return cap
+
+
+def _can_be_meant(name: str, cap: object) -> bool:
+    """Not below zero, nor NaN, nor endless: no journal holds that, and it is no cap."""
+    kinds = int | float if name in MEASURED else int
+    return isinstance(cap, kinds) and not isinstance(cap, bool) and 0 <= cap < float("inf")
+
+
+def _no_cap(name: str, cap: object) -> InvalidRequest:
+    number = "number" if name in MEASURED else "whole number"
+    return InvalidRequest(
+        f"limit {name}={cap!s:.40} is not a {number} of zero or more. Nothing was changed."
+    )
 
 
 def is_metered(limits: Limits) -> bool:
@@ -112,7 +148,7 @@ def allotment(state: RunState, now: float, wanted: Limits) -> Limits:
         for meter in meters(state, now)
     }
     grant = {
-        name: _share(want, left.get(name), whole=name not in {"usd", "seconds"})
+        name: _share(want, left.get(name), whole=name not in MEASURED)
         for name, want in msgspec.structs.asdict(wanted).items()
     }
     grant["repeats"] = _tighter(wanted.repeats, state.limits.repeats)

@@ -1,23 +1,22 @@
 """A thread is a journal too: messages, todos, and which run is in front.
 
-The whole of it in one place: events, state, rules and fold.
+Its events, its state, and the rules of what may come next; what an event changes is in
+``thread_fold``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from midflight.errors import IllegalEvent
 from midflight.kernel.events import MessagesTaken
 from midflight.kernel.phases import Mode
-from midflight.kernel.record import Event, Keys, Limits, Recorded, Request, Who, remember_key
+from midflight.kernel.record import Event, Keys, Limits, Request, Who
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
 VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
-READ_KEPT: Final = 256  # read messages whose choice can still be overruled
-SAID_KEPT: Final = 300  # characters of what was last said, for the note of a parked run
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -290,71 +289,3 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     TodoWanted: _todo,
     TodoDropped: _todo,
 }
-
-
-# ── fold ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def advance(s: ThreadState, event: Event, record: Recorded) -> None:  # noqa: C901, PLR0915
-    """One arm an event: flat, so that it reads as the list it is."""
-    at = record.position
-    match event:
-        case ThreadCreated():
-            s.title, s.created_at = event.title, record.at
-        case MessageSent():
-            s.messages += 1
-            s.unread[at] = Message(at, event.text, event.who, at=record.at)
-        case MessageEdited():
-            s.unread[event.message].text = event.text
-        case MessageWithdrawn():
-            s.unread.pop(event.message, None)
-        case MessageTriaged():
-            message = s.unread.get(event.message) or s.read.get(event.message)
-            if message is not None:
-                message.choice, message.run = event.choice, event.run
-        case ChoiceOverruled():
-            if event.choice == "incorporate" and event.message in s.read:
-                s.unread[event.message] = s.read.pop(event.message)
-        case MessagesTaken():
-            taken = event.messages or [p for p in s.unread if p <= event.upto]
-            _read(s, taken, event.run)
-            for report in event.messages:
-                s.reports.pop(report, None)
-        case Said(to=to) if to:
-            s.reports[at] = to
-            while len(s.reports) > READ_KEPT:  # who has ended reads none
-                del s.reports[next(iter(s.reports))]
-        case TodoAdded():
-            about = (event.kind, event.text, event.run, event.message, event.note, event.until)
-            s.todos[at] = Todo(at, *about)
-            _read(s, [event.message], "")
-        case TodoTaken():
-            todo = s.todos.pop(event.todo, None)
-            if todo is not None and todo.message in s.read:
-                s.read[todo.message].run = event.run
-        case TodoRemoved() | TodoDropped():
-            s.todos.pop(event.todo, None)
-        case TodosReordered():
-            s.order = event.order
-        case FrontChanged():
-            s.front = event.run
-            if event.agent:
-                s.host = Host(event.agent, event.mode, event.limits, event.asides)
-        case Said(kind="text"):
-            s.last_said = event.text[:SAID_KEPT]
-        case _:
-            pass  # spoken words and events of later versions leave no mark here
-    remember_key(s.keys, event, at)
-
-
-def _read(s: ThreadState, messages: Iterable[int], run: str) -> None:
-    """They are not unread any more; the last of them can still be overruled."""
-    for position in messages:
-        message = s.unread.pop(position, None)
-        if message is not None:
-            message.run = run or message.run
-            s.read[position] = message
-    if len(s.read) > READ_KEPT:
-        named = {todo.message for todo in s.todos.values()}  # they are still to be done
-        for position in [p for p in s.read if p not in named][:-READ_KEPT]:
-            del s.read[position]

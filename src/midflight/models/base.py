@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,6 +21,7 @@ Stop: TypeAlias = Literal["end", "tools", "length", "refusal"]
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]  # of tokens, as a provider gives it
 
+CHARACTERS_PER_TOKEN: Final = 4  # a rule of thumb, where nobody gives figures
 INVALID = "INVALID_JSON"  # the one key under which arguments go back that are no JSON object
 
 

@@ -15,6 +15,7 @@ import anyio
 
 from midflight.inputs import Ids, new_id
 from midflight.models.base import (
+    CHARACTERS_PER_TOKEN,
     CallDelta,
     Piece,
     Prompt,
@@ -30,7 +31,6 @@ NAME: Final = "demo model"
 WORD: Final = re.compile(r"\S+\s*")
 PACE_S: Final = 0.04  # a word: as fast as people read
 THINK_S: Final = 0.4
-CHARACTERS_PER_TOKEN: Final = 4
 
 
 class DemoModel:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.models.base import (
+    CHARACTERS_PER_TOKEN,
     CallDelta,
     Count,
     Piece,
@@ -49,7 +50,6 @@ except ImportError as missing:
     ) from missing
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
-CHARACTERS_PER_TOKEN: Final = 4  # a rule of thumb, for servers that give no figures
 
 STOPS: Final[dict[str, Stop]] = {
     "stop": "end",

@@ -22,6 +22,7 @@ from msgspec import Struct
 from midflight.errors import ModelRefused
 from midflight.inputs import counted_ids
 from midflight.models.base import (
+    CHARACTERS_PER_TOKEN,
     CallDelta,
     Piece,
     Prompt,
@@ -34,7 +35,6 @@ from midflight.models.base import (
 )
 
 PIECE: Final = 8  # characters
-CHARACTERS_PER_TOKEN: Final = 4
 WAIT_S: Final = 60.0  # for an event that a script waits for
 
 

@@ -16,7 +16,14 @@ from typing import Any, Final, Protocol
 import anyio
 from msgspec import Struct
 
-from midflight.errors import ModelBroken, ModelBusy, ModelError, ModelRefused, ModelUnavailable
+from midflight.errors import (
+    DOTS,
+    ModelBroken,
+    ModelBusy,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+)
 from midflight.inputs import Clock, wall_clock
 
 FIRST_TOKEN_S: Final = 120.0  # a model that thinks says nothing for long
@@ -24,7 +31,6 @@ BETWEEN_S: Final = 120.0
 CONNECT_S: Final = 10.0
 CLOSE_S: Final = 2.0
 QUOTED_MAX: Final = 300  # characters of a provider's own words
-DOTS: Final = "•••"
 
 OWN_CONNECTION: Final = {"Connection": "close"}
 """Each call has its own: to close it is to abort, and none goes stale between two calls."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from midflight.errors import JournalNotFound
+from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.kernel.decide import Switch
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
@@ -52,10 +52,7 @@ class RemoteJournals:
 
     async def rows(self, query: Query) -> list[Row]:
         """Look the index up, page by page."""
-        asked: dict[str, Any] = {"before": query.before}
-        if query.kind == "run":
-            asked |= {"phase": [str(phase) for phase in query.phases], "thread": query.thread}
-            asked |= {"agent": query.agent, "parent": query.parent}
+        asked = _asked(query)
         found: list[Row] = []
         while len(found) < query.limit:
             size = min(ROWS_MAX, query.limit - len(found))
@@ -92,6 +89,23 @@ class RemoteJournals:
 
     def _watch(self, cursors: Mapping[str, int], *, live: bool) -> RemoteWatch[Any]:
         return RemoteWatch(self._link, cursors, live=live, away_s=self._away_s)
+
+
+def _asked(query: Query) -> dict[str, Any]:
+    conditions = {
+        "phase": [str(phase) for phase in query.phases],
+        "thread": query.thread,
+        "agent": query.agent,
+        "parent": query.parent,
+        "search": query.search,
+    }
+    given = {name: wanted for name, wanted in conditions.items() if wanted}
+    if given and query.kind != "run":
+        raise InvalidRequest(
+            f"threads of a server are listed without conditions; {', '.join(given)} cannot be "
+            "asked for. Look runs up instead. Nothing was changed."
+        )
+    return {"before": query.before, **given}
 
 
 def place_of(journal: str) -> str:

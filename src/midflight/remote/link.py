@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from midflight.errors import InvalidRequest, MidflightError, NotAdmitted, ServerAway
-from midflight.inputs import Clock, wall_clock
+from midflight.inputs import LOOPBACK, Clock, wall_clock
 from midflight.remote.refusals import error_of, told
 
 CALL_S: Final = 30.0  # an answer takes this long at most; a delivery may be waited for 25 s of it
@@ -25,7 +25,6 @@ PATIENCE_S: Final = 10.0  # for a server that is away
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 2.0
 ANSWER_MAX: Final = 64 * 1024 * 1024
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 LATER: Final = frozenset({429, 502, 503, 504})
 

@@ -17,13 +17,16 @@ from starlette.requests import HTTPConnection, cookie_parser
 from starlette.types import Scope
 
 from midflight.errors import MidflightError
+from midflight.inputs import LOOPBACK
 from midflight.kernel.record import Who
 from midflight.server.elsewhere import is_preflight
 from midflight.server.keyring import Keyring
 from midflight.server.page import is_page
 from midflight.server.problems import Problem
 
-LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+HERE: Final = tuple(f"[{name}]" if ":" in name else name for name in LOOPBACK)
+"""As a request names its host."""
+
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 CUSTOM_HEADER: Final = "x-midflight"
 SECRETS_IN_QUERIES: Final = frozenset(
@@ -41,7 +44,7 @@ class Access(Struct):
     """
 
     keyring: Keyring
-    hosts: Collection[str] = LOOPBACK
+    hosts: Collection[str] = HERE
     origins: Collection[str] = ()
     public_url: str = ""
     public: Collection[str] = PUBLIC

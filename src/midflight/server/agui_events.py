@@ -33,10 +33,10 @@ from ag_ui.core import (
 )
 from msgspec import Raw
 
-from midflight.executor.approval import about_step
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.catalogue import AnyEvent
+from midflight.kernel.identities import about_step
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Recorded, Unknown
 from midflight.stores.base import Delta

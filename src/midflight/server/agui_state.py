@@ -22,9 +22,9 @@ from ag_ui.core import (
 )
 from msgspec import Struct
 
-from midflight.executor.approval import about_step
 from midflight.kernel import events as e
 from midflight.kernel.decide import ASKED, HANDED_OVER
+from midflight.kernel.identities import about_step
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.preview import preview
 from midflight.kernel.receipt import receipt

@@ -7,15 +7,14 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from midflight.conversation import TEXT_MAX, is_storable
 from midflight.kernel.record import Limits
 
-TEXT_MAX = 64 * 1024
 POSITION_MAX = 2**53 - 1  # what JavaScript can count to
 
 
 def _storable(text: str) -> str:
-    """Half of a character cannot be stored, and some stores take no NUL."""
-    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    if not is_storable(text):
         raise ValueError("holds characters that cannot be stored")
     return text
 

@@ -15,7 +15,7 @@ import anyio
 from midflight.control import Control
 from midflight.errors import JournalNotFound
 from midflight.kernel.decide import Switch
-from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.phases import LIVE
 from midflight.server.watchers import Watchers
 from midflight.stores.base import RUN_PREFIX, Query, Row
 from midflight.stores.movements import Movements
@@ -25,7 +25,6 @@ COUNTERS_S: Final = 1.0  # how often mere counters are told, and switches looked
 KNOWN_MAX: Final = 5_000  # rows that are remembered for those who are behind
 NEWEST: Final = 50
 LIVING_MAX: Final = 100
-LIVING: Final = tuple(phase for phase in Phase if phase not in ENDS)
 
 
 class Index:
@@ -46,7 +45,7 @@ class Index:
 
     async def shown(self) -> list[Row]:
         """What a list begins with: all that lives, and the newest."""
-        living = await self._control.runs(Query(phases=LIVING, limit=LIVING_MAX))
+        living = await self._control.runs(Query(phases=LIVE, limit=LIVING_MAX))
         newest = await self._control.runs(Query(limit=NEWEST))
         return list({row.journal: row for row in (*living, *newest)}.values())
 

@@ -6,12 +6,11 @@ from collections import Counter
 from typing import Final
 
 from midflight.control import Control
-from midflight.kernel.phases import ENDS, Phase
+from midflight.kernel.phases import LIVE
 from midflight.server.quotas import Meter
 from midflight.stores.base import Query
 
 COUNTED_MAX: Final = 10_000  # live runs; beyond that the gauge says as many
-LIVE: Final = tuple(phase for phase in Phase if phase not in ENDS)
 HELP: Final = {
     "midflight_requests_total": "HTTP requests, by route, method and status.",
     "midflight_request_seconds_total": "Time spent on HTTP requests, by route and method.",

@@ -1,50 +1,47 @@
-"""The cap that is nearest, and how a person reads it."""
+"""Which caps would let a run go on, and how high: what a form or a command begins with."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from msgspec.structs import replace
+from midflight.kernel.limits import WARN_AT, Meter, meters
+from midflight.kernel.record import Limits
+from midflight.kernel.state import Question, RunState
+from midflight.sheets.shapes import Asked, RunView
 
-from midflight.kernel.limits import WARN_AT, Meter
-from midflight.sheets.shapes import RunSheet
-
-WORTH_SAYING: Final = 0.5  # of five caps that are hardly used, which is fuller changes all the time
-BY_CLOCK_S: Final = 120  # from here on seconds are read as minutes
-
-
-def nearest(sheet: RunSheet, seconds: float) -> Meter | None:
-    """The fullest meter; while none is half full, that of money. ``seconds`` in motion go on."""
-    meters = [replace(one, used=seconds) if one.name == "seconds" else one for one in sheet.meters]
-    fullest = max(meters, key=lambda one: (one.share, one.name == "usd"), default=None)
-    money = next((one for one in meters if one.name == "usd"), None)
-    return money if money and fullest and fullest.share < WORTH_SAYING else fullest
+CAP: Final = "cap"  # the kind of a question that a higher cap answers
+GROW: Final = 2  # a cap that is reached is offered twice as high
 
 
-def is_near(meter: Meter | None) -> bool:
-    """Whether it is to be marked: from here on the run itself is warned."""
-    return meter is not None and meter.share >= WARN_AT
+def raised(sheet: RunView) -> dict[str, float]:
+    """Caps that would let it go on for as long again: of what holds it, or is nearly reached.
+
+    No others: who sends it as it is raises what stops the run, and nothing besides.
+    """
+    return _raised(sheet.limits, sheet.meters, sheet.questions)
 
 
-def figure(meter: Meter) -> str:
-    """``$0.42 of $2.00``, ``2 of 2 steps``, ``58 of 60 s``, ``time 9:40 of 10:00``."""
-    used, cap = meter.used, meter.cap
-    match meter.name:
-        case "usd":
-            return f"${used:.2f} of ${cap:.2f}"
-        case "seconds" if cap < BY_CLOCK_S:
-            return f"{int(used)} of {cap:g} s"
-        case "seconds":
-            return f"time {_clock(used)} of {_clock(cap)}"
-        case name:
-            words = name.replace("_", " ")
-            return f"{used:,.0f} of {cap:,.0f} {words.removesuffix('s') if cap == 1 else words}"
+def raised_of(state: RunState, now: float) -> dict[str, float]:
+    """The same of a run of which there is no sheet at hand."""
+    return _raised(state.limits, meters(state, now), state.questions.values())
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    return (
-        f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
-        if minutes >= 60
-        else f"{minutes}:{rest:02d}"
-    )
+def typed(cap: float) -> str:
+    """A cap as it can be typed: all its digits, and no power of ten in it."""
+    return f"{cap:.15g}"
+
+
+def holding(asked: Iterable[Asked | Question]) -> str:
+    """What the run says of the cap that holds it, which begins with its name; or nothing."""
+    return next((one.message for one in asked if one.kind == CAP), "")
+
+
+def _raised(
+    limits: Limits, full: Iterable[Meter], asked: Iterable[Asked | Question]
+) -> dict[str, float]:
+    held_by = holding(asked).partition(":")[0]
+    near = [meter.name for meter in full if meter.share >= WARN_AT]
+    names = [held_by] if held_by in Limits.__struct_fields__ else near
+    caps = {name: getattr(limits, name) for name in names}
+    return {name: max(1, cap * GROW) for name, cap in caps.items() if cap is not None}

@@ -6,52 +6,19 @@ run of many thousand steps costs a watcher little at each of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from midflight.executor.approval import about_step
-from midflight.executor.backoff import RETRY
 from midflight.kernel import events as e
+from midflight.kernel.identities import RETRY, about_step
 from midflight.kernel.machine import TRIAGE
 from midflight.kernel.phases import Effect, Outcome, Phase
 from midflight.kernel.record import Event, Recorded
-from midflight.kernel.state import Attempt, RunState
-from midflight.sheets.shapes import WORDS, StepSheet
-from midflight.sheets.words import short, stopped, summary
+from midflight.kernel.state import RunState
+from midflight.sheets.shapes import StepSheet
+from midflight.sheets.standing import Entry, failed, sheet, stand_of_plan
+from midflight.sheets.words import summary
 
-HELD: Final = frozenset({Phase.PAUSING, Phase.PAUSED, Phase.WAITING})
 RESTING: Final = frozenset({"paused", "retrying"})  # begun, and goes on before what is planned
-Stand = tuple[str, str]
-"""The state of a step, and its word."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """What the journal says about one step."""
-
-    id: str
-    position: int
-    name: str
-    tool: str = ""
-    noun: str = ""
-    effect: Effect = Effect.READ
-    irreversible: bool = False
-    started_at: float | None = None
-    ended_at: float | None = None
-    usd: float = 0.0
-    tokens: int = 0
-    attempt: int = 0  # position of the last try that had to be recorded before it began,
-    told: int = 0  # and of one before it that was done all the same, by a worker that was lost
-    retries: int = 0
-    tries: int = 0  # in all; 0 where it is not on record
-    outcome: Outcome | None = None
-    left: bool = False
-    summary: str = ""
-    error: str = ""
-    result_at: int = 0
-    course: int = 0
-    rewritten: bool = False
-    sheet: StepSheet | None = None
 
 
 class Steps:
@@ -70,7 +37,7 @@ class Steps:
     @property
     def failed(self) -> str:
         """The name of the last step that has failed."""
-        names = (x.name for x in reversed(self._entries.values()) if x.error and _failed(x))
+        names = (x.name for x in reversed(self._entries.values()) if x.error and failed(x))
         return next(names, "")
 
     # ── what a record says ───────────────────────────────────────────────────────────────────
@@ -189,7 +156,7 @@ class Steps:
         }
         for step in list(self._loose):
             entry = self._entries[step]
-            now = _sheet(entry, state, asking.get(step, 0))
+            now = sheet(entry, state, asking.get(step, 0))
             if now != entry.sheet:
                 entry.sheet = now
             if now.status == "done":
@@ -207,7 +174,7 @@ class Steps:
         sheets = []
         for number, name in left:
             first = number == left[0][0] and not busy
-            status, word = _planned(state, first, bool(loose))
+            status, word = stand_of_plan(state, first, bool(loose))
             question = loose[0] if first and loose else 0
             sheets.append(StepSheet(f"plan:{number}", 0, name, status, word, question=question))
         return sheets
@@ -222,113 +189,6 @@ class Steps:
         return max(0, state.spent.steps - state.plan_from) + working
 
 
-def _failed(entry: Entry) -> bool:
-    return entry.outcome in {Outcome.FAILED, Outcome.NOT_DONE, Outcome.UNKNOWN}
-
-
 def _named(step: str) -> str:
     """The name in an identity, until a record says it."""
     return step if step.startswith("key:") else step.rpartition(":")[0] or step
-
-
-def _sheet(entry: Entry, state: RunState, question: int) -> StepSheet:
-    attempt = state.effects.get(entry.attempt) or state.open.get(entry.attempt)
-    status, word = _stand(entry, attempt, state, question)
-    over = entry.ended_at is not None and entry.started_at is not None
-    seconds = (entry.ended_at or 0.0) - (entry.started_at or 0.0) if over else None
-    noun, until = state.windows.get(entry.id, (entry.noun, None))
-    return StepSheet(
-        id=entry.id,
-        position=entry.position,
-        name=entry.name,
-        status=status,
-        word=word,
-        tool=entry.tool,
-        noun=noun,
-        effect=entry.effect,
-        irreversible=entry.irreversible,
-        started_at=entry.started_at,
-        ended_at=entry.ended_at,
-        seconds=seconds,
-        usd=entry.usd,
-        tokens=entry.tokens,
-        attempt=entry.retries + 1,
-        tries=entry.tries,
-        summary=entry.summary,
-        error=short(stopped(entry.error)),
-        question=question,
-        rewritten=entry.rewritten,
-        can_be_stopped=entry.attempt in state.open
-        and attempt is not None
-        and attempt.can_be_stopped,
-        result_at=entry.result_at,
-        until=until if until is not None else state.timers.get(f"{RETRY}{entry.id}"),
-    )
-
-
-def _stand(entry: Entry, attempt: Attempt | None, state: RunState, question: int) -> Stand:
-    """Where it is now: what is going on first, then how its last try has ended."""
-    if entry.attempt in state.open and state.alive:
-        return _retry(entry) if entry.retries else _worded("running")
-    if question:
-        return _worded("waiting")
-    if not state.alive and entry.outcome is None:
-        touched = entry.attempt in state.open and entry.effect.touches_world
-        return ("failed", "Not known") if touched else _worded("cancelled")
-    if f"{RETRY}{entry.id}" in state.timers:
-        return _retry(entry)
-    if entry.id in state.windows:
-        return "queued", "Starts soon"
-    if entry.left and entry.outcome is None:
-        return "skipped", "Not waited for"
-    return _ended(entry, attempt, state)
-
-
-def _ended(entry: Entry, attempt: Attempt | None, state: RunState) -> Stand:
-    match entry.outcome:
-        case Outcome.DONE:
-            return _done(attempt, state)
-        case Outcome.UNKNOWN:
-            undone = attempt is not None and (attempt.undo or attempt.undone)
-            return _done(attempt, state) if undone else ("failed", "Not known")
-        case Outcome.FAILED | Outcome.NOT_DONE:
-            return _worded("failed")
-        case _:
-            return _broken_off(entry, state)
-
-
-def _done(attempt: Attempt | None, state: RunState) -> Stand:
-    if attempt is None:
-        return _worded("done")
-    if attempt.undo:
-        return _worded("undoing")
-    if attempt.undone is not None:
-        return _worded("undone" if attempt.undone else "undo_failed")
-    stopped = state.phase in {Phase.CANCELLED, Phase.KILLED}
-    return _worded("kept" if stopped and attempt.effect.touches_world else "done")
-
-
-def _broken_off(entry: Entry, state: RunState) -> Stand:
-    """Not begun, or ended by a pause, a redirect or a cancel before it had a result."""
-    if not state.alive or state.phase is Phase.CANCELLING or entry.course < state.course:
-        return _worded("cancelled")
-    return _worded("paused" if state.phase in HELD else "queued")
-
-
-def _planned(state: RunState, first: bool, asks: bool) -> Stand:
-    if not state.alive:
-        return _worded("skipped" if state.phase is Phase.DONE else "cancelled")
-    if not first or state.phase in {Phase.QUEUED, Phase.CANCELLING}:
-        return _worded("queued")
-    if state.phase is Phase.WAITING or asks:
-        return _worded("waiting")
-    return _worded("paused" if state.phase in HELD else "running")
-
-
-def _retry(entry: Entry) -> Stand:
-    of = f" of {entry.tries}" if entry.tries else ""
-    return "retrying", f"{WORDS['retrying']} {entry.retries + 1}{of}"
-
-
-def _worded(status: str) -> Stand:
-    return status, WORDS[status]

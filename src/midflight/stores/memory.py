@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from midflight.errors import CorruptEntry, InvalidRequest, JournalConflict, JournalNotFound
 from midflight.inputs import Clock, wall_clock
 from midflight.kernel.decide import Switch, require_operator, scopes
 from midflight.kernel.events import Killed
-from midflight.kernel.facts import check_driver_name, kill
+from midflight.kernel.facts import check_driver_name
 from midflight.kernel.fold import fold
 from midflight.kernel.machine import State
-from midflight.kernel.phases import ENDS, IN_MOTION
+from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Recorded, Who
 from midflight.kernel.state import RunState
 from midflight.stores.base import (
     PAGE,
     Append,
     Committed,
-    Entry,
     Killing,
     Purged,
     Query,
     Row,
     Submit,
     View,
-    Widen,
     ascii_lower,
     empty_state,
 )
 from midflight.stores.codec import decode
-from midflight.stores.plan import Planned, draft, plan, summary
+from midflight.stores.plan import Planned, draft_widening, kill_entries, killing, plan, summary
 from midflight.stores.watched import Watched
 
 
@@ -73,22 +71,18 @@ class MemoryStore(Watched):
         """See ``Store.submit``."""
         if known := self._appends.get(request.id):
             return Committed(tuple(known), repeated=True)
-        journals = set(request.journals)
-        while True:
-            view = View(
-                {journal: self._state(journal) for journal in journals},
-                tuple(self._switches[s] for s in request.scopes if s in self._switches),
-                frozenset(driver for driver in request.leases if driver not in self._leases),
-                self._clock(),
-            )
-            try:
-                decision, note = draft(request, view)
-            except Widen as more:
-                journals |= set(more.journals)
-                continue
-            with self._forget_on_error() as touched:
-                planned = plan(decision, self._folded(decision), view.now, touched)
-                return Committed(self._commit(planned), note)
+        decision, note, view = draft_widening(request, lambda more: self._view(request, more))
+        with self._forget_on_error() as touched:
+            planned = plan(decision, self._folded(decision), view.now, touched)
+            return Committed(self._commit(planned), note)
+
+    def _view(self, request: Submit, journals: Iterable[str]) -> View:
+        return View(
+            {journal: self._state(journal) for journal in journals},
+            tuple(self._switches[s] for s in request.scopes if s in self._switches),
+            frozenset(driver for driver in request.leases if driver not in self._leases),
+            self._clock(),
+        )
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
@@ -122,22 +116,12 @@ class MemoryStore(Watched):
         """See ``Store.kill``."""
         require_operator(who, "kill")
         now = self._clock()
-        killed: dict[str, tuple[int, ...]] = {}
-        revoked: list[str] = []
-        entries: list[Entry] = []
-        for state in self._in_scope(scope):
-            moving = state.phase in IN_MOTION
-            events = kill(state, Killed(who=who, scope=scope))
-            if not events:
-                continue
-            killed |= {state.journal: tuple(state.open)} if moving else {}
-            revoked += [] if moving else [state.journal]
-            entries.append(Entry(state.journal, state.head, events))
+        entries = kill_entries(self._in_scope(scope), Killed(who=who, scope=scope))
         with self._forget_on_error() as touched:
-            decision = Append(f"kill:{scope}:{now}", tuple(entries))
-            self._commit(plan(decision, self._states, now, touched))
+            decision = Append(f"kill:{scope}:{now}", entries)
+            records = self._commit(plan(decision, self._states, now, touched))
         switch = self._switches.setdefault(scope, Switch(scope, who.by, now, reason))
-        return Killing(switch, killed, tuple(revoked))
+        return killing(switch, records)
 
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""

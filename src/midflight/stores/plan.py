@@ -7,17 +7,20 @@ folded, the store must forget the states named in ``touched``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
 from midflight.errors import JournalConflict, JournalNotFound
+from midflight.kernel.decide import Switch
+from midflight.kernel.events import Killed
+from midflight.kernel.facts import kill
 from midflight.kernel.fold import advance
 from midflight.kernel.machine import State, check
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
-from midflight.stores.base import Append, Entry, Row, Submit, View
+from midflight.stores.base import Append, Entry, Killing, Row, Submit, View, Widen
 from midflight.stores.codec import Encoded, encode
 
 
@@ -67,6 +70,38 @@ def draft(request: Submit, view: View) -> tuple[Append, object]:
         if events
     )
     return Append(request.id, entries), answer.note
+
+
+def draft_widening(
+    request: Submit, view_of: Callable[[Iterable[str]], View]
+) -> tuple[Append, object, View]:
+    """As ``draft``, where the lock is on everything: show it more for as long as it asks."""
+    journals = set(request.journals)
+    while True:
+        view = view_of(journals)
+        try:
+            return *draft(request, view), view
+        except Widen as more:
+            journals |= set(more.journals)
+
+
+def kill_entries(states: Iterable[State], killed: Killed) -> tuple[Entry, ...]:
+    """What a kill appends, to every run of these that it touches at all."""
+    runs = [state for state in states if isinstance(state, RunState)]
+    touched = ((run, kill(run, killed)) for run in runs)
+    return tuple(Entry(run.journal, run.head, events) for run, events in touched if events)
+
+
+def killing(switch: Switch, records: Iterable[Recorded]) -> Killing:
+    """The acknowledgement of a kill, read off what it wrote."""
+    killed: dict[str, tuple[int, ...]] = {}
+    revoked: list[str] = []
+    for record in records:
+        if isinstance(record.event, Killed):
+            killed[record.journal] = record.event.in_flight
+        else:
+            revoked.append(record.journal)
+    return Killing(switch, killed, tuple(revoked))
 
 
 def summary(state: State) -> Row:

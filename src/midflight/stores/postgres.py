@@ -58,9 +58,10 @@ from midflight.stores.postgres_requests import (
     kill_locked,
     submit_locked,
 )
+from midflight.stores.postgres_rows import Job
 from midflight.stores.postgres_server import SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
-from midflight.stores.postgres_writer import Job, Writer
+from midflight.stores.postgres_writer import Writer
 from midflight.tasks import owned_tasks
 
 TRIES_MAX: Final = 5  # each failed for a reason that was gone when we looked: more is a bug

@@ -11,8 +11,8 @@ from midflight.kernel.record import Recorded
 from midflight.stores.base import PAGE, Query, Row
 from midflight.stores.codec import decode
 from midflight.stores.postgres_links import Pool
+from midflight.stores.postgres_rows import row_of
 from midflight.stores.postgres_server import SQL
-from midflight.stores.postgres_writer import row_of
 from midflight.stores.watched import Watched
 
 

@@ -15,26 +15,23 @@ from msgspec import Struct
 from midflight.errors import CorruptEntry
 from midflight.kernel.decide import Switch
 from midflight.kernel.events import Killed
-from midflight.kernel.facts import kill
 from midflight.kernel.fold import advance
 from midflight.kernel.machine import State
 from midflight.kernel.record import Recorded
-from midflight.kernel.state import RunState
 from midflight.stores.base import (
     PAGE,
     Append,
     Committed,
-    Entry,
     Killing,
     Submit,
     View,
     empty_state,
 )
 from midflight.stores.codec import decode
-from midflight.stores.plan import draft, plan, stand_in
+from midflight.stores.plan import draft, kill_entries, killing, plan, stand_in
+from midflight.stores.postgres_rows import Job, append_locked, row_of
 from midflight.stores.postgres_server import SQL, Connection, Taken
 from midflight.stores.postgres_states import States, Turn
-from midflight.stores.postgres_writer import Job, append_locked, row_of
 
 TAILS: Final = 100  # journals whose tails are read in one round trip
 NOWHERE: Final[Mapping[str, int]] = {}
@@ -235,31 +232,16 @@ async def kill_locked(
         raise
     locked.forget_what_is_broken()
     landed(kill_id, records)
-    return _killing(switch, records)
+    return killing(switch, records)
 
 
 async def _kill(
     connection: Connection, locked: Locked, kill_id: str, killed: Killed, now: float
 ) -> tuple[Recorded, ...]:
     """Write part by part: the server takes a transaction that is silent for long as dead."""
-    entries = [
-        Entry(state.journal, state.head, kill(state, killed))
-        for state in locked.folded.values()
-        if isinstance(state, RunState)
-    ]
+    entries = kill_entries(locked.folded.values(), killed)
     records: list[Recorded] = []
     for first in range(0, len(entries), STRETCH):
-        part = tuple(entries[first : first + STRETCH])
+        part = entries[first : first + STRETCH]
         records += await locked.write(connection, Append(kill_id, part), now)
     return tuple(records)
-
-
-def _killing(switch: Switch, records: Iterable[Recorded]) -> Killing:
-    killed: dict[str, tuple[int, ...]] = {}
-    revoked: list[str] = []
-    for record in records:
-        if isinstance(record.event, Killed):
-            killed[record.journal] = record.event.in_flight
-        else:
-            revoked.append(record.journal)
-    return Killing(switch, killed, tuple(revoked))

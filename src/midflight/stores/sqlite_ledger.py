@@ -19,26 +19,30 @@ from midflight.errors import CorruptEntry, JournalConflict
 from midflight.inputs import Clock
 from midflight.kernel.decide import Switch
 from midflight.kernel.events import Killed
-from midflight.kernel.facts import kill
 from midflight.kernel.fold import BULK, advance
 from midflight.kernel.machine import State
-from midflight.kernel.phases import IN_MOTION
 from midflight.kernel.record import Recorded, Who
 from midflight.kernel.state import RunState
 from midflight.stores.base import (
     Append,
     Committed,
-    Entry,
     Killing,
     Purged,
     Row,
     Submit,
     View,
-    Widen,
     empty_state,
 )
 from midflight.stores.codec import decode_page
-from midflight.stores.plan import Planned, draft, plan, stand_in, summary
+from midflight.stores.plan import (
+    Planned,
+    draft_widening,
+    kill_entries,
+    killing,
+    plan,
+    stand_in,
+    summary,
+)
 from midflight.stores.queries import named
 
 SOON_FOLDED: Final = 200  # events: about half a millisecond
@@ -238,20 +242,16 @@ class Ledger:
             self._flush()
         if begins := self._db.execute(SQL["find_request"], (request.id,)).fetchall():
             return Committed(self._records(begins), repeated=True)
-        journals = set(request.journals)
-        while True:
-            view = View(
-                {journal: self._state(journal) for journal in journals},
-                tuple(s for s in self.switches() if s.scope in request.scopes),
-                frozenset(driver for driver in request.leases if self._lease_gone(driver)),
-                self._now,
-            )
-            try:
-                decision, note = draft(request, view)
-            except Widen as more:
-                journals |= set(more.journals)
-                continue
-            return Committed(self._plan(decision, view.states, requested=True), note)
+        decision, note, view = draft_widening(request, lambda more: self._view(request, more))
+        return Committed(self._plan(decision, view.states, requested=True), note)
+
+    def _view(self, request: Submit, journals: Iterable[str]) -> View:
+        return View(
+            {journal: self._state(journal) for journal in journals},
+            tuple(s for s in self.switches() if s.scope in request.scopes),
+            frozenset(driver for driver in request.leases if self._lease_gone(driver)),
+            self._now,
+        )
 
     def kill(self, scope: str, who: Who, reason: str, append_id: str) -> Killing:
         """See ``Store.kill``. One transaction, so nothing can slip between switch and runs."""
@@ -272,23 +272,15 @@ class Ledger:
         self._db.execute(SQL["set_switch"], (scope, who.by, self._now, reason))
         kind, _, name = scope.partition(":")
         found = self._db.execute(SQL["in_scope"], {"kind": kind, "name": name}).fetchall()
-        killed: dict[str, tuple[int, ...]] = {}
-        revoked: list[str] = []
-        entries = []
         states = {journal: self._readable_or_stand_in(journal) for (journal,) in found}
         for journal, state in states.items():
-            if state.phase in IN_MOTION:
-                killed[journal] = tuple(state.open)
-            else:
-                revoked.append(journal)
-            events = kill(state, Killed(who=who, scope=scope))
-            entries.append(Entry(journal, state.head, events))
             self._states.setdefault(journal, (state, -1))
-        self._plan(Append(append_id, tuple(entries)), states)
+        entries = kill_entries(states.values(), Killed(who=who, scope=scope))
+        records = self._plan(Append(append_id, entries), states)
         self._flush()
         self._forget({journal for journal, (_, seen) in self._states.items() if seen < 0})
         (switch,) = (s for s in self.switches() if s.scope == scope)
-        return Killing(switch, killed, tuple(revoked))
+        return killing(switch, records)
 
     def _readable_or_stand_in(self, journal: str) -> RunState:
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from midflight.sheets.answers import facts, picks, written
 
 
 class Choice(Struct, frozen=True):
@@ -18,29 +19,10 @@ class Choice(Struct, frozen=True):
 
 def choices(schema: Any) -> list[Choice]:
     """The answers that can be picked, if there are only so many, or some of them."""
-    if not isinstance(schema, dict):
-        return []
-    labels = schema.get("x-labels") or {}
-    found: list[Choice] = []
-    if "const" in schema:
-        found = [_choice(schema["const"], schema.get("title"), labels)]
-    elif "enum" in schema:
-        found = [_choice(value, None, labels) for value in schema["enum"]]
-    elif schema.get("type") == "boolean":
-        found = [Choice(True, "Yes"), Choice(False, "No")]
-    else:
-        for part in [*schema.get("oneOf", []), *schema.get("anyOf", [])]:
-            inner = {**part, "x-labels": labels} if isinstance(part, dict) else part
-            if isinstance(inner, dict) and ("const" in inner or "enum" in inner):
-                found += choices(inner)
-    return found
-
-
-def _choice(value: Any, title: Any, labels: Mapping[str, Any]) -> Choice:
-    words = title or labels.get(str(value))
-    name = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    name = name.capitalize() if isinstance(value, str) else name
-    return Choice(value, f"{name} - {words}" if words else name)
+    return [
+        Choice(pick.value, f"{pick.name} - {pick.words}" if pick.words else pick.name)
+        for pick in picks(schema)
+    ]
 
 
 def takes_words(schema: Any) -> bool:
@@ -62,11 +44,9 @@ def plain(text: str, schema: Any) -> Any:
     if _fits(text, schema):
         return text
     folded = text.strip().casefold()
-    for choice in choices(schema):
-        if isinstance(choice.value, str) and choice.value.casefold() == folded:
-            return choice.value
-    if isinstance(schema, dict) and schema.get("type") == "boolean" and folded in {"yes", "no"}:
-        return folded == "yes"
+    for pick in picks(schema):
+        if folded == pick.name.casefold():
+            return pick.value
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -90,7 +70,7 @@ def wanted(schema: Any) -> list[str]:
     """What would fit, in lines that a person can follow."""
     if not isinstance(schema, dict):
         return ["any answer"]
-    lines = [f"{choice.label}   ({_word(choice.value)})" for choice in choices(schema)]
+    lines = [f"{choice.label}   ({written(choice.value)})" for choice in choices(schema)]
     for part in [*schema.get("oneOf", []), *schema.get("anyOf", [])]:
         names = list(part.get("properties", {})) if isinstance(part, dict) else []
         if names:
@@ -98,19 +78,6 @@ def wanted(schema: Any) -> list[str]:
     if not lines and schema.get("type") == "object":
         lines = [f"{name}: {_kind(part)}" for name, part in schema.get("properties", {}).items()]
     return [*facts(schema.get("x-details")), *(lines or [_kind(schema)])]
-
-
-def facts(details: Any) -> list[str]:
-    """What a question is about, one fact a line; arguments of a call by their names."""
-    if isinstance(details, dict) and set(details) == {"args", "kwargs"}:
-        return [*map(_word, details["args"]), *facts(details["kwargs"])]
-    if isinstance(details, dict):
-        return [f"{name}: {_word(value)}" for name, value in details.items()]
-    return [] if details is None else [_word(details)]
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _pair(name: str) -> str:
@@ -121,7 +88,7 @@ def _kind(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "anything"
     if "enum" in schema:
-        return " | ".join(_word(value) for value in schema["enum"])
+        return " | ".join(written(value) for value in schema["enum"])
     bounds = [
         f"{word} {schema[name]}"
         for name, word in (("minimum", "at least"), ("maximum", "at most"))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec.structs import replace
-
 from midflight.kernel.decide import HANDED_OVER
-from midflight.kernel.limits import WARN_AT, Meter
 from midflight.kernel.phases import ENDS, Cause, Phase
-from midflight.kernel.record import Limits
 from midflight.kernel.state import RunState
 from midflight.kernel.status import place
 from midflight.sheets import RunSheet, StepSheet
+from midflight.sheets.caps import CAP, holding
+from midflight.sheets.figures import cap_words, clock, elapsed, is_near, nearest, spending
 from midflight.sheets.shapes import Asked, Background
 
 SIGNS: Final = {
@@ -64,22 +62,12 @@ PHASES: Final = {
 """Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
 DELETED: Final = ("·", "Deleted", "quiet")  # a run that ended long ago, and was purged
-CAP: Final = "cap"
-GROW: Final = 2  # a cap that is reached is offered twice as high
-WORTH_SAYING: Final = 0.5  # of caps that are hardly used, which is fuller changes all the time
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
 
 def phase_of(child: Background) -> tuple[str, str, str]:
     """Sign, word and tone of a run in the background."""
     return PHASES[Phase(child.phase)] if child.phase in PHASES else DELETED
-
-
-def clock(seconds: float) -> str:
-    """``02:01``, or ``1:02:01`` from an hour on."""
-    minutes, rest = divmod(int(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
 
 
 def ago(seconds: float) -> str:
@@ -90,32 +78,16 @@ def ago(seconds: float) -> str:
     return "just now" if seconds < 5 else f"{int(seconds)} s ago"
 
 
-def money(usd: float) -> str:
-    """Dollars; a little is not nothing."""
-    return "<$0.01" if 0 < usd < 0.005 else f"${usd:.2f}"
-
-
-def count(number: int) -> str:
-    """``12.3k``."""
-    return f"{number / 1000:.1f}k" if number >= 10_000 else str(number)
-
-
 def one_line(text: str, width: int) -> str:
     """Cut to a width; line ends become spaces."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else f"{flat[: max(0, width - 1)]}…"
 
 
-def elapsed(sheet: RunSheet, now: float) -> float:
-    """Seconds in motion, also those of the stretch that it is in."""
-    moving = max(0.0, now - sheet.updated_at) if sheet.moving_since is not None else 0.0
-    return sheet.spent.seconds + moving
-
-
 def meter(sheet: RunSheet, state: RunState, now: float) -> str:
     """``02:01  step 3 of 6  $0.42 of $2.00``."""
     return "  ".join(
-        filter(None, [clock(elapsed(sheet, now)), steps(sheet, state), spend(sheet, now)])
+        filter(None, [clock(elapsed(sheet, now)), steps(sheet, state), spending(sheet, now)])
     )
 
 
@@ -124,6 +96,11 @@ def steps(sheet: RunSheet, state: RunState) -> str:
     if sheet.phase not in ENDS:
         return place(state)
     return f"{sheet.done} step{'s' * (sheet.done != 1)}"
+
+
+def is_near_cap(sheet: RunSheet, now: float) -> bool:
+    """Whether any cap is nearly reached."""
+    return is_near(nearest(sheet, now))
 
 
 def read_when(sheet: RunSheet, *, converses: bool) -> str:
@@ -135,52 +112,6 @@ def read_when(sheet: RunSheet, *, converses: bool) -> str:
     return "read when it goes on" if sheet.phase is Phase.PAUSED else "read at the next safe point"
 
 
-def spend(sheet: RunSheet, now: float) -> str:
-    """Money where it is known, else tokens; and the cap that is nearest, if that is another one.
-
-    While no cap is half full, the one on what is shown anyway says enough: a line has little room.
-    """
-    priced = bool(sheet.spent.usd or sheet.limits.usd is not None)
-    name = "usd" if priced else "tokens"
-    known = priced or sheet.spent.tokens or sheet.limits.tokens is not None
-    spent = figure(name, getattr(sheet.spent, name), getattr(sheet.limits, name)) if known else ""
-    nearest = fullest(sheet, now)
-    if nearest is None or (known and nearest.name == name):
-        return spent
-    if nearest.share < WORTH_SAYING and getattr(sheet.limits, name) is not None:
-        return spent
-    return "  ".join(filter(None, [spent, figure(nearest.name, nearest.used, nearest.cap)]))
-
-
-def figure(name: str, used: float, cap: float | None = None) -> str:
-    """``$0.42 of $2.00``, ``2 of 2 steps``, ``time 01:30 of 02:00``."""
-    match name:
-        case "usd":
-            return money(used) + (f" of {money(cap)}" if cap is not None else "")
-        case "seconds":
-            return f"time {clock(used)}" + (f" of {clock(cap)}" if cap is not None else "")
-        case _:
-            of = f" of {count(int(cap))}" if cap is not None else ""
-            one = int(used if cap is None else cap) == 1
-            words = name.replace("_", " ")
-            return f"{count(int(used))}{of} {words.removesuffix('s') if one else words}"
-
-
-def fullest(sheet: RunSheet, now: float) -> Meter | None:
-    """The cap that is nearest; time goes on by itself."""
-    running = elapsed(sheet, now)
-    found = (
-        replace(meter, used=running) if meter.name == "seconds" else meter for meter in sheet.meters
-    )
-    return max(found, key=lambda meter: meter.share, default=None)
-
-
-def is_near_cap(sheet: RunSheet, now: float) -> bool:
-    """Whether any cap is nearly reached: from where on the run itself is warned."""
-    nearest = fullest(sheet, now)
-    return nearest is not None and nearest.share >= WARN_AT
-
-
 def is_answered(asked: Asked) -> bool:
     """Whether an answer is what a question wants; a cap is raised, a run is handed back."""
     return asked.kind not in {CAP, HANDED_OVER}
@@ -188,22 +119,11 @@ def is_answered(asked: Asked) -> bool:
 
 def at_cap(sheet: RunSheet) -> str:
     """Which cap holds it and how full that is; one that counts nothing has its own words."""
-    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
-    name, _, why = asked.partition(":")
+    name, _, why = holding(sheet.questions).partition(":")
     meter = next((meter for meter in sheet.meters if meter.name == name), None)
     if meter is not None:
-        return f"{figure(name, meter.used, meter.cap)} used"
+        return f"{cap_words(meter, sheet.spent)} used"
     return why.partition(". ")[0].strip().capitalize() or "All that it may"
-
-
-def raised(sheet: RunSheet) -> dict[str, float]:
-    """Caps that would let it go on for as long again: of what holds it, or is nearly reached."""
-    asked = next((one.message for one in sheet.questions if one.kind == CAP), "")
-    holding = asked.partition(":")[0]
-    near = [meter.name for meter in sheet.meters if meter.share >= WARN_AT]
-    names = [holding] if holding in Limits.__struct_fields__ else near
-    caps = {name: getattr(sheet.limits, name) for name in names}
-    return {name: max(1, cap * GROW) for name, cap in caps.items() if cap is not None}
 
 
 def headline(sheet: RunSheet) -> tuple[str, str]:

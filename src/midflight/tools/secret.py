@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from midflight.errors import InvalidRequest
+from midflight.errors import DOTS, InvalidRequest
 
 MARK: Final = "$secret"
-DOTS: Final = "•••"
 
 _values: Final[set[str]] = set()  # of every secret that was used in this process
 

@@ -12,9 +12,11 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from midflight.sheets.answers import facts
+from midflight.sheets.figures import clock
 from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
-from midflight.terminal.forms import Choice, choices, facts, plain, takes_words, wanted
+from midflight.terminal.forms import Choice, choices, plain, takes_words, wanted
 
 EDIT: Final = "Edit - Change it, then do it"
 DETAILS_WIDTH: Final = 300
@@ -139,4 +141,4 @@ class Card(Vertical):
 
 
 def _left(seconds: float) -> str:
-    return f"   {looks.clock(seconds)} left" if seconds > 0 else "   expired"
+    return f"   {clock(seconds)} left" if seconds > 0 else "   expired"

@@ -12,6 +12,7 @@ from midflight.kernel.decide import ASIDE
 from midflight.kernel.diff import word_diff
 from midflight.kernel.phases import ENDS, Phase
 from midflight.sheets import RunSheet, StepSheet, ThreadSheet
+from midflight.sheets.figures import money
 from midflight.stores.base import Row
 from midflight.terminal import looks
 from midflight.terminal import talk as talking
@@ -151,5 +152,5 @@ def run_entry(row: Row, tones: Tones) -> Text:
     out = Text(looks.one_line(row.title or row.agent, 24) + "\n", no_wrap=True)
     out.append(f"{sign} {word}", tones[tone])
     if row.usd:
-        out.append(f"  {looks.money(row.usd)}", tones["quiet"])
+        out.append(f"  {money(row.usd)}", tones["quiet"])
     return out

@@ -13,7 +13,7 @@ from midflight.inputs import new_id
 from midflight.kernel.phases import ENDS, Phase
 from midflight.kernel.record import Who
 from midflight.sheets import RunSheet
-from midflight.terminal import looks
+from midflight.sheets.caps import raised, typed
 from midflight.terminal.slots import Slot
 from midflight.tui.card import Card
 from midflight.tui.layer import Done
@@ -171,15 +171,11 @@ class Pressing:
         self._ask("redirect", "Rewrite the brief", hint, done, sheet.brief)
 
     def _raise(self) -> None:
-        reached = [f"{name}={cap:g}" for name, cap in looks.raised(self._sheet).items()]
+        reached = [f"{name}={typed(cap)}" for name, cap in raised(self._sheet).items()]
 
         async def done(text: str) -> None:
-            limits = limits_of(text)
-            if limits is None:
-                self._say("Write caps as usd=4 steps=200; nothing was changed.")
-                return
             control, run = self._app.control, self._session.run
-            await self._try("Raise cap", lambda: control.raise_limits(run, limits))
+            await self._try("Raise cap", lambda: control.raise_limits(run, limits_of(text)))
 
         self._ask("raise limits", "Raise the cap", "Enter raises it", done, " ".join(reached))
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest
+from midflight.kernel.limits import limits_from
 from midflight.kernel.record import Limits, Who
 from midflight.sheets import RunSheet
 
@@ -95,10 +96,7 @@ def _decline(order: Order) -> Any:
 
 
 def _raise(order: Order) -> Any:
-    limits = limits_of(order.rest)
-    if limits is None:
-        raise InvalidRequest("write caps as usd=4 steps=200. Nothing was changed.")
-    return order.control.raise_limits(order.run, limits)
+    return order.control.raise_limits(order.run, limits_of(order.rest))
 
 
 async def _release(order: Order) -> bool:
@@ -131,14 +129,9 @@ SLASH: Final[dict[str, Slash]] = {
 """Numbers are those that stand in the thread, among the todos and in the receipt."""
 
 
-def limits_of(text: str) -> Limits | None:
-    """``usd=4 steps=200`` as caps; None if it is not that."""
-    found: dict[str, Any] = {}
-    for part in text.split():
-        name, _, value = part.partition("=")
-        try:
-            found[name] = float(value) if name in {"usd", "seconds"} else int(float(value))
-        except ValueError:
-            return None
-    known = set(Limits.__struct_fields__)
-    return Limits(**found) if found and set(found) <= known else None
+def limits_of(text: str) -> Limits:
+    """``usd=4 steps=200`` as caps."""
+    pairs = [part.partition("=") for part in text.split()]
+    if not all(value for _, _, value in pairs):
+        raise InvalidRequest("write caps as usd=4 steps=200. Nothing was changed.")
+    return limits_from({name: value for name, _, value in pairs})

@@ -6,13 +6,29 @@ Whatever is shown is folded from the journal, here as on the server.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
+from midflight.errors import InvalidRequest
+from midflight.kernel.decide import ASIDE
+from midflight.kernel.phases import LIVE
 from midflight.kernel.preview import Offer
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.stores.base import Query, Row
 from midflight.stores.waiting import Journals, run_state, until
 from midflight.verbs.covering import offers, runs_below
+
+ROWS: Final = 500  # a page of them
+
+
+def scope_of(scope: str) -> tuple[str, str]:
+    """What a kill switch is for: its kind and a name; ``InvalidRequest`` for what is no scope."""
+    kind, _, name = str(scope).partition(":")
+    if scope != "all" and not (kind in {"agent", "thread"} and name):
+        raise InvalidRequest(
+            f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."
+        )
+    return kind, name
 
 
 class Looking:
@@ -36,6 +52,23 @@ class Looking:
     async def runs(self, query: Query | None = None) -> list[Row]:
         """The runs there are, newest first."""
         return await self.store.rows(query or Query())
+
+    async def in_scope(self, scope: str) -> list[Row]:
+        """All live runs that a kill of this scope would stop, or would keep from moving."""
+        kind, name = scope_of(scope)
+        agents = (name, f"{name}{ASIDE}") if kind == "agent" else ("",)
+        thread = name if kind == "thread" else ""
+        found: list[Row] = []
+        for agent in agents:
+            before = ""
+            while True:
+                query = Query(phases=LIVE, agent=agent, thread=thread, before=before, limit=ROWS)
+                page = await self.store.rows(query)
+                found += page
+                if len(page) < ROWS:
+                    break
+                before = page[-1].journal
+        return found
 
     async def ended(self, run: str) -> RunState:
         """Wait for the end of a run."""

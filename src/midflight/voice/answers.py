@@ -16,6 +16,7 @@ from midflight.errors import JournalNotFound
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.phases import Cause
 from midflight.kernel.state import RunState
+from midflight.sheets.answers import Pick, picks, written
 from midflight.voice.asking import worded
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, doing
@@ -149,16 +150,23 @@ def is_last(question: Question, moment: Moment) -> bool:
 def payload_of(asked: QuestionOpened, meant: Meaning) -> Any:
     """The answer that words give to a question; None where a form is needed, or other words."""
     schema = msgspec.json.decode(asked.schema)
-    kinds = schema if isinstance(schema, dict) else {}
+    found = picks(schema)
     if meant.act in ANSWERS:
-        yes = meant.act is Act.YES
-        choices = str(schema)
-        if kinds.get("type") == "boolean":
-            return yes
-        if APPROVE in choices and REJECT in choices:
-            return APPROVE if yes else REJECT
+        for yes, no in ((True, False), (APPROVE, REJECT)):
+            if _takes(found, yes) and _takes(found, no):
+                return yes if meant.act is Act.YES else no
+    kinds = schema if isinstance(schema, dict) else {}
     if kinds.get("type") == "string" and "enum" not in kinds:
         return meant.text or None
-    return next(
-        (v for v in kinds.get("enum", ()) if str(v).casefold() == meant.text.casefold()), None
-    )
+    said = meant.text.casefold()
+    named = (pick.value for pick in found if said in _names(pick))
+    return next(named, None)
+
+
+def _takes(found: list[Pick], value: bool | str) -> bool:
+    """Whether it is among them; 1 is no yes."""
+    return any(pick.value == value and type(pick.value) is type(value) for pick in found)
+
+
+def _names(pick: Pick) -> set[str]:
+    return {name.casefold() for name in (written(pick.value), pick.words) if name}
