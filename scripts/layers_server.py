@@ -74,6 +74,13 @@ SERVER_MUTANTS = (
         ("tests/cli/test_serve.py",),
     ),
     Mutant(
+        "purge: a folder goes only if this store had its run",
+        "src/midflight/cli/folders.py",
+        "            if await _has(store, path.name):\n                self._known",
+        "            if True:\n                self._known",
+        ("tests/cli/test_purge.py",),
+    ),
+    Mutant(
         "server: of two servers that are given one code, one takes it",
         SERVER + "keyring.py",
         "            fcntl.flock(lock, fcntl.LOCK_EX)\n",
