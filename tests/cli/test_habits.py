@@ -46,13 +46,27 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 def test_what_nobody_drives_is_recorded_and_says_so(scene: Scene) -> None:
-    told = scene.said("run", "cli.staff:porter", "tea", "--detach")
-    assert "recorded; continues when `midflight serve` runs" in told
-    assert "recorded; continues when `midflight serve` runs" in scene.said("show", "last")
-    assert "recorded; continues when `midflight serve` runs" in scene.said(
-        "redirect", "last", "coffee", "--wait", "0"
-    )
+    recorded = "recorded; continues when `midflight serve` runs with agent porter"
+    assert recorded in scene.said("run", "cli.staff:porter", "tea", "--detach")
+    assert recorded in scene.said("show", "last")
+    assert recorded in scene.said("redirect", "last", "coffee", "--wait", "0")
     assert not scene.json("redirect", "last", "milk", "--wait", "0")["driven"]
+
+
+def test_a_run_whose_agent_nobody_serves_is_named_while_another_is_served(scene: Scene) -> None:
+    server = Server(scene.folder, "cli.staff:host")
+    try:
+        told = scene.said("run", "cli.staff:porter", "tea", "--detach")
+        cancelled = scene.said("cancel", "last", "--wait", "3")
+        checks = scene.json("doctor")["checks"]
+    finally:
+        server.leave()
+
+    assert "continues when `midflight serve` runs with agent porter" in told
+    assert "continues when `midflight serve` runs with agent porter" in cancelled
+    (store,) = (check for check in checks if check["name"] == "store")
+    assert store["ok"] is None
+    assert "1 of them waits for `midflight serve` with agent porter" in store["says"]
 
 
 def test_a_run_is_driven_by_the_command_itself_and_told_as_it_goes(scene: Scene) -> None:

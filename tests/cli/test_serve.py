@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import signal
 import socket
@@ -16,6 +18,7 @@ import httpx
 import pytest
 
 from midflight.cli.serve import listening
+from ports import free_port
 from scenarios.stories import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
@@ -131,6 +134,79 @@ def test_an_ipv6_address_is_printed_as_one_that_can_be_opened(street: Street) ->
     assert served.come_in()["role"] == "operator"
 
 
+PUBLIC = "https://agents.example.com"
+SERVE = (sys.executable, "-m", "midflight", "serve", "cli.clerk:clerk", "--port", "0")
+
+
+def greeted(folder: Path, *more: str, terminal: bool = False) -> str:
+    """What a server says first, to a pipe (as to a log) or to somebody's terminal."""
+    reading, writing = pty.openpty() if terminal else os.pipe()
+    with subprocess.Popen(
+        [*SERVE, *more],
+        cwd=folder,
+        env=environment(),
+        stdout=writing,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        os.close(writing)
+        with os.fdopen(reading, "rb", buffering=0) as said:
+            lines = ""
+            while lines.count("\n") < 2 - ("--json" in more):
+                piece = said.read(4096).decode()
+                assert piece, lines
+                lines += piece
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 0
+    return lines
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+@pytest.mark.parametrize(
+    "outside", [("--public-url", PUBLIC), ("--host", "0.0.0.0", "--allow-host", "agents.local")]
+)
+def test_what_others_reach_writes_no_code_into_a_log(
+    tmp_path: Path, outside: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    said = greeted(tmp_path, *outside, *more)
+
+    assert "mf_" not in said
+    assert "code" not in said or "midflight token" in said
+    keys = tmp_path / ".midflight/keys.json"
+    assert not keys.exists() or json.loads(keys.read_text(encoding="utf-8"))["codes"] == []
+
+
+def test_behind_tls_it_greets_with_the_address_that_people_open(tmp_path: Path) -> None:
+    assert f" at {PUBLIC}/#code=mf_" in greeted(tmp_path, "--public-url", PUBLIC, terminal=True)
+    said = greeted(tmp_path, "--public-url", f"{PUBLIC}/")
+    assert f"midflight token NAME --role operator --link {PUBLIC}" in said
+
+
+def test_behind_tls_it_answers_under_the_name_that_people_use_and_is_asked_on_loopback_too(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    with subprocess.Popen(
+        [*SERVE, "--port", str(port), "--public-url", PUBLIC],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        made = midflight(tmp_path, "token", "vera", "--role", "viewer", "--link", PUBLIC, "--json")
+        code = json.loads(made.stdout)["link"].partition("#code=")[2]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as http:
+            assert http.get("/healthz").status_code == 200
+            assert http.get("/healthz", headers={"host": "evil.example"}).status_code == 421
+            asked = {"host": "agents.example.com", "origin": PUBLIC, "x-midflight": "1"}
+            came = http.post("/v1/session", json={"code": code}, headers=asked)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+    assert came.json() == {"by": "vera", "role": "viewer"}
+    assert "Secure" in came.headers["set-cookie"]
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_leave_it_ends_streams_and_holds_runs_for_the_next_start(
     street: Street, how: signal.Signals
@@ -179,6 +255,63 @@ def test_a_token_made_while_it_serves_is_good_at_once_and_until_it_is_revoked(
     assert served.http.get("/v1/me", headers=bearer).status_code == 401
 
 
+def midflight(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "midflight", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def test_a_link_made_while_it_serves_lets_one_browser_in_as_who_it_names(street: Street) -> None:
+    served = street.serve()
+    made = midflight(street.folder, "token", "vera", "--role", "viewer", "--link", served.url)
+    link, note = made.stdout.strip(), made.stderr
+    assert link.startswith(f"{served.url}/#code=mf_")
+    assert "once, within ten minutes" in note
+    assert "mf_" not in note
+
+    served.code = link.partition("#code=")[2]
+    assert served.come_in() == {"by": "vera", "role": "viewer"}
+    again = served.http.post("/v1/session", json={"code": served.code})
+    assert (again.status_code, again.json()["error"]) == (401, "code_not_valid")
+    assert "midflight token" in again.json()["message"]
+    assert "mf_" not in served.log.read_text(encoding="utf-8")
+
+
+def test_a_link_is_told_to_a_program_and_leads_where_it_was_asked_to(tmp_path: Path) -> None:
+    page = "https://agents.example.com/runs/r-1"
+    made = midflight(tmp_path, "token", "ann", "--link", page, "--json")
+
+    told = json.loads(made.stdout)
+    assert told.keys() == {"name", "role", "link"}
+    assert told["link"].startswith(f"{page}#code=mf_")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--link", "agents.example.com"], "is not the address of a page"),
+        (["--link", "https://agents.example.com/#code=x"], "is not the address of a page"),
+        (["--link", "http://agents.example.com"], "plain HTTP"),
+        (["--link", "https://agents.example.com", "--save"], "--save"),
+        (["--link", "https://agents.example.com", "--revoke"], "--revoke"),
+    ],
+)
+def test_a_link_that_cannot_be_is_refused_and_no_key_is_made(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    refused = midflight(tmp_path, "token", "ann", *arguments)
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert said in refused.stderr
+    assert "No key was made" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -187,6 +320,8 @@ def test_a_token_made_while_it_serves_is_good_at_once_and_until_it_is_revoked(
         (["cli.clerk:write_slowly"], 4, "is no agent"),
         (["cli.clerk", "--host", "0.0.0.0"], 1, "--allow-host"),
         (["cli.clerk", "--host", "127.0.0.999", "--allow-host", "x"], 1, "cannot listen"),
+        (["cli.clerk", "--public-url", "http://agents.example.com"], 1, "plain HTTP"),
+        (["cli.clerk", "--public-url", "https://agents.example.com/x"], 1, "without a path"),
         (["cli.clerk", "--allow-origin", "*"], 1, "is not an origin"),
         (["cli.clerk", "--allow-origin", "https://desk.example/"], 1, "is not an origin"),
         (["cli.clerk", "--port", "0", "--store", "mysql://x"], 3, "is not a kind of store"),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import typer.main
 from starlette.routing import Route
 
-from engines.composed import health, mebibytes, options, seconds, services
-from midflight.cli import serve, worker
+from engines.composed import COMPOSE, health, mebibytes, options, seconds, services
+from midflight.cli import serve, token, worker
 from midflight.cli.placing import placing
 from midflight.engines.leaving import GRACE_S
 from midflight.server.routes_house import router
@@ -44,6 +46,18 @@ def test_nobody_is_killed_before_their_runs_had_time_to_rest(
     patience += serve.REQUESTS_S if name == "server" else worker.ANSWERS_S
 
     assert seconds(services[name]["stop_grace_period"]) > patience
+
+
+def test_a_link_is_made_in_the_file_of_keys_that_the_server_reads(services: dict[str, Any]) -> None:
+    head = COMPOSE.read_text(encoding="utf-8").replace("\\\n#", "")
+    (said,) = re.findall(r"exec server midflight token (.*?)  +#", head)
+    command = typer.main.get_command(token.app)
+    made = command.make_context("token", shlex.split(said)).params
+
+    server = options(services["server"])
+    assert made["keys"] == server["keys"]
+    assert made["link"].startswith("https://")
+    assert server["public_url"] == "https://agents.example.com"
 
 
 def test_workers_are_registered_under_their_own_name_and_port(services: dict[str, Any]) -> None:

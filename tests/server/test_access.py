@@ -7,8 +7,10 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import anyio
@@ -308,6 +310,7 @@ async def test_a_code_is_exchanged_once_for_a_cookie_that_scripts_cannot_read() 
         assert answer.json() == {"by": "ann", "role": "controller"}
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie
+        assert "Secure" not in cookie  # over plain HTTP on loopback it would not come back
         assert "SameSite=strict" in cookie
         assert code not in cookie
         assert (await come_in(http, code)).status_code == 401
@@ -325,6 +328,23 @@ async def test_a_code_is_exchanged_once_for_a_cookie_that_scripts_cannot_read() 
         await http.post("/v1/leave", headers={"x-midflight": "1"})
         stolen = cookie.partition(";")[0]
         assert (await http.get("/v1/me", headers={"cookie": stolen})).status_code == 401
+
+
+async def test_behind_tls_the_cookie_is_sent_over_tls_alone_whatever_the_proxy_says() -> None:
+    public = "https://agents.example.com"
+    hosts = ("127.0.0.1", "agents.example.com")
+    access = Access(Keyring(), hosts=hosts, public_url=public)
+    async with (
+        opened(Control(MemoryStore()), access=access) as house,
+        house.client(None) as http,
+    ):
+        for headers in ({"host": "agents.example.com", "origin": public}, {"origin": public}):
+            code = house.keyring.code("ann")
+            answer = await http.post(
+                "/v1/session", json={"code": code}, headers={"x-midflight": "1", **headers}
+            )
+            assert answer.status_code == 200, answer.text
+            assert "Secure" in answer.headers["set-cookie"]
 
 
 async def test_an_old_code_and_a_made_up_session_are_worth_nothing() -> None:
@@ -347,6 +367,73 @@ async def test_without_the_custom_header_no_code_is_used_up() -> None:
         bare = await http.post("/v1/session", json={"code": code})
         assert (bare.status_code, bare.json()["error"]) == (403, "header_missing")
         assert (await come_in(http, code)).status_code == 200
+
+
+async def test_a_code_made_elsewhere_lets_its_person_in_with_their_role(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    keys = tmp_path / "keys.json"
+    async with (
+        opened(Control(MemoryStore()), access=Access(Keyring(keys))) as house,
+        house.client(None) as http,
+    ):
+        code = Keyring(keys).code("vera", Role.VIEWER)  # another process, while this one serves
+        answer = await come_in(http, code)
+
+        assert answer.json() == {"by": "vera", "role": "viewer"}
+        kill = {"scope": "all", "reason": "to see"}
+        refused = await http.post("/v1/operator/kill", json=kill, headers={"x-midflight": "1"})
+        assert refused.status_code == 403
+    audited = [r for r in caplog.records if r.name == "midflight.audit"]
+    assert [(r.by, r.role) for r in audited] == [("vera", "viewer")] * 2  # type: ignore[attr-defined]
+    ours = [r for r in caplog.records if r.name.startswith(("midflight", "uvicorn", "fastapi"))]
+    assert code not in "".join(f"{r.getMessage()}{r.__dict__}" for r in ours)
+
+
+def test_of_many_that_use_one_code_at_once_one_comes_in(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    servers = [Keyring(keys) for _ in range(8)]
+    for _ in range(20):
+        code = servers[0].code("ann")
+        at_once = Barrier(len(servers))
+
+        def exchanged(server: Keyring, code: str = code, at_once: Barrier = at_once) -> bool:
+            at_once.wait(10)
+            return server.exchange(code) is not None
+
+        with ThreadPoolExecutor(len(servers)) as together:
+            assert sum(together.map(exchanged, servers)) == 1
+
+
+def test_codes_are_kept_as_digests_until_they_are_used_or_too_old(tmp_path: Path) -> None:
+    now, keys = [1000.0], tmp_path / "keys.json"
+    keyring = Keyring(keys, clock=lambda: now[0])
+    code = keyring.code("ann")
+    assert code not in keys.read_text(encoding="utf-8")
+    assert '"ann"' in keys.read_text(encoding="utf-8")
+
+    now[0] += CODE_S + 1
+    keyring.code("bob")
+    assert '"ann"' not in keys.read_text(encoding="utf-8")
+
+
+def test_who_is_revoked_cannot_use_a_link_that_they_were_given(tmp_path: Path) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    code = keyring.code("ann")
+
+    assert keyring.revoke("ann")
+    assert keyring.exchange(code) is None
+
+
+def test_a_code_that_nobody_gave_leaves_the_file_alone(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    keyring = Keyring(keys)
+    keyring.code("ann")
+    before = keys.stat()
+
+    assert keyring.exchange("mf_" + "A" * 43) is None
+    assert keys.stat() == before
 
 
 # ── keys at rest ─────────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from midflight.cli.desk import SHOWN, Desk
 from midflight.cli.printing import print, print_json
+from midflight.kernel.decide import ASIDE
 from midflight.kernel.phases import ENDS
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
@@ -17,8 +18,12 @@ from midflight.kernel.status import status
 from midflight.verbs.covering import Accepted
 
 WAIT_S: Final = 2.5  # whoever drives looks for work every two seconds
-NOBODY: Final = "recorded; continues when `midflight serve` runs"
 Ready = Callable[[RunState], bool]
+
+
+def nobody(agent: str) -> str:
+    """What is said of a run that nobody drives: a server may well run, with other agents."""
+    return f"recorded; continues when `midflight serve` runs with agent {agent.removesuffix(ASIDE)}"
 
 
 class Delivered(Struct, frozen=True):
@@ -70,12 +75,12 @@ async def deliver(
     if desk.as_json:
         print_json(found)
     else:
-        _tell(found)
+        _tell(found, state.agent)
     return 0
 
 
-def _tell(found: Delivered) -> None:
-    said = found.status if found.driven else f"{found.verb} {NOBODY}"
+def _tell(found: Delivered, agent: str) -> None:
+    said = found.status if found.driven else f"{found.verb} {nobody(agent)}"
     print(f"{found.run[:SHOWN]}  {said}")
     if found.said:
         print(f"  {found.said}")

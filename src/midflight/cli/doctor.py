@@ -33,6 +33,7 @@ from midflight.cli.printing import console, print_json
 from midflight.cli.token import KEYS
 from midflight.control import Control
 from midflight.errors import MidflightError
+from midflight.kernel.decide import ASIDE
 from midflight.stores.opening import shown
 
 app = typer.Typer()
@@ -115,19 +116,24 @@ async def _store(where: Where) -> Check:
         return Check("store", None, f"there is no store {STORE} here yet; {makes}")
     try:
         async with opened(where) as desk:
-            return Check("store", True, f"{shown(where.store)} opens; {await _runs(desk)}")
+            idle, says = await _runs(desk)
+            return Check("store", None if idle else True, f"{shown(where.store)} opens; {says}")
     except (MidflightError, OSError) as error:
         return Check("store", False, str(error))
 
 
-async def _runs(desk: Desk) -> str:
+async def _runs(desk: Desk) -> tuple[bool, str]:
+    """Whether some wait for who does not come, and how many there are."""
     live = await desk.control.in_scope("all")
     stopped = [switch.scope for switch in await desk.control.switches()]
     idle = [row for row in live if row.wants_driver and not await desk.driven(row.journal)]
     says = f"{len(live)} live run{'s' * (len(live) != 1)}"
     if idle:
-        says += f", {len(idle)} of them wait for `midflight serve`"
-    return says + (f"; stopped by an operator: {', '.join(stopped)}" if stopped else "")
+        agents = sorted({row.agent.removesuffix(ASIDE) for row in idle})
+        wait = "waits" if len(idle) == 1 else "wait"
+        says += f", {len(idle)} of them {wait} for `midflight serve` with agent {', '.join(agents)}"
+    says += f"; stopped by an operator: {', '.join(stopped)}" if stopped else ""
+    return bool(idle), says
 
 
 async def _server(where: Where) -> Check:
@@ -135,11 +141,9 @@ async def _server(where: Where) -> Check:
         async with opened(where) as desk:
             assert not isinstance(desk.control, Control)
             who = await desk.control.me()
-            return Check(
-                "server",
-                True,
-                f"{where.server} knows you as {who.by}, {who.role}; {await _runs(desk)}",
-            )
+            _, says = await _runs(desk)  # who drives is known to the server alone
+            says = f"{where.server} knows you as {who.by}, {who.role}; {says}"
+            return Check("server", True, says)
     except (MidflightError, ImportError, OSError) as error:
         return Check("server", False, str(error))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from midflight.cli.delivered import NOBODY, tell_receipt
+from midflight.cli.delivered import nobody, tell_receipt
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import way_out, ways_on
 from midflight.cli.printing import STYLES, console, print, print_json
@@ -114,7 +114,7 @@ async def show(desk: Desk, run: RunArgument) -> int:
     else:
         _offers(out, sheet)
         if not await desk.driven(sheet.run) and book.state.wants_driver:
-            print(NOBODY)
+            print(nobody(book.state.agent))
     return 0
 
 

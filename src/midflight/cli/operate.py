@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from midflight.cli.desk import BEHIND, SHOWN, Desk, at_a_desk
+from midflight.cli.folders import RunFolders
 from midflight.cli.printing import print, print_json
 from midflight.control import Control
 from midflight.errors import InvalidRequest
@@ -20,6 +22,7 @@ app = typer.Typer()
 SCOPE = Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")]
 UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 BATCH: Final = 1_000
+STRANGERS: Final = 5  # folders that are named; of more it is said how many
 
 
 @at_a_desk(app)
@@ -112,8 +115,9 @@ async def purge(
         str, typer.Option("--older-than", metavar="30d", help="Ended so long ago: 30d, 12h, 0s.")
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
 ) -> int:
-    """Remove runs that ended long ago, and threads that hold nothing else. It is for good."""
+    """Remove runs that ended long ago, with their folders, and threads that hold nothing else."""
     seconds = _seconds(older_than)
     if not isinstance(desk.control, Control):
         raise InvalidRequest("purging works on the store itself: use --store where that is.")
@@ -123,18 +127,38 @@ async def purge(
             raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
         if not typer.confirm(question):
             raise InvalidRequest("nothing was removed.")
-    store = desk.control.store
+    store, folders = desk.control.store, RunFolders(Path(workdir))
+    await folders.look(store)
     before, runs, threads, blobs = await store.now() - seconds, 0, 0, 0
     while True:
         removed = await store.purge(before, BATCH)
         runs, threads, blobs = runs + removed.runs, threads + removed.threads, blobs + removed.blobs
         if removed.runs + removed.threads < BATCH:
             break
+    await folders.follow(store)
     if desk.as_json:
-        print_json(Purged(runs, threads, blobs))
+        count = msgspec.structs.asdict(Purged(runs, threads, blobs))
+        print_json({**count, "folders": len(folders.removed), "left": folders.left})
     else:
-        print(f"Removed {runs} runs, {threads} threads, {blobs} large values.")
-    return 0
+        numbers = {"run": runs, "thread": threads, "large value": blobs}
+        numbers["folder"] = len(folders.removed)
+        told = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items()]
+        print(f"Removed {', '.join(told)}.")
+        _tell_of_folders(folders, workdir)
+    return 1 if folders.left else 0
+
+
+def _tell_of_folders(folders: RunFolders, workdir: str) -> None:
+    """What may still hold files of people, and where."""
+    if not folders.are_here:
+        print(f"There is no {workdir} here: what runs kept in files is where they were driven.")
+    if folders.left:
+        print(f"These could not be removed: {', '.join(folders.left)}")
+    if folders.strangers:
+        some = ", ".join(folders.strangers[:STRANGERS])
+        more = len(folders.strangers) - STRANGERS
+        some += f" and {more} more" if more > 0 else ""
+        print(f"These belong to no run of this store, and were left: {some}")
 
 
 def _seconds(age: str) -> float:

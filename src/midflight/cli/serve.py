@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -21,6 +22,7 @@ import anyio
 import typer
 from msgspec import Struct
 
+from midflight.cli.addresses import public_origin
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
@@ -70,6 +72,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     placed: Placing = Placing()
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
+    public_url: str = ""
     voice: bool = False
 
 
@@ -87,6 +90,9 @@ def serve(
     allow_origin: Annotated[
         list[str], typer.Option(metavar="URL", help="A page of another site that may use it.")
     ] = [],  # noqa: B006 - read and never changed
+    public_url: Annotated[
+        str, typer.Option(metavar="URL", help="Where people open it, behind what speaks TLS.")
+    ] = "",
     workdir: Annotated[str, typer.Option(help="Where runs have their folders.")] = ".midflight",
     keys: KeysOption = KEYS,
     drain: Annotated[
@@ -103,10 +109,11 @@ def serve(
     if voice:
         importlib.import_module("midflight.voice")
     found = all_at(agents)
-    if host not in LOOPBACK and not allow_host:
+    if host not in LOOPBACK and not (allow_host or public_url):
         raise InvalidRequest(
-            f"{host} can be reached from outside: say under which name, with --allow-host, "
-            "and put something in front of it that speaks TLS. Nothing was started."
+            f"{host} can be reached from outside: put something in front of it that speaks TLS, "
+            "and say where people open it, with --public-url, or under which name, with "
+            "--allow-host. Nothing was started."
         )
     _check_origins(allow_origin)
     address = store_of(store)
@@ -118,6 +125,7 @@ def serve(
         drain=drain,
         allow_host=tuple(allow_host),
         allow_origin=tuple(allow_origin),
+        public_url=public_origin(public_url) if public_url else "",
         voice=voice,
     )
     log_to_stderr()
@@ -163,8 +171,8 @@ async def serving(
     from midflight.server.keyring import Keyring
 
     keyring = Keyring(chosen.keys)
-    hosts = (*HERE, *map(_in_url, chosen.allow_host))
-    access = Access(keyring, hosts=hosts, origins=chosen.allow_origin)
+    hosts = (*HERE, *map(_in_url, chosen.allow_host), *_public_host(chosen.public_url))
+    access = Access(keyring, hosts=hosts, origins=chosen.allow_origin, public_url=chosen.public_url)
     patience_s = chosen.drain + REQUESTS_S
     async with (
         leaving_on((SIGTERM, SIGINT), patience_s) as until_told,
@@ -182,7 +190,9 @@ async def serving(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with until_told:
-                url = _url(chosen, listener, keyring.code(person(), Role.OPERATOR))
+                url = _url(chosen, listener)
+                if _is_seen_by_who_started_it(chosen, listener):
+                    url += f"/#code={keyring.code(person(), Role.OPERATOR)}"
                 await greet(control, url)
                 await anyio.sleep_forever()
             app.state.streams.close()
@@ -221,10 +231,21 @@ def _server(app: FastAPI) -> uvicorn.Server:
     )
 
 
-def _url(chosen: ServeOptions, listener: socket.socket, code: str) -> str:
+def _url(chosen: ServeOptions, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    named = chosen.allow_host[0] if host not in LOOPBACK else host
-    return f"http://{_in_url(named)}:{port}/#code={code}"
+    named = chosen.allow_host[0] if chosen.allow_host and host not in LOOPBACK else host
+    return chosen.public_url or f"http://{_in_url(named)}:{port}"
+
+
+def _is_seen_by_who_started_it(chosen: ServeOptions, listener: socket.socket) -> bool:
+    """Whether a code may be printed: where others reach the server, a log is not the place."""
+    here = not chosen.public_url and listener.getsockname()[0] in LOOPBACK
+    return here or sys.stdout.isatty()
+
+
+def _public_host(url: str) -> tuple[str, ...]:
+    host = urlsplit(url).hostname
+    return (_in_url(host),) if host else ()
 
 
 def _in_url(host: str) -> str:
@@ -237,4 +258,12 @@ async def _greet(chosen: ServeOptions, as_json: bool, _control: Control, url: st
         print_json({"url": url, "store": shown(chosen.store)})
         return
     print(f"Midflight serves {shown(chosen.store)} at {url}")
-    print("The code works once, within ten minutes. For programs: midflight token NAME", flush=True)
+    if "#code=" in url:
+        note = "The code works once, within ten minutes. For programs: midflight token NAME"
+    else:
+        note = f"To come in: midflight token NAME --role operator --link {url}{_keys_named(chosen)}"
+    print(note, flush=True)
+
+
+def _keys_named(chosen: ServeOptions) -> str:
+    return f" --keys {chosen.keys}" if chosen.keys != KEYS else ""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import anyio
 import typer
 
-from midflight.cli.delivered import NOBODY, WAIT_S, deliver
+from midflight.cli.delivered import WAIT_S, deliver, nobody
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.printing import print, print_json
 from midflight.errors import InvalidRequest
@@ -113,7 +113,10 @@ async def begun(desk: Desk, run: str) -> int:
         print_json({"run": run, "driven": driven})
         return 0
     print(run)
-    print(f"Follow it with: {desk.command('watch', run[:SHOWN])}" if driven else NOBODY)
+    if driven:
+        print(f"Follow it with: {desk.command('watch', run[:SHOWN])}")
+    else:
+        print(nobody((await desk.row(run)).agent))
     return 0
 
 

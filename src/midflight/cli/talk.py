@@ -9,7 +9,7 @@ import msgspec
 import typer
 from msgspec import Raw
 
-from midflight.cli.delivered import NOBODY, WAIT_S
+from midflight.cli.delivered import WAIT_S, nobody
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import way_out
 from midflight.cli.look import book_of
@@ -69,8 +69,9 @@ async def aside(
     elif answer:
         print(answer)
     else:
-        driven = await desk.driven(asked.target)
-        told = "asked; no answer yet" if driven else f"asked; {NOBODY}"
+        told = "asked; no answer yet"
+        if not await desk.driven(asked.target):
+            told = f"asked; {nobody((await desk.row(asked.target)).agent)}"
         print(f"{told}. See: {desk.command('thread', asked.run[:SHOWN])}")
     return 0
 

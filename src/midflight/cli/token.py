@@ -1,14 +1,17 @@
-"""``midflight token``: a key for a program, shown once and kept as a digest."""
+"""``midflight token``: a key for a program or a link for a browser, kept as a digest."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from midflight.cli.addresses import page_address
 from midflight.cli.desk import JsonOption
 from midflight.cli.printing import print, print_json
+from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 
 app = typer.Typer()
@@ -24,13 +27,19 @@ def token(
     save: Annotated[
         bool, typer.Option("--save", help="Keep it where --server finds it, readable by you only.")
     ] = False,
+    link: Annotated[
+        str, typer.Option(metavar="URL", help="Make a link to this page instead, for one browser.")
+    ] = "",
     keys: KeysOption = KEYS,
     as_json: JsonOption = False,
 ) -> int:
-    """Make a token for a program, or revoke one. A server that runs knows of it at once."""
+    """Make a token for a program, or a link for a person; or revoke what a name was given."""
     from midflight.server.keyring import Keyring
 
+    page = _linked_page(link, save=save, revoke=revoke) if link else ""
     keyring = Keyring(keys)
+    if page:
+        return _linked(name, role, f"{page}#code={keyring.code(name, role)}", as_json)
     if revoke:
         return _revoked(name, keyring.revoke(name), as_json)
     made = keyring.issue(name, role)
@@ -40,6 +49,26 @@ def token(
         print_json({"name": name, "role": role, **shown})
     else:
         print(made if kept is None else f"Saved in {kept}; commands with --server use it.")
+    return 0
+
+
+def _linked_page(url: str, *, save: bool, revoke: bool) -> str:
+    if save or revoke:
+        raise InvalidRequest(
+            f"--link makes a link for a browser, and {'--save' if save else '--revoke'} is about "
+            "tokens: use one of them. No key was made."
+        )
+    return page_address(url, otherwise="No key was made.")
+
+
+def _linked(name: str, role: Role, url: str, as_json: bool) -> int:
+    if as_json:
+        print_json({"name": name, "role": role, "link": url})
+    else:
+        print(url, flush=True)
+        print(
+            f"It lets one browser in as {name} ({role}), once, within ten minutes.", file=sys.stderr
+        )
     return 0
 
 

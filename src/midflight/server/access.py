@@ -39,12 +39,14 @@ class Access(Struct):
     """Who may do what from where.
 
     ``hosts`` are the names under which the server may be asked for, without ports; ``origins``
-    are pages of other sites that may use it, such as ``https://desk.example.com``.
+    are pages of other sites that may use it, such as ``https://desk.example.com``. ``public_url``
+    is the origin that people see where something in front of the server speaks TLS.
     """
 
     keyring: Keyring
     hosts: Collection[str] = HERE
     origins: Collection[str] = ()
+    public_url: str = ""
     public: Collection[str] = PUBLIC
 
     def admit(self, scope: Scope, path: str) -> Who | None:
@@ -58,6 +60,10 @@ class Access(Struct):
         if is_preflight(scope):
             return None
         return self._identify(headers, str(scope["method"]))
+
+    def is_secure(self, scheme: str) -> bool:
+        """Whether browsers come over TLS: here, or as far as what stands in front of us."""
+        return scheme == "https" or self.public_url.startswith("https://")
 
     def still_knows(self, scope: Scope) -> bool:
         """Whether who has come in with this request would come in now; if in doubt, not."""
@@ -84,7 +90,7 @@ class Access(Struct):
         if origin is None:
             return
         own = urlsplit(origin).netloc == headers.get("host") and origin != "null"
-        if not own and origin not in self.origins:
+        if not own and origin not in {*self.origins, self.public_url}:
             raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
 
     def _identify(self, headers: Headers, method: str) -> Who:
@@ -97,7 +103,8 @@ class Access(Struct):
             raise Problem(
                 401,
                 "not_known",
-                "who are you? Open the printed URL, or send a token as `Authorization: Bearer …`.",
+                "who are you? Open a link that lets you in, or send a token as `Authorization: "
+                "Bearer …`.",
                 headers={"www-authenticate": "Bearer"},
             )
         if method not in SAFE and CUSTOM_HEADER not in headers:

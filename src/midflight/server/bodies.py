@@ -264,6 +264,6 @@ class Release(Body):
 
 
 class Code(Body):
-    """The one-time code from the fragment of the printed URL."""
+    """The one-time code from the fragment of a link."""
 
     code: Annotated[str, Field(max_length=200)]

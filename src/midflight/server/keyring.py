@@ -25,9 +25,10 @@ from midflight.inputs import Clock, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 
-CODE_S: Final = 600.0  # a code is for the person who has just started the server
+CODE_S: Final = 600.0  # a code is for somebody who opens the link now
 SESSION_S: Final = 30 * 24 * 3600.0
 SESSIONS_MAX: Final = 256  # a person has few browsers; the oldest is forgotten
+CODES_MAX: Final = 256  # links that nobody has opened; the oldest is forgotten
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@+-]{1,64}")
 
 
@@ -43,18 +44,19 @@ class Key(Struct, frozen=True):
 class _Kept(Struct):
     tokens: list[Key] = []
     sessions: list[Key] = []
+    codes: list[Key] = []
 
 
 class Keyring:
-    """Tokens, codes and sessions. With a ``path`` all but the codes outlive the process.
+    """Tokens, codes and sessions. With a ``path`` they outlive the process.
 
-    Several processes may share the file: what one of them changes the others see at once.
+    Several processes may share the file: what one of them changes the others see at once, and a
+    code that one of them has made is taken by any of them, by one alone.
     """
 
     def __init__(self, path: str | Path | None = None, *, clock: Clock = wall_clock) -> None:
         self._path = Path(path) if path is not None else None
         self._clock = clock
-        self._codes: list[Key] = []
         self._known = _Kept()
         self._seen: tuple[int, int] | None = None  # which version of the file is known
         _ = self._kept  # or a file that cannot be read is found out in the middle of a request
@@ -67,27 +69,33 @@ class Keyring:
         return secret
 
     def revoke(self, name: str) -> bool:
-        """Make a token and the sessions of that name invalid; False if there were none."""
+        """Make token, sessions and unused codes of that name invalid; False if there were none."""
         with self._changing() as kept:
-            before = len(kept.tokens) + len(kept.sessions)
+            before = len(kept.tokens) + len(kept.sessions) + len(kept.codes)
             kept.tokens = [token for token in kept.tokens if token.name != name]
             kept.sessions = [session for session in kept.sessions if session.name != name]
-            return len(kept.tokens) + len(kept.sessions) < before
+            kept.codes = [code for code in kept.codes if code.name != name]
+            return len(kept.tokens) + len(kept.sessions) + len(kept.codes) < before
 
     def code(self, name: str, role: Role | str = Role.CONTROLLER) -> str:
         """Make a one-time code for a browser, valid for ten minutes."""
         secret, key = self._new(name, role, CODE_S)
-        self._codes.append(key)
+        now = self._clock()
+        with self._changing() as kept:
+            still = [code for code in kept.codes if code.until >= now]
+            kept.codes = [*still, key][-CODES_MAX:]
         return secret
 
     def exchange(self, code: str) -> str | None:
         """Give a session for a code, once."""
-        key = self._find(self._codes, code)
-        if key is None:
+        if self._find(self._kept.codes, code) is None:  # a stranger's guess costs no write
             return None
-        self._codes.remove(key)
-        secret, session = self._new(key.name, key.role, SESSION_S)
         with self._changing() as kept:
+            key = self._find(kept.codes, code)
+            if key is None:  # another server was quicker
+                return None
+            kept.codes.remove(key)
+            secret, session = self._new(key.name, key.role, SESSION_S)
             kept.sessions = [*kept.sessions, session][-SESSIONS_MAX:]
         return secret
 
@@ -147,6 +155,7 @@ class Keyring:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            self._seen = None  # read it for certain: two files of one moment can look alike
             kept = self._kept
             yield kept
             self._write(self._path, kept)

@@ -34,8 +34,8 @@ async def come_in(request: Request, body: b.Code) -> Response:
         raise Problem(
             401,
             "code_not_valid",
-            "this code was used, is too old, or was never given. Start the server anew, or ask its "
-            "operator, for another.",
+            "this code was used, is too old, or was never given. Who runs the server makes another "
+            "with `midflight token NAME --link URL`.",
         )
     note(request, by=who.by, role=str(who.role))
     answer = as_json(views.Session(who.by, who.role))
@@ -44,7 +44,7 @@ async def come_in(request: Request, body: b.Code) -> Response:
         session,
         max_age=int(SESSION_S),
         path=request.scope.get("root_path") or "/",
-        secure=request.url.scheme == "https",
+        secure=access.is_secure(request.url.scheme),
         httponly=True,
         samesite="strict",
     )

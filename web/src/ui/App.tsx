@@ -37,8 +37,8 @@ function ShutOut() {
     <>
       <h1>This page needs a new link</h1>
       <p className="quiet">
-        The link that the server printed works once, and a session ends after a while. Start <code className="mono">midflight serve</code> again, or
-        ask its operator, for another link. Nothing was changed, and runs go on.
+        A link lets one browser in, once, and a session ends after a while. Who runs the server makes another, for a name and a role, with{" "}
+        <code className="mono">midflight token NAME --link {location.origin}</code>. Nothing was changed, and runs go on.
       </p>
     </>
   );

@@ -1,0 +1,39 @@
+"""Addresses that people open in a browser, as they are written on the command line."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from midflight.errors import InvalidRequest
+from midflight.inputs import LOOPBACK
+
+
+def page_address(url: str, *, otherwise: str) -> str:
+    """The address of a page as a code can be put behind it; ``otherwise`` says what was not done.
+
+    A code, and the cookie that it becomes, may be seen by nobody on the way.
+    """
+    parts = urlsplit(url)
+    plain = not (parts.username or parts.password or parts.query or parts.fragment)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
+        raise InvalidRequest(
+            f"{url!r} is not the address of a page: write it as people open it, such as "
+            f"https://agents.example.com, and nothing behind it. {otherwise}"
+        )
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        raise InvalidRequest(
+            f"{parts.hostname} is another machine, and over plain HTTP everybody on the way could "
+            f"come in too. Use https://. {otherwise}"
+        )
+    return url if parts.path else f"{url}/"
+
+
+def public_origin(url: str) -> str:
+    """Scheme and host under which people open a server, as browsers send them."""
+    parts = urlsplit(page_address(url, otherwise="Nothing was started."))
+    if parts.path != "/":
+        raise InvalidRequest(
+            f"{url!r}: a server is opened at the root of its name, so write it without a path. "
+            "Nothing was started."
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}"

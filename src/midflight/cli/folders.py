@@ -1,0 +1,57 @@
+"""Folders of runs that are removed with their journals, and of none that another store may have."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from midflight.errors import JournalNotFound
+from midflight.stores.base import RUN_PREFIX, Store
+
+
+class RunFolders:
+    """The folders under a workdir, and which of them are of runs that the store knew at first.
+
+    Several stores may have one workdir. So a folder goes only if its run was in this store before
+    the purge and is not any more; of the others it is said that they are there.
+    """
+
+    def __init__(self, workdir: Path) -> None:
+        self._workdir = workdir
+        self._known: list[Path] = []
+        self.strangers: list[str] = []
+        self.removed: list[str] = []
+        self.left: list[str] = []
+
+    @property
+    def are_here(self) -> bool:
+        """Whether there is such a place on this machine at all."""
+        return self._workdir.is_dir()
+
+    async def look(self, store: Store) -> None:
+        """Before the purge: see whose they are."""
+        for path in sorted(self._workdir.glob(f"{RUN_PREFIX}*")):
+            if await _has(store, path.name):
+                self._known.append(path)
+            else:
+                self.strangers.append(str(path))
+
+    async def follow(self, store: Store) -> None:
+        """After it: remove those whose runs are gone. No link is followed, neither to nor from."""
+        for path in self._known:
+            if await _has(store, path.name):
+                continue
+            try:
+                shutil.rmtree(path)
+            except OSError:
+                self.left.append(str(path))
+            else:
+                self.removed.append(str(path))
+
+
+async def _has(store: Store, run: str) -> bool:
+    try:
+        await store.row(run)
+    except JournalNotFound:
+        return False
+    return True
