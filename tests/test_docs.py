@@ -290,6 +290,7 @@ def test_the_public_names_are_these() -> None:
         "StoreError",
         "TriageView",
         "Unclear",
+        "Usage",
         "Who",
         "agent",
         "emit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -54,6 +55,7 @@ def test_the_code_of_a_page_runs_from_top_to_end_and_prints_what_it_says(
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests/handbook.py"), str(page)],
         cwd=tmp_path,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")},  # a page may save a token
         capture_output=True,
         text=True,
         check=False,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from midflight.errors import MidflightError, NoResult, Refused, StepFailed, StoreError
     from midflight.guards import Age, FileContent, Fingerprint, Guard, SqlRow
     from midflight.kernel.phases import Phase, Role
-    from midflight.kernel.record import Limits, Who
+    from midflight.kernel.record import Limits, Usage, Who
     from midflight.run import Agent, Answer, Approval, Child, Redirected, Run, agent
     from midflight.stores.base import Store
     from midflight.stores.opening import open_store
@@ -60,6 +60,7 @@ _PLACES: Final = {
     "StoreError": "midflight.errors",
     "TriageView": "midflight.conversation",
     "Unclear": "midflight.tools.base",
+    "Usage": "midflight.kernel.record",
     "Who": "midflight.kernel.record",
     "agent": "midflight.run",
     "emit": "midflight.tools.progress",
@@ -118,6 +119,7 @@ __all__ = [
     "StoreError",
     "TriageView",
     "Unclear",
+    "Usage",
     "Who",
     "agent",
     "emit",

@@ -259,6 +259,7 @@ def midflight(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         [sys.executable, "-m", "midflight", *arguments],
         cwd=folder,
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -369,3 +370,28 @@ def test_a_program_is_greeted_with_one_line_of_json(tmp_path: Path) -> None:
     assert greeting.keys() == {"url", "store"}
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#code=\S+", greeting["url"])
     assert (greeting["store"], rest) == ("midflight.db", "")
+
+
+@pytest.mark.parametrize("there", ["a file", "no folder"])
+def test_keys_that_cannot_be_written_are_found_out_before_anything_is_served(
+    tmp_path: Path, there: str
+) -> None:
+    keys = "/proc/self/nowhere/keys.json"  # where not even root may write
+    if there == "a file":
+        (tmp_path / "file").touch()
+        keys = "file/keys.json"
+    refused = midflight(tmp_path, "serve", "cli.clerk:clerk", "--port", "0", "--keys", keys)
+
+    assert refused.returncode == 1
+    assert f"{keys} cannot be read or written" in refused.stderr
+    assert "Nothing was started" in refused.stderr
+    assert not (tmp_path / "midflight.db").exists()
+
+
+def test_a_token_in_a_new_file_says_which_it_is(tmp_path: Path) -> None:
+    first = midflight(tmp_path, "token", "ann")
+    second = midflight(tmp_path, "token", "bob")
+
+    assert "Made .midflight/keys.json" in first.stderr
+    assert "--keys" in first.stderr
+    assert (first.stdout.count("\n"), second.stderr) == (1, "")

@@ -17,6 +17,7 @@ from midflight.kernel.state import RunState
 from midflight.run import REPEATS, Agent, Run, agent
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
+from midflight.tools.progress import spend as told
 from scenarios.company import events, spend
 from scenarios.conftest import Open
 from scenarios.hours import Hours
@@ -108,6 +109,77 @@ async def test_what_models_cost_is_counted_warned_of_once_and_held(
         await control.raise_limits(run, Limits(tokens=1000, usd=1000.0))
 
         assert await control.result(run) == [warning]
+
+
+@tool(effect="model")
+async def think_and_say_nothing_of_it(about: str) -> str:
+    return f"thought about {about}"
+
+
+@tool(effect="model")
+async def think_and_pay(about: str) -> str:
+    told(0, 0.0) if about == "for free" else told(3, 0.001)
+    return f"thought about {about}"
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        (Limits(tokens=10), ["tokens"]),
+        (Limits(usd=0.01, tokens=10), ["tokens and usd"]),
+        (Limits(steps=5), []),  # a thought is no step, and that cap counts what it says it counts
+    ],
+    ids=["tokens", "both", "neither"],
+)
+async def test_a_cap_that_cannot_count_a_call_to_a_model_is_said_once(
+    driving: Open, limits: Limits, named: list[str]
+) -> None:
+    @agent("caps-silent")
+    async def thinks(run: Run) -> None:
+        for number in range(8):
+            await run.step("Think", think_and_say_nothing_of_it, f"{number}")
+
+    async with driving(thinks) as control:
+        run = await control.start(thinks, "work", limits=limits)
+        state = await control.ended(run)
+        assert state.phase is Phase.DONE
+        assert (state.spent.steps, state.spent.tokens) == (0, 0)
+        assert await notices(control, run) == [
+            f"{caps}: Think did not say what it spent, so this cap does not count it"
+            for caps in named
+        ]
+
+
+@tool(effect="read")
+async def look_it_up(what: str) -> str:
+    told(0, 0.5)  # a search that costs money and no tokens
+    return what
+
+
+async def test_money_that_is_no_tokens_counts_too(driving: Open) -> None:
+    @agent("caps-search")
+    async def searches(run: Run) -> None:
+        for number in range(8):
+            await run.step("Search", look_it_up, f"{number}")
+
+    async with driving(searches) as control:
+        run = await control.start(searches, "work", limits=Limits(usd=1.0))
+        assert (await at_its_cap(control, run)).spent.usd == 1.0
+
+
+async def test_of_a_call_that_says_what_it_spent_nothing_is_said_but_the_cap(driving: Open) -> None:
+    @agent("caps-honest")
+    async def thinks(run: Run) -> list[str]:
+        await run.step("Think", think_and_pay, "for free")
+        for number in range(8):
+            await run.step("Think", think_and_pay, f"{number}")
+        return run.notices()
+
+    async with driving(thinks) as control:
+        run = await control.start(thinks, "work", limits=Limits(tokens=10))
+        state = await at_its_cap(control, run)
+        assert state.spent.tokens == 12  # four at three each: what a call costs is known after it
+        assert await notices(control, run) == ["tokens: 90% of 10 is used"]
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from midflight.cli.placing import (
     placing,
 )
 from midflight.cli.printing import print, print_json
-from midflight.cli.token import KEYS, KeysOption
+from midflight.cli.token import KEYS, KeysOption, keyring_at
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
@@ -128,6 +128,7 @@ def serve(
         public_url=public_origin(public_url) if public_url else "",
         voice=voice,
     )
+    keyring_at(keys, otherwise="Nothing was started.")
     log_to_stderr()
     with listening(host, port) as listener:
         anyio.run(serving, options, found, listener, partial(_greet, options, as_json))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,27 @@ from midflight.cli.printing import print, print_json
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 
+if TYPE_CHECKING:
+    from midflight.server.keyring import Keyring
+
 app = typer.Typer()
 KEYS = ".midflight/keys.json"
 KeysOption = Annotated[str, typer.Option(metavar="FILE", help="Where keys are kept.")]
+
+
+def keyring_at(keys: str, *, otherwise: str) -> Keyring:
+    """The keys of a file that can be changed; ``otherwise`` says what was not done."""
+    from midflight.server.keyring import Keyring
+
+    try:
+        keyring = Keyring(keys)
+        keyring.prepare()
+    except OSError as error:
+        raise InvalidRequest(
+            f"{keys} cannot be read or written: {error.strerror}. Name another file with --keys. "
+            f"{otherwise}"
+        ) from None
+    return keyring
 
 
 @app.command()
@@ -34,10 +52,15 @@ def token(
     as_json: JsonOption = False,
 ) -> int:
     """Make a token for a program, or a link for a person; or revoke what a name was given."""
-    from midflight.server.keyring import Keyring
-
     page = _linked_page(link, save=save, revoke=revoke) if link else ""
-    keyring = Keyring(keys)
+    new = not Path(keys).exists()
+    keyring = keyring_at(keys, otherwise="No key was made or revoked.")
+    if new and not as_json:
+        print(
+            f"Made {keys}: a server knows of what is in it if it was started with this file "
+            "(--keys).",
+            file=sys.stderr,
+        )
     if page:
         return _linked(name, role, f"{page}#code={keyring.code(name, role)}", as_json)
     if revoke:

@@ -16,6 +16,7 @@ from msgspec import Raw
 from midflight.executor import doubt, values
 from midflight.executor.backoff import back_off, tries_left, wait_out
 from midflight.executor.calls import Aborted, Ending, Raised, Returned
+from midflight.executor.caps import NOTHING, tell_if_uncounted
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.permission import permitted
@@ -46,7 +47,7 @@ async def _read(step: Step) -> Raw:
         if not step.starts():
             continue
         ending = await step.run_tool()
-        if (spent := step.speech.usage).tokens:
+        if (spent := step.speech.usage) != NOTHING:
             await step.driver.log.settle(e.UsageSpent(epoch=step.driver.epoch, usage=spent))
         match ending:
             case Returned(value=value):
@@ -90,6 +91,7 @@ async def _effect(step: Step) -> Raw:
         done = outcome is Outcome.DONE
         await _settle(step, position, outcome, result, error, again, left=left, rests=not done)
         if done:
+            await tell_if_uncounted(step)
             # Before the run is said to be paused: what others change from then on is theirs.
             await step.driver.guards.refresh(step.intact)
             step.resting = True

@@ -9,13 +9,14 @@ import msgspec
 from midflight.kernel import events as e
 from midflight.kernel.limits import NO_CAPS, Meter, at_cap, is_metered, stuck, warnings
 from midflight.kernel.phases import Cause, Effect, Phase
-from midflight.kernel.record import Event, Limits
+from midflight.kernel.record import Event, Limits, Usage
 from midflight.kernel.state import RunState
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
     from midflight.executor.steps import Step
 
+NOTHING: Final = Usage()  # spent or reserved, as far as was said
 NOTED_IN: Final = {Phase.RUNNING, Phase.PAUSING}
 
 
@@ -121,6 +122,21 @@ async def _in_circles(driver: Driver, circle: str, repeats: int) -> bool:
     why = f"repeats: it goes in circles ({circle}), also after it was told."
     await driver.log.decide(lambda s: _hold(driver, s, why))
     return False
+
+
+async def tell_if_uncounted(step: Step) -> None:
+    """A cap on what a model costs counts what calls say: of one that says nothing it cannot bite.
+
+    Once for each tool: whoever set the cap has to know, and cannot see it from a sum of zero.
+    """
+    if not _is_thought(step) or step.speech.usage != NOTHING:
+        return
+    limits = step.driver.log.state.limits
+    caps = [name for name in ("tokens", "usd") if getattr(limits, name) is not None]
+    if caps:
+        said = f"{step.name} did not say what it spent, so this cap does not count it"
+        kind = f"uncounted:{step.tool.name}"
+        await give_notice(step.driver, kind, f"{' and '.join(caps)}: {said}")
 
 
 async def give_notice(driver: Driver, kind: str, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from midflight.executor.caps import give_notice
+from midflight.executor.caps import NOTHING, give_notice
 from midflight.kernel import events as e
 from midflight.kernel.record import Usage
 from midflight.tools.secret import beginning_of_one, hide
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 KEEP_S: Final = 2.0
 KEPT_MAX: Final = 256 * 1024  # characters of one attempt; a person reads no more
-NOTHING: Final = Usage()
 CUT: Final = "\n[… the rest was not kept …]\n"
 
 

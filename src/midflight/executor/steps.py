@@ -16,9 +16,9 @@ from msgspec import Raw
 from midflight.errors import CorruptEntry, IllegalEvent, StepFailed
 from midflight.executor import attempts
 from midflight.executor.calls import Call, Ending
-from midflight.executor.caps import within_caps
+from midflight.executor.caps import NOTHING, within_caps
 from midflight.executor.heard import Answered
-from midflight.executor.speech import NOTHING, Speech
+from midflight.executor.speech import Speech
 from midflight.kernel import events as e
 from midflight.kernel.facts import record as accepted
 from midflight.kernel.phases import Effect, Phase

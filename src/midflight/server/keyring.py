@@ -61,6 +61,11 @@ class Keyring:
         self._seen: tuple[int, int] | None = None  # which version of the file is known
         _ = self._kept  # or a file that cannot be read is found out in the middle of a request
 
+    def prepare(self) -> None:
+        """Write it as it is: that this cannot be done is not to be found out in a request."""
+        with self._changing():
+            pass
+
     def issue(self, name: str, role: Role | str = Role.CONTROLLER) -> str:
         """Make a token for a program. A token that had this name is not valid any more."""
         secret, key = self._new(name, role)
