@@ -437,11 +437,4 @@ EXECUTOR_MUTANTS = (
             "test_a_worker_that_was_busy_gives_its_function_the_time_to_name_its_guard_again",
         ),
     ),
-    Mutant(
-        "executor: what was done while the store could not be written is kept",
-        EXECUTOR + "logbook.py",
-        "TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)",
-        "TROUBLE: Final = (StoreBusy, StoreFull, StoreUnavailable)",
-        ("tests/scenarios/test_read_only.py",),
-    ),
 )

@@ -13,6 +13,13 @@ READ_ONLY = "tests/stores/test_postgres_read_only.py::test_"
 
 POSTGRES_MUTANTS = (
     Mutant(
+        "Postgres: what was done while nothing could be written is kept",
+        "src/midflight/executor/logbook.py",
+        "TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)",
+        "TROUBLE: Final = (StoreBusy, StoreFull, StoreUnavailable)",
+        ("tests/scenarios/test_read_only.py",),
+    ),
+    Mutant(
         "Postgres: a connection that takes nothing is given up for another",
         STORES + "postgres_server.py",
         "    asyncpg.ReadOnlySQLTransactionError,  # a replica: a new connection may",

@@ -257,7 +257,7 @@ async def test_a_lock_that_is_never_released_does_not_hold_up_other_runs(
     ):
         for number in range(3):
             tasks.start_soon(decide, number)
-        with anyio.fail_after(8):  # where nothing was heard for 10 s a server counts as lost
+        with anyio.fail_after(8):  # whoever waits is patient for 10 s
             await free.wait()
 
     assert [(await store.row(run)).head for run in runs] == [4, 4, 4]

@@ -18,13 +18,19 @@ from midflight.errors import StoreUnavailable
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits, Recorded
-from midflight.stores import postgres_lease, postgres_links, postgres_news, postgres_writer
+from midflight.stores import (
+    postgres_lease,
+    postgres_links,
+    postgres_news,
+    postgres_server,
+    postgres_writer,
+)
 from midflight.stores.base import Lease, Watch
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres_lease import TTL_S
-from midflight.stores.postgres_server import PATIENCE_S, SQL
+from midflight.stores.postgres_server import ANSWER_S, PATIENCE_S, SQL
 from stores import programs
-from stores.halfway import Connection, by_hand
+from stores.halfway import Connection, by_hand, not_committed
 from stores.passing import let_pass
 from stores.runs import (
     ANN,
@@ -312,7 +318,7 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
 
         silent: list[anyio.Event] = []
 
-        async def let_ten_seconds_pass() -> None:
+        async def let_its_time_pass() -> None:
             await anyio.sleep(0.3)
             silent.append(proxy.flow_for_newcomers())  # whoever connects anew is heard
             for link in store._links:
@@ -320,7 +326,7 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
 
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(let_ten_seconds_pass)
+                tasks.start_soon(let_its_time_pass)
                 with anyio.fail_after(20):
                     assert await driver.begins() == 4
         finally:
@@ -389,6 +395,26 @@ async def test_what_was_committed_over_a_connection_that_then_died_is_there_once
             what, "attempt.started"
         )
         assert len(told) == len(set(told))
+
+
+@pytest.mark.slow
+async def test_what_was_only_slow_and_is_sent_again_meanwhile_is_there_once(
+    postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "1min")
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        driver = await running(store)
+        hold = "SELECT FROM journals WHERE journal = $1 FOR UPDATE"
+        async with (
+            anyio.create_task_group() as tasks,
+            not_committed(postgres_address, schema, hold, RUN),
+        ):
+            tasks.start_soon(driver.begins)
+            tasks.start_soon(pause, store)
+            await anyio.sleep(ANSWER_S + 2)  # by now another connection waits for the same
+
+        told = names(await read_all(store, after=3))
+        assert sorted(told) == ["attempt.started", "pause.requested"]
 
 
 async def test_a_watcher_catches_up_after_its_connection_was_lost(
