@@ -338,8 +338,8 @@ MUTANTS = (
     Mutant(
         "Postgres: a kill holds its switch",
         STORES + "sql/postgres_001.sql",
-        "    PERFORM FROM switches WHERE scope = wanted_scope FOR UPDATE;\n",
-        "",
+        "        PERFORM FROM switches WHERE scope = wanted_scope FOR UPDATE;\n",
+        "        PERFORM FROM switches WHERE scope = wanted_scope;\n",
         (LOCKS + "a_release_waits_for_a_kill_of_its_scope_that_is_under_way",),
     ),
     Mutant(

@@ -9,6 +9,7 @@ import anyio
 import certifi
 import pytest
 
+from engines.link import all_have_left, let_nobody_else_in
 from midflight.errors import StoreUnavailable
 from midflight.stores.opening import open_store, shown
 
@@ -53,20 +54,26 @@ async def opened(address: str) -> None:
 
 async def heard_by_who_offers_no_tls(options: str) -> bytes:
     """All that a listener hears that answers, as Postgres does, that it has no TLS."""
-    heard = bytearray()
+    heard, guests = bytearray(), set[asyncio.StreamWriter]()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        guests.add(writer)
         heard.extend(await reader.readexactly(8))
         writer.write(b"N")
         with suppress(asyncio.IncompleteReadError, OSError):
             heard.extend(await reader.readexactly(8))
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+        guests.discard(writer)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     with pytest.raises(StoreUnavailable):
         await opened(f"postgresql://ann:s3cret@127.0.0.1:{port}/runs?schema=mine{options}")
+    await let_nobody_else_in(server)
     server.close()
+    await all_have_left(guests)
     return bytes(heard)
 
 
