@@ -20,6 +20,7 @@ __all__ = [
     "Load",
     "load",
     "machine",
+    "missed",
     "percentile",
     "rate",
     "save",
@@ -64,6 +65,9 @@ def load(name: str) -> dict[str, Any]:
     return results
 
 
+NO_GOAL = frozenset({"", "no goal", "no bound", "seconds"})
+
+
 def table(results: dict[str, Any], rows: dict[str, tuple[str, str]]) -> str:
     """Markdown rows: what was measured, the figure, and what is wanted of it, met or not."""
     lines = []
@@ -74,10 +78,12 @@ def table(results: dict[str, Any], rows: dict[str, tuple[str, str]]) -> str:
 
 
 def met(figure: float, goal: str) -> bool:
-    """Whether a figure is what is wanted of it: a bound, or a number; in words nothing is."""
+    """Whether a figure is what is wanted of it: a bound, or a number; some have no goal."""
+    if goal in NO_GOAL:
+        return True
     found = re.fullmatch(r"([≤<≥]?) ?([0-9.]+)", goal)
     if found is None:
-        return True
+        raise ValueError(f"{goal!r} is no goal: ≤, <, ≥ or nothing, and a number.")
     bound = float(found[2])
     match found[1]:
         case "≤":
@@ -88,3 +94,24 @@ def met(figure: float, goal: str) -> bool:
             return figure >= bound
         case _:
             return figure == bound
+
+
+def missed(results: dict[str, Any], rows: dict[str, tuple[str, str]]) -> list[str]:
+    """The figures that are not what is wanted of them, or not there though something is."""
+    wanted = {name: goal for name, (_, goal) in rows.items() if goal not in NO_GOAL}
+    return [
+        name for name, goal in wanted.items() if name not in results or not met(results[name], goal)
+    ]
+
+
+def not_owned_up_to(
+    results: dict[str, Any], rows: dict[str, tuple[str, str]], page: str
+) -> set[str]:
+    """Those of them of which no sentence of the page says that they are missed, by their name."""
+    prose = "\n".join(line for line in page.splitlines() if not line.startswith("|"))
+    sentences = [
+        one for one in re.split(r"(?<=[.!])\s", " ".join(prose.split())) if "missed" in one
+    ]
+    return {
+        name for name in missed(results, rows) if not any(f"`{name}`" in one for one in sentences)
+    }

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from figures import ROOT, Load, machine, percentile, rate, save, show, table
+from figures import ROOT, Load, machine, missed, percentile, rate, save, show, table
 from msgspec import Raw
 
 from midflight.control import Control, local
@@ -660,21 +660,9 @@ async def main() -> None:
     results["seconds"] = round(time.perf_counter() - began, 1)
     save("interrupt", results)
     write_pages(results)
-    for name in missed(results):
+    for name in missed(results, ROWS):
         print(f"MISSED: {name} is {results[name]}, wanted {ROWS[name][1]}")
     print(f"Done in {results['seconds']} s.")
-
-
-def missed(results: dict[str, Any]) -> list[str]:
-    """The figures that are not within their bounds."""
-    found = []
-    for name, (_, bound) in ROWS.items():
-        sign, _, number = bound.rpartition(" ")
-        if sign != "no":
-            low, high = (float(number), None) if sign == "≥" else (None, float(number))
-            if (low and results[name] < low) or (high is not None and results[name] > high):
-                found.append(name)
-    return found
 
 
 def write_pages(results: dict[str, Any]) -> None:

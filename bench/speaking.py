@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from itertools import count
 from typing import Any, TypeAlias
@@ -22,9 +22,10 @@ from anyio.from_thread import run as in_loop
 from figures import RESULTS, ROOT, load, machine, percentile, save, show, table
 from pipecat_side import pipecat_latencies
 from voice_clarity import clarify, utterances
+from voice_freshness import LIST, first_played, stale, stamp
 from voice_scene import LISTS, MEASURED, TALE, lines_to, rows, sound_of, teller, telling
-from voice_sockets import SESSIONS, SESSIONS_S, over_sockets
-from voice_stage import ClockedSink, Microphone, SoundCard
+from voice_sockets import ASKED, RESUMED, SESSIONS, SESSIONS_S, over_sockets
+from voice_stage import SILENT_PCT, ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
 
 from midflight.control import Control
 from midflight.voice.lexicon import Act, meaning
@@ -40,19 +41,18 @@ from voice.speakers import said
 __all__ = [
     "BREATH",
     "KINDS",
+    "LIST",
     "LISTS",
     "MEASURED",
     "counted",
     "drawn",
     "report",
     "rows",
+    "stale",
     "utterances",
 ]
 
 INTERRUPTIONS = 60
-LIST = "thirteenth"
-"""Which list it is that is measured, counted from the first: others are called seen."""
-
 KINDS = {"commands": "commands", "backchannels": "assents"}
 MISSED = ("resumed", "ignored", "nothing")
 WRONG = "wrong act"
@@ -75,26 +75,27 @@ ROWS = {
     "clarify_garbled_pct": ("garbled utterances that are asked about, %", "≥ 90"),
     "clarify_clean_pct": ("clean ones that are, %", "≤ 7"),
     "misheard_clean_pct": ("clean ones that are acted on with a third of their words wrong, %", ""),
-    "sink_late_p99_ms": ("20 lines at once: lateness of a loudspeaker's tick, ms, p99", "≤ 40"),
+    "sink_late_p99_ms": ("20 lines at once: lateness of a tick's sound, ms, p99", "≤ 40"),
     "sink_gaps": ("20 lines at once: gaps in speech", "0"),
+    "sink_silent_pct": ("20 lines at once: silence of a line in its own time, %, at most", ""),
     "socket_late_p99_ms": ("20 pages at once: lateness of a tick's sound, ms, p99", "≤ 40"),
     "socket_gaps": ("20 pages at once: gaps in speech", "0"),
+    "socket_silent_pct": ("20 pages at once: silence of a line in its own time, %, at most", ""),
 }
 PAGE = """# How well one can interrupt by voice
 
 Made by `make bench-voice`; the figures are in `bench/results/voice.json`. Sound is real: speech by
 espeak-ng, SVOX Pico and flite, recordings of humans, and noises made by recipe, mixed as
 `bench/voice/*.tsv` says; the number of a row is the seed of the noise beside it. What is measured
-are the rows called `held-out`, written by `bench/voice_lists.py`, with which nothing was chosen
-that hears or judges: they were first played after its last change. New in them are most words, the
-four voices of espeak-ng (with accents that were heard before), the speeds of flite and Pico, how
-loud the noises beside speech are, all seeds, and which 30 recordings of a person on the telephone
-are played. Not new are the words that nobody can do without ("stop", "no", "uh-huh"), that person,
-the voices of flite and Pico but for their speed, the kinds of noise, and the other recordings of
-humans. Lists that were measured earlier are called `seen`: of their commands 1 of 244, 2 of 226,
-none of 226, 1 of 226, and, from the sixth on, none, 2, none, none, none, 1 and none of 256
-were ignored; what was not as it should be was looked at and mended. Of the fifth only what is not
-understood was played; decision 43 says what it gave.
+are the rows called `held-out`, written by `bench/voice_lists.py`, {first_played}. New in them are
+most words, the four voices of espeak-ng (with accents that were heard before), the speeds of flite
+and Pico, how loud the noises beside speech are, all seeds, and which 30 recordings of a person on
+the telephone are played. Not new are the words that nobody can do without ("stop", "no", "uh-huh"),
+that person, the voices of flite and Pico but for their speed, the kinds of noise, and the other
+recordings of humans. Lists that were measured earlier are called `seen`: of their commands 1 of
+244, 2 of 226, none of 226, 1 of 226, and, from the sixth on, none, 2, none, none, none, 1 and none
+of 256 were ignored; what was not as it should be was looked at and mended. Of the fifth only what
+is not understood was played; decision 43 says what it gave.
 {stale}
 **How soon.** Loudspeaker and microphone keep the world's time, in threads of their own. Browser and
 network are not in the figure: a page adds its buffers, and the way there and back. All recordings
@@ -117,7 +118,7 @@ counted apart: who asks less mishears more.
 
 **Many at once.** Lines are in one process with their loudspeakers. Pages are WebSockets to
 `midflight serve` in a process of its own; they play by their own clock, and a tick that has no
-sound yet is as late as its sound.
+sound yet is as late as its sound.{silence_told}
 
 | what | figure | wanted |
 |---|---|---|
@@ -180,7 +181,7 @@ async def outcome(
         await room.wait(1.0)
         await room.hear(pcm)
         await room.wait(1.2)
-    outcomes = [one.outcome for one in shown if isinstance(one, Outcome)]
+    outcomes = outcomes_of(shown)
     resumed = any(isinstance(one, Did) and one.act is Act.GO_ON for one in shown)
     went_on = resumed or outcomes[-1:] == ["resumed"] or not sink.cuts
     wrong = await _wrong(control, sink.played if went_on else sink.cuts[0], thread)
@@ -260,16 +261,16 @@ def counted(found: Iterable[Trial]) -> dict[str, Any]:
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def many(engines: Engines) -> tuple[list[float], int, Counter[str]]:
+async def many(engines: Engines) -> dict[str, Any]:
     """Twenty lines speak, and are spoken to one after the other.
 
-    How late loudspeakers are, how often hungry, and what the lines have made of it.
+    How late their sound is, how often none is there, and what the lines have made of it.
     """
     sinks = [ClockedSink() for _ in range(SESSIONS)]
     user = silence(2) + said("yeah", "flite:slt") + silence(2.5)
     frames = [user[at : at + FRAME * WIDTH] for at in range(0, len(user), FRAME * WIDTH)]
     lines: list[Line] = []
-    shown: list[Shown] = []
+    shown: list[list[Shown]] = [[] for _ in sinks]
     places = count()
 
     async def hear(_: bytes) -> None:
@@ -281,17 +282,32 @@ async def many(engines: Engines) -> tuple[list[float], int, Counter[str]]:
     with SoundCard(*sinks) as card:
         async with AsyncExitStack() as stack, lines_to(teller) as control:
             for number, sink in enumerate(sinks):
-                one = telling(control, engines, sink, shown, f"t-many-{number}")
+                one = telling(control, engines, sink, shown[number], f"t-many-{number}")
                 lines.append(await stack.enter_async_context(one))
             card.late_ms.clear()
             microphone = Microphone(silence(SESSIONS_S), lambda frame: in_loop(hear, frame))
             await anyio.to_thread.run_sync(microphone.run)
+            for sink, outcomes in zip(sinks, map(outcomes_of, shown), strict=True):
+                sink.end(time.monotonic(), waits=outcomes[-1:] == [ASKED])
+            late = card.late_ms * SESSIONS
             await stack.aclose()
-    troubles = {one.text for one in shown if isinstance(one, Trouble)}
-    if troubles:
-        raise SystemExit(f"{SESSIONS} lines at once had trouble: {troubles}. Nothing is kept.")
-    came = Counter(one.outcome for one in shown if isinstance(one, Outcome))
-    return card.late_ms, sum(sink.gaps for sink in sinks), came
+    every = [one for of_line in shown for one in of_line]
+    troubles = {one.text for one in every if isinstance(one, Trouble)}
+    asked = [sum(what != RESUMED for what in outcomes_of(of_line)) for of_line in shown]
+    wrong = f"had trouble: {troubles}" if troubles else fell_silent(sinks, asked)
+    if wrong:
+        raise SystemExit(f"Of {SESSIONS} lines at once: {wrong}. Nothing is kept.")
+    starved = [ms for sink in sinks for ms in sink.starved_ms]
+    return {
+        "sink_late_p99_ms": percentile([*late, *starved], 99),
+        "sink_gaps": sum(sink.gaps for sink in sinks),
+        "sink_silent_pct": silent_pct(sinks),
+        "many_came_of": Counter(outcomes_of(every)),
+    }
+
+
+def outcomes_of(shown: Iterable[Shown]) -> list[str]:
+    return [one.outcome for one in shown if isinstance(one, Outcome)]
 
 
 async def soon(engines: Engines) -> dict[str, Any]:
@@ -302,17 +318,11 @@ async def soon(engines: Engines) -> dict[str, Any]:
         "bargein_p95_ms": percentile(times, 95),
         "interruptions": len(times),
         "rejected": len(every) - len(times),
-        "soon_list": LIST,
     }
 
 
-async def at_once(engines: Engines) -> dict[str, Any]:
-    late, gaps, came = await many(engines)
-    return {"sink_late_p99_ms": percentile(late, 99), "sink_gaps": gaps, "many_came_of": came}
-
-
 async def listed(engines: Engines) -> dict[str, Any]:
-    return {**counted(await lists(engines)), "lists_list": LIST}
+    return counted(await lists(engines))
 
 
 async def pipecat(_: Engines) -> dict[str, Any]:
@@ -324,42 +334,44 @@ async def sockets(_: Engines) -> dict[str, Any]:
     return await over_sockets()
 
 
-async def clear(engines: Engines) -> dict[str, Any]:
-    return {**await clarify(engines), "clarify_list": LIST}
+PARTS: dict[str, Callable[[Any], Awaitable[dict[str, Any]]]]
+PARTS = {"soon": soon, "pipecat": pipecat, "many": many, "sockets": sockets}
+PARTS |= {"clarify": clarify, "lists": listed}
 
 
-PARTS = {"soon": soon, "pipecat": pipecat, "many": at_once, "sockets": sockets}
-PARTS |= {"clarify": clear, "lists": listed}
+PAGE_ALONE = "--page"
+"""Nothing is measured, and the page is written anew from the figures that are there."""
 
 
 async def main() -> None:
     """All parts, or those that are named; the others keep the figures that they have."""
-    wanted = sys.argv[1:] or list(PARTS)
-    results: dict[str, Any] = {}
-    engines = await anyio.to_thread.run_sync(offline_engines)
-    for part in wanted:
-        began = time.perf_counter()
+    before = kept()
+    results = before if sys.argv[1:] else {}
+    parts = [part for part in sys.argv[1:] or PARTS if part != PAGE_ALONE]
+    engines = await anyio.to_thread.run_sync(offline_engines) if parts else None
+    for part in parts:
+        began, marks = time.perf_counter(), stamp(part, {**before, **results})
         found = await PARTS[part](engines)
-        if sys.argv[1:] and has_results():
-            results = load("voice")
-        results |= {**found, f"{part}_s": time.perf_counter() - began, "machine": machine()}
+        results = kept() if sys.argv[1:] else results  # others may measure other parts
+        results |= {**found, **marks, f"{part}_s": time.perf_counter() - began}
+        results["machine"] = machine()
         show({name: value for name, value in found.items() if isinstance(value, float | int)})
         save("voice", results)
     page = ROOT / "docs/benchmarks-voice.md"
     page.write_text(report(results), encoding="utf-8")
 
 
-def has_results() -> bool:
-    return (RESULTS / "voice.json").exists()
+def kept() -> dict[str, Any]:
+    return load("voice") if (RESULTS / "voice.json").exists() else {}
 
 
 WRONG_ACTS = """
 A command to wait, to stop or to go on is taken if that was done. If its words were taken for
 something else, it is neither ignored nor asked about, and counted apart."""
-STALE = """
-**Of the list before** are the figures of {parts}:
-they were measured before this list was written, and before what hears and judges last changed.
-"""
+SILENCE = """
+A tick that never gets any sound is a gap, too. Nothing is kept of lines that were silent for more
+than {pct:g} % of the time in which nobody held them; who has asked something may wait for the
+answer."""
 
 
 def report(results: dict[str, Any]) -> str:
@@ -368,7 +380,9 @@ def report(results: dict[str, Any]) -> str:
     measured = {name: row for name, row in ROWS.items() if name in results}
     told = dict(results, rows=table(results, measured), seconds=seconds, by_kind=by_kind(results))
     told["wrong_acts_told"] = wrong_acts_told(results)
+    told["silence_told"] = silence_told(results)
     told |= {"sessions": SESSIONS, "sessions_s": SESSIONS_S, "stale": stale(results)}
+    told["first_played"] = first_played(results)
     return PAGE.format(**told)
 
 
@@ -377,19 +391,17 @@ def wrong_acts_told(results: dict[str, Any]) -> str:
     return WRONG_ACTS * ("wrong_acts" in results)
 
 
+def silence_told(results: dict[str, Any]) -> str:
+    """What silence is allowed; nothing as long as it was not looked at."""
+    looked_at = {"sink_silent_pct", "socket_silent_pct"} <= results.keys()
+    return SILENCE.format(pct=SILENT_PCT) * looked_at
+
+
 def by_kind(results: dict[str, Any]) -> str:
     """Of whose clean utterances how many are asked about."""
     shares = results.get("clarify_clean_by", {})
     told = ", ".join(f"{share:.1f} % of {kind}'s" for kind, share in shares.items())
     return f"\nClean ones that are asked about, by who has said them: {told}." * bool(told)
-
-
-def stale(results: dict[str, Any]) -> str:
-    """Which figures are of another list than that which is there."""
-    parts = {"soon": "how soon we stop", "lists": "commands, assents and noises"}
-    parts["clarify"] = "what is not understood"
-    old = [what for part, what in parts.items() if results.get(f"{part}_list") != LIST]
-    return STALE.format(parts=" and of ".join(old)) if old else ""
 
 
 if __name__ == "__main__":

@@ -16,35 +16,37 @@ from figures import ROOT
 LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
-    "espeak:en-us+m4", "espeak:en+pablo", "espeak:en-gb-x-rp+m6", "espeak:en-us+Hugo",
-    "flite:rms@1.01", "flite:slt@0.98", "pico:en-GB@0.97", "pico:en-US@1.05",
+    "espeak:en-us+marcelo", "espeak:en+gustave", "espeak:en-gb-x-rp+norbert", "espeak:en-us+pedro",
+    "flite:rms@0.98", "flite:awb@1.03", "pico:en-GB@1.05", "pico:en-US@0.94",
 )  # fmt: skip
-BESIDE = ("clean", "pink18", "clean", "white19", "brown16")
+BESIDE = ("clean", "brown17", "clean", "pink19", "white18")
 ORDERS = (
-    "stop", "wait", "pause", "no", "cancel", "hold on", "abort", "halt", "go on", "hang on",
-    "skip this part", "be quiet", "say that again", "undo that", "that's wrong", "not that one",
-    "next section please", "slow down", "start over", "shut up", "read it louder", "wrong report",
-    "what was the total for march", "no, I meant the sales report", "who wrote this part of it",
-    "no, use last year's numbers instead", "can you send this to finance",
-    "how much did we spend on travel", "just give me the short version",
-    "go back to the first chapter", "no, the other customer, not them",
-    "why did the profit fall so sharply", "open my calendar for tomorrow morning",
-    "that figure cannot be correct", "delete the second paragraph please",
-    "no, it was forty, not fourteen", "when is the next board meeting",
-    "compare that with the previous quarter", "which region did best in spring",
-    "add a note about the delay", "no, read me the summary first", "call my office right now",
-    "how many people did we hire", "change the currency to dollars",
-    "where does that number come from", "no, that belongs under marketing",
-    "tell me about the new warehouse", "is that before or after tax",
-    "remind me about this on monday", "what does that word mean",
+    "stop", "wait", "pause", "no", "cancel", "hold on", "quit", "halt", "continue", "hang on",
+    "go back a bit", "hold on a second", "pause it there", "slow down please", "that's too fast",
+    "just the headlines", "switch to French", "that's the wrong year", "speak up please",
+    "open the appendix", "I've heard this already", "no, I meant the March figures",
+    "no, the other report", "can you email me that chart instead",
+    "no, I asked about the Berlin office", "wait, where did that number come from",
+    "no, go to the last page", "what was that number again", "let's jump to the bit about staffing",
+    "who wrote this report anyway", "where did that figure come from",
+    "can you just give me the short version", "why did costs go up so much",
+    "what time is my next meeting", "could you read that last sentence again",
+    "send this to Maria in accounting", "call Daniel and put him on speaker",
+    "can you email this to the whole team", "put a reminder on my calendar for Friday",
+    "move my three o'clock to tomorrow morning", "open the sales report from last quarter",
+    "let's do the budget report instead", "jump ahead to the part about staffing",
+    "leave out all the footnotes", "I need to take this call", "did anyone reply to my email yet",
+    "stop there, I need to take a call", "just tell me if we made a profit",
+    "make a note of that for me", "find out who signed off on this",
+    "I'd rather hear about the new customers",
 )  # fmt: skip
 ASSENTS = (
     "uh-huh", "mm-hmm", "yeah", "yes", "right", "okay", "mm", "sure", "yep", "oh", "wow", "great",
-    "exactly", "true", "nice", "cool", "ah", "absolutely", "I agree", "I hear you",
-    "it really is", "I believe it", "you're right", "pretty impressive", "so true",
-    "quite remarkable", "that's lovely", "that's for sure", "that's really something",
-    "great job", "what a result", "excellent work", "right right", "true true", "oh nice",
-    "mm yeah",
+    "exactly", "true", "nice", "cool", "ah", "absolutely", "well I never", "fancy that",
+    "you don't say", "can't argue there", "yeah for sure", "no surprise there", "no kidding",
+    "sounds about right", "oh that's interesting", "I thought so", "I'm with you", "about time too",
+    "that's true", "not bad at all", "just as I expected", "who knew", "how about that",
+    "I figured as much",
 )  # fmt: skip
 RECORDINGS = (
     "goforward", "numbers", "something", "cards/001", "cards/002", "cards/003", "cards/004",
@@ -52,56 +54,57 @@ RECORDINGS = (
     *(f"librivox/sense_and_sensibility_01_austen_64kb-0{n}" for n in (920, 930)),
 )  # fmt: skip
 ON_THE_PHONE = {
-    "conf-adminmenu-menu8": "Press 1 to list users currently in the conference, 2 to kick all "
-    "non-administrator users, 3 to mute or umute all non-administrator users, 4 to record this "
-    "conference, or 8 to exit this menu and return to the conference.",
-    "conf-errormenu": "Invalid Choice",
-    "conf-usermenu-162": "Please press 1 to mute or unmute yourself, 4 or 6 to decrease or "
-    "increase the conference volume, 5 to extend the conference, 7 or 9 to decrease or "
-    "increase your volume, or 8 to exit this menu and return to the conference.",
-    "confbridge-has-joined": "...has joined the conference.",
-    "confbridge-mute-extended": "...to mute, or unmute yourself. When you are muted you can "
-    "not send audio to other participants. However you will still hear audio from other "
-    "unmuted participants.",
-    "confbridge-pin": "Please enter your personal identification number followed by the pound, "
-    "or hash key.",
-    "confbridge-remove-last-in": "To remove the participant who most recently joined the "
-    "conference...",
-    "demo-enterkeywords": "Please enter one or more keywords separated by * and then press the "
-    "pound key.",
-    "demo-nogo": "I am afraid I was unable to create a connection to the Digium demonstration "
-    "Asterisk server.  You may find some helpful debugging information on the Asterisk console.",
-    "dir-first": "letters of your party's first name.",
-    "dir-intro": "Welcome to the directory.  Please enter the first three letters of your "
-    "party's last name using your touch tone keypad.  Use the 7 key for Q and the 9 key for Z.",
-    "dir-multi9": "Press 9 for more entries.",
-    "hello-world": "Hello world.",
-    "if-correct-press": "If this is correct, press...",
-    "priv-callpending": "I have a caller waiting, who introduces themselves as:",
-    "screen-callee-options": "You have these options: Dial 1 if you wish to immediately "
-    "connect to the incoming call.  Dial 2 if you wish to send this caller to voicemail.  Dial "
-    "3 to send this caller to the torture menus.  Dial 4 to send this caller to a polite "
-    '"don\'t call" menu.',
-    "speed-dial": "Speed-dial.",
-    "spy-mobile": "Bluetooth Mobile",
-    "to-extension": "To extension.",
-    "tt-allbusy": "All representatives of the household are currently assisting other "
-    "telemarketers.  Please hold and your call will be answered in the order it was received.",
-    "vm-duration": "This message lasts ...",
-    "vm-instructions": "To look into your messages press 1 now.  You may quit voicemail at any "
-    "time by pressing the pound key.",
-    "vm-isunavail": "is unavailable",
-    "vm-msginstruct": "To hear the next message press 6, to repeat this message press 5, to "
-    "hear the previous message press 4, to delete or undelete this message press zero, to quit "
-    "voicemail press pound.",
-    "vm-onefor": "Press 1 for",
-    "vm-opts-full": "press 2 to access messages saved in other folders.  Press 3 to record a "
-    "message for another mailbox.  Press 0 for greetings and password management.",
-    "vm-review": "press 1 to accept this recording press 2 to listen to it press 3 to rerecord "
-    "your message",
-    "vm-tmpexists": "There is a temporary greeting, which overrides your standard greetings.",
-    "vm-tocancelmsg": "press star to cancel this message",
-    "vm-toenternumber": "press 1 to enter a number",
+    "basic-pbx-ivr-main": "Thank you for calling Super Awesome Company, Waldo's premier provider of"
+    " perfect products. If you know your party's extension, you may dial it at any time. To "
+    "establish a sales partnership, press one. To speak with a customer advocate, press two. "
+    "For accounting and other receivables, press three. For a company directory, press four. "
+    "For an operator, press zero.",
+    "conf-adminmenu-162": "Please press 1 to mute or unmute yourself, 2 to lock or unlock the "
+    "conference, 3 to eject the last user, 4 or 6 to decrease or increase the conference "
+    "volume, 5 to extend the conference, 7 or 9 to decrease or increase your volume, or 8 to "
+    "exit.",
+    "conf-adminmenu-18": "Please press 1 to mute or unmute yourself, 2 to lock or unlock the "
+    "conference, 3 to eject the last user, 4 or 6 to decrease or increase the conference "
+    "volume, 5 to extend the conference, 7 or 9 to decrease or increase your volume, or 8 for"
+    " more options.",
+    "conf-otherinparty": "other participants in the conference",
+    "demo-abouttotry": "I am about to attempt an Inter-Asterisk Exchange connection to a "
+    "demonstration server located at Digium. In order for this to work you must already be "
+    "connected to the Internet. Please wait a moment while I attempt to make the connection.",
+    "demo-echotest": "You are about to enter an echo test. In this mode everything you say will be "
+    "repeated back to you just as soon as it is received. The purpose of this test is"
+    " to give you an audible sense of the latency between you and the machine that is"
+    " running the echo test application. You may end the test by hanging up or by "
+    "pressing the pound key.",
+    "demo-moreinfo": "Asterisk is an Open Source full-featured PBX and IVR platform that runs on "
+    "the linux operating system. For more information, visit www.asterisk.org.",
+    "dictate/both_help": "press * to toggle pause, press # to enter a new dictation filename",
+    "dictate/enter_filename": "Enter a numeric dictation filename followed by # or just # to exit",
+    "dictate/forhelp": "press 0 for help",
+    "dictate/play_help": "press 1 to switch to record mode, press 2 to toggle fast playback, press "
+    "7 to jump backwards, press 8 to jump forwards",
+    "dictate/record_help": "press 1 to switch to playback mode, press 8 to truncate the file and "
+    "start over",
+    "dictate/record_mode": "record mode",
+    "dictate/truncating_audio": "truncating audio",
+    "dir-intro-fn": "Welcome to the directory. Please enter the first three letters of your party's"
+    " first name using your touch tone keypad. Use the 7 key for Q and the 9 key for Z.",
+    "followme/call-from": "incoming call from",
+    "followme/options": "press 1 to accept this call, or 2 to reject it",
+    "followme/status": "the person you are calling is not at their desk; I will try to locate them "
+    "for you",
+    "letters/ascii123": "left brace",
+    "letters/ascii125": "right brace",
+    "letters/ascii40": "open parenthesis",
+    "letters/ascii41": "close parenthesis",
+    "letters/ascii62": "greater than",
+    "letters/ascii91": "left bracket",
+    "letters/ascii93": "right bracket",
+    "one-moment-please": "One moment, please.",
+    "telephone-number": "Telephone number.",
+    "vm-Cust1": "folder 5",
+    "vm-Cust4": "folder 8",
+    "vm-Cust5": "folder 9",
 }
 NOISES = {
     "cough": 10,
@@ -124,7 +127,7 @@ def spread(texts: tuple[str, ...], voices_each: int) -> list[tuple[str, str, str
 def commands() -> list[tuple[str, str, str]]:
     people = [
         ("(a recording)", f"human:{name}", noise)
-        for name, noises in zip(RECORDINGS, cycle((("clean", "pink18"), ("white19", "clean"))))
+        for name, noises in zip(RECORDINGS, cycle((("clean", "brown17"), ("pink19", "clean"))))
         for noise in noises
     ]
     phone = [
@@ -138,7 +141,7 @@ def backchannels() -> list[tuple[str, str, str]]:
     sounds = [
         (f"({kind})", f"noise:{kind}:{seed}", "clean")
         for kind, count in NOISES.items()
-        for seed in range(1301, 1301 + count)
+        for seed in range(1401, 1401 + count)
     ]
     return [*spread(ASSENTS, 5), *sounds]
 

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ import msgspec
 import numpy as np
 from anyio.from_thread import run as in_loop
 from figures import percentile
-from voice_stage import ClockedSink, Microphone, SoundCard
+from voice_stage import ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
 from websockets.asyncio.client import ClientConnection, connect
 
 from midflight.voice.endpoint import LINES_EACH
@@ -39,6 +40,7 @@ WARM_S = 4
 MIDFLIGHT = str(Path(sys.executable).with_name("midflight"))
 HERE = Path(__file__).resolve().parent
 SPOKEN = "yeah", "flite:slt"
+RESUMED, ASKED = "resumed", "asked again"  # of which the latter is silent for a while
 
 
 class Page:
@@ -47,6 +49,7 @@ class Page:
     def __init__(self, socket: ClientConnection, sink: ClockedSink) -> None:
         self._socket, self.sink = socket, sink
         self.outcomes: Counter[str] = Counter()
+        self.last = ""  # of them
         self.troubles: list[str] = []
         self.opened = anyio.Event()  # its engines may have to be made first
 
@@ -67,9 +70,11 @@ class Page:
                 await self.sink.go_on()
             case "cut":
                 played = await self.sink.cut()
-                await self._socket.send(json.dumps({"t": "silenced", "played": played}))
+                answer = {"t": "silenced", "played": played, "number": told["number"]}
+                await self._socket.send(json.dumps(answer))
             case "outcome":
                 self.outcomes[told["outcome"]] += 1
+                self.last = told["outcome"]
             case "trouble":
                 self.troubles.append(told["text"])
             case _:
@@ -120,9 +125,18 @@ async def _begin(port: int, headers: dict[str, str], thread: str, page: Page) ->
         begun = await http.post(f"http://127.0.0.1:{port}/v1/runs", json=body)
         begun.raise_for_status()
     with anyio.fail_after(READY_S):
-        while not page.sink.played:
-            await page.hear(breath(FRAME / RATE))
+        while not page.sink.played:  # noqa: ASYNC110 - a thread counts it
             await anyio.sleep(FRAME / RATE)
+
+
+async def _breathe(pages: list[Page]) -> None:
+    """Nobody says anything yet: who is on the line is there all the same, as a page is."""
+    frame = breath(FRAME / RATE)
+    while True:
+        for page in pages:
+            if page.opened.is_set():
+                await page.hear(frame)
+        await anyio.sleep(FRAME / RATE)
 
 
 def breath(seconds: float) -> bytes:
@@ -160,15 +174,20 @@ async def over_sockets() -> dict[str, Any]:
 
     with server() as (port, tokens), card:
         async with anyio.create_task_group() as tasks:
-            for number, sink in enumerate(sinks):
-                token = tokens[number // LINES_EACH]
-                headers = {"authorization": f"Bearer {token}", "x-midflight": "1"}
-                pages.append(await _connected(port, headers, number, sink))
-                tasks.start_soon(pages[-1].listen)
-                await _begin(port, headers, f"t-page-{number}", pages[-1])
+            async with anyio.create_task_group() as breathing:
+                breathing.start_soon(_breathe, pages)
+                for number, sink in enumerate(sinks):
+                    token = tokens[number // LINES_EACH]
+                    headers = {"authorization": f"Bearer {token}", "x-midflight": "1"}
+                    pages.append(await _connected(port, headers, number, sink))
+                    tasks.start_soon(pages[-1].listen)
+                    await _begin(port, headers, f"t-page-{number}", pages[-1])
+                breathing.cancel_scope.cancel()
             whole = silence(WARM_S + SESSIONS_S)
             microphone = Microphone(whole, lambda frame: in_loop(hear, frame))
             await anyio.to_thread.run_sync(microphone.run)
+            for page in pages:
+                page.sink.end(time.monotonic(), waits=page.last == ASKED)
             for page in pages:
                 await page.hang_up()
     return _counted(pages, card)
@@ -178,10 +197,16 @@ def _counted(pages: list[Page], card: SoundCard) -> dict[str, Any]:
     troubles = {text for page in pages for text in page.troubles}
     if troubles:
         raise SystemExit(f"{SESSIONS} pages at once had trouble: {troubles}. Nothing is kept.")
-    starved = [ms for page in pages for ms in page.sink.starved_ms]
+    sinks = [page.sink for page in pages]
+    asked = [page.outcomes.total() - page.outcomes[RESUMED] for page in pages]
+    silent = fell_silent(sinks, asked)
+    if silent:
+        raise SystemExit(f"Of {SESSIONS} pages at once {silent}. Nothing is kept.")
+    starved = [ms for sink in sinks for ms in sink.starved_ms]
     return {
         "socket_late_p99_ms": percentile([*card.late_ms * len(pages), *starved], 99),
         "socket_late_max_ms": max([*card.late_ms, *starved]),
-        "socket_gaps": sum(page.sink.gaps for page in pages),
+        "socket_gaps": sum(sink.gaps for sink in sinks),
+        "socket_silent_pct": silent_pct(sinks),
         "sockets_came_of": sum((page.outcomes for page in pages), Counter[str]()),
     }

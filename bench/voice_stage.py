@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from midflight.voice.sounds import samples
 
 TICK = RATE // 50  # samples that a loudspeaker takes at once: 20 ms
 LOUD = 300
+SILENT_PCT = 2.0  # of its time, in which a line may be without sound
+ASKED_S = 6.0  # more for each time that it has asked, or was spoken to: it says so, and waits
 
 
 class ClockedSink:
@@ -25,7 +27,8 @@ class ClockedSink:
         self.gaps = 0  # ticks without sound between two with it, while nobody held it
         self.starved_ms: list[float] = []  # of each such tick, until its sound was there
         self._waiting = bytearray()
-        self._held = False
+        self._due = self._silent = 0  # ticks since it first played, in which nobody held it
+        self._held = self._ended = False
         self._lock = threading.Lock()
         self._hungry = False
         self._missed: list[float] = []
@@ -54,8 +57,27 @@ class ClockedSink:
     def forget_gaps(self) -> None:
         """Count them from here on."""
         with self._lock:
-            self.gaps = 0
+            self.gaps = self._due = self._silent = 0
             self.starved_ms.clear()
+            self._missed.clear()
+
+    @property
+    def due_s(self) -> float:
+        """For how long it should have played."""
+        return self._due * TICK / RATE
+
+    @property
+    def silent_s(self) -> float:
+        """And had nothing to play."""
+        return self._silent * TICK / RATE
+
+    def end(self, now: float, *, waits: bool = False) -> None:
+        """Nothing is counted any more. Who had no sound has a gap, unless its line ``waits``."""
+        with self._lock:
+            if self._missed and not waits and not self._ended:
+                self.gaps += 1
+                self.starved_ms += [(now - missed) * 1000 for missed in self._missed]
+            self._ended = True
 
     def tick(self, now: float) -> None:
         """A tick of the clock has come."""
@@ -63,7 +85,7 @@ class ClockedSink:
             self._tick(now)
 
     def _tick(self, now: float) -> None:
-        if self._held:
+        if self._held or self._ended:
             return
         count = min(TICK, len(self._waiting) // WIDTH)
         if count and self._hungry:
@@ -71,10 +93,25 @@ class ClockedSink:
             self.starved_ms += [(now - missed) * 1000 for missed in self._missed]
         self._hungry = count < TICK and self.played > 0
         self._missed = [*self._missed, now] if self._hungry and not count else []
+        self._due += self.played + count > 0
+        self._silent += self.played > 0 and not count
         del self._waiting[: count * WIDTH]
         self.played += count
         if count:
             self.last_s = now + count / RATE
+
+
+def fell_silent(sinks: Sequence[ClockedSink], asked: Sequence[int]) -> str:
+    """What is wrong where a line did not speak for nearly all of the time that was its own."""
+    for number, (sink, times) in enumerate(zip(sinks, asked, strict=True)):
+        if sink.silent_s > sink.due_s * SILENT_PCT / 100 + times * ASKED_S or not sink.due_s:
+            return f"line {number} was silent for {sink.silent_s:.1f} s of {sink.due_s:.1f} s"
+    return ""
+
+
+def silent_pct(sinks: Sequence[ClockedSink]) -> float:
+    """How much of its own time the most silent was."""
+    return max(100 * sink.silent_s / sink.due_s for sink in sinks)
 
 
 class SoundCard:

@@ -536,7 +536,7 @@ MUTANTS = (
     Mutant(
         "Postgres: no lock is waited for without end",
         STORES + "postgres_server.py",
-        '    "lock_timeout": "3s",',
+        '    "lock_timeout": "2s",',
         "",
         (CHECKS + "a_lock_that_is_never_released_does_not_hold_up_other_runs",),
     ),

@@ -8,8 +8,10 @@ from layers_channels import CHANNEL_MUTANTS
 from layers_engines import ENGINE_MUTANTS
 from layers_executor import EXECUTOR_MUTANTS
 from layers_models import MODEL_MUTANTS
+from layers_postgres import POSTGRES_MUTANTS
 from layers_server import SERVER_MUTANTS
 from layers_talk import TALK_MUTANTS
+from layers_terminal import TERMINAL_MUTANTS
 from layers_tools import TOOL_MUTANTS
 from layers_voice import VOICE_MUTANTS
 
@@ -19,8 +21,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *ENGINE_MUTANTS,
     *EXECUTOR_MUTANTS,
     *MODEL_MUTANTS,
+    *POSTGRES_MUTANTS,
     *SERVER_MUTANTS,
     *TALK_MUTANTS,
+    *TERMINAL_MUTANTS,
     *TOOL_MUTANTS,
     *VOICE_MUTANTS,
 )

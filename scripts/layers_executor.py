@@ -360,7 +360,7 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "executor: a cancel waits for those whom a child that has ended left at work",
-        EXECUTOR + "children.py",
+        EXECUTOR + "undo_child.py",
         "                unseen += (await _until(driver, below, ended=True)).children",
         "                await _until(driver, below, ended=True)",
         ("tests/scenarios/test_children_left.py",),

@@ -145,7 +145,7 @@ SERVER_MUTANTS = (
     ),
     Mutant(
         "server: a reader that takes nothing is dropped",
-        SERVER + "sse.py",
+        SERVER + "streaming.py",
         "            raise Stalled\n",
         "            await anyio.sleep_forever()\n",
         EVENTS,
@@ -153,7 +153,7 @@ SERVER_MUTANTS = (
     Mutant(
         "server: a silent stream says that it lives",
         SERVER + "sse.py",
-        '                await self._put(send, b": alive\\n\\n")\n',
+        "                await self._put(send, ALIVE)\n",
         "",
         EVENTS,
     ),

@@ -11,6 +11,11 @@ ODD = "tests/voice/test_odd_moments.py::test_"
 JUDGING = "tests/voice/test_judging.py::test_"
 FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
+HANGING_UP = "tests/voice/test_hanging_up.py::test_"
+LEXICON = "tests/voice/test_lexicon.py::test_"
+PAGE = "tests/voice/test_page_sink.py::test_"
+ENDPOINT = "tests/voice/test_endpoint.py::test_"
+MOUTH = "tests/voice/test_mouth.py::test_"
 
 VOICE_MUTANTS = (
     Mutant(
@@ -86,6 +91,16 @@ VOICE_MUTANTS = (
         (LINE + "a_polite_word_after_stop_keeps_it_paused_and_is_asked_again",),
     ),
     Mutant(
+        "voice: half an utterance approves, cancels and redirects nothing",
+        VOICE + "acts.py",
+        "                if not moment.whole:\n",
+        "                if False:\n",
+        (
+            HANGING_UP + "half_an_utterance_answers_nothing_and_is_a_message_that_says_so",
+            HANGING_UP + "half_a_yes_cancels_nothing_either",
+        ),
+    ),
+    Mutant(
         "voice: an answer that begins with the question's last sample is no assent to it",
         VOICE + "line.py",
         " or (floor is Floor.HELD and not self.mouth.can_go_on)\n",
@@ -140,5 +155,40 @@ VOICE_MUTANTS = (
         "    weighed = short or doubtful\n",
         "    weighed = short\n",
         (JUDGING + "a_long_assent_that_is_hardly_heard_is_asked_about_unless_it_is_near",),
+    ),
+    Mutant(
+        "voice: what a late page had played of words that were cut is none of the next",
+        VOICE + "wire.py",
+        "        if not self._given_up:\n",
+        "        if True:\n",
+        (PAGE + "what_a_late_page_had_played_before_the_cut_is_not_taken_for_the_next_words",),
+    ),
+    Mutant(
+        "voice: the line's time goes on where nothing comes from a page",
+        VOICE + "call.py",
+        "            if anyio.current_time() - self._came_at >= STILL_S:\n",
+        "            if False:\n",
+        (ENDPOINT + "a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_held",),
+    ),
+    Mutant(
+        "voice: speech that nobody will say is not made",
+        VOICE + "making.py",
+        "                scope.cancel()\n",
+        "                pass\n",
+        (MOUTH + "a_voice_that_stalls_is_not_asked_again_for_what_was_given_up",),
+    ),
+    Mutant(
+        "voice: an okay of which nobody knows how sure it is approves nothing at once",
+        VOICE + "judging.py",
+        "        return Verdict.UNCLEAR if known is Verdict.WORDS and doubtful else known\n",
+        "        return known\n",
+        (JUDGING + "where_nobody_says_how_sure_they_are_only_a_firm_yes_approves_at_once",),
+    ),
+    Mutant(
+        "voice: who has said wait or stop is not taken for one who agrees",
+        VOICE + "lexicon.py",
+        "    if HOLDS.search(before):\n",
+        "    if False:\n",
+        (LEXICON + "who_has_said_wait_is_not_taken_for_one_who_agrees",),
     ),
 )

@@ -129,11 +129,12 @@ def _signature(value: Any) -> str:
     for name, given in found.parameters.items():
         if before == given.POSITIONAL_ONLY != given.kind and shown:
             shown.append("/")
-        if given.kind == given.KEYWORD_ONLY and before < given.VAR_POSITIONAL:
+        listed = str(given.annotation).startswith("Unpack[")
+        if (listed or given.kind == given.KEYWORD_ONLY) and before < given.VAR_POSITIONAL:
             shown.append("*")
         before = given.kind
-        if str(given.annotation).startswith("Unpack["):
-            shown += ["*", *_options(value, str(given.annotation))]
+        if listed:
+            shown += _options(value, str(given.annotation))
         elif name not in {"self", "cls"}:
             shown.append(_parameter(given))
     returned = "" if inspect.isclass(value) else _type(found.return_annotation)

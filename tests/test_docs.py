@@ -74,11 +74,41 @@ def test_the_figures_in_the_docs_are_those_that_were_measured(name: str) -> None
     told = "scale" if name == "scale" else f"benchmarks-{name}"
     page = (ROOT / f"docs/{told}.md").read_text(encoding="utf-8")
 
-    assert bench.report(results) == page, f"run `make bench-{name}`"
+    again = "make bench-voice VOICE=--page" if name == "voice" else f"make bench-{name}"
+    assert bench.report(results) == page, f"run `{again}`"
     for told in bench.TOLD_ON if name == "interrupt" else ():
         start = (ROOT / told).read_text(encoding="utf-8")
         assert bench.reaction(results) in start
         assert bench.with_reaction(start, results) == start
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_is_wanted_of_figures_is_met_or_the_page_says_in_words_that_it_is_not(
+    name: str,
+) -> None:
+    figures, rows = benchmark("figures"), benchmark(MEASURED[name]).ROWS
+    told = "scale" if name == "scale" else f"benchmarks-{name}"
+    page = (ROOT / f"docs/{told}.md").read_text(encoding="utf-8")
+
+    assert figures.not_owned_up_to(figures.load(name), rows, page) == set()
+
+
+def test_a_figure_that_is_missed_is_owned_up_to_by_its_name_and_not_in_a_table_alone() -> None:
+    figures = benchmark("figures")
+    rows = {"late_ms": ("how late, ms", "≤ 5"), "gaps": ("gaps", "0"), "more": ("more", "")}
+    late = {"late_ms": 6.0, "gaps": 0, "more": 9}
+
+    def unsaid(results: dict[str, Any], page: str) -> set[str]:
+        found: set[str] = figures.not_owned_up_to(results, rows, page)
+        return found
+
+    assert unsaid(late, f"# It\n\n{figures.table(late, rows)}\n") == {"late_ms"}
+    assert unsaid(late, "The gaps are missed.\nIt is `late_ms`.") == {"late_ms"}
+    assert unsaid(late, "What is missed is\n`late_ms`, on a busy machine.") == set()
+    assert unsaid({"late_ms": 5.0, "gaps": 0}, "") == set()
+    assert unsaid({"late_ms": 5.0}, "") == {"gaps"}  # nobody knows
+    with pytest.raises(ValueError, match="is no goal"):
+        figures.met(1.0, "<= 5")
 
 
 def test_the_page_of_the_kit_and_its_plot_are_those_of_its_figures() -> None:

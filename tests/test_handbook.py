@@ -184,6 +184,17 @@ def test_the_reference_has_every_public_name_once() -> None:
     assert sorted(shown) == sorted(midflight.__all__)
 
 
+def test_the_reference_shows_signatures_that_are_python() -> None:
+    page = reference("python_reference").page()
+    listed = re.findall(r"^`(?:await )?(\w+\(.*)`$", page, re.MULTILINE)
+    headed = re.findall(r"^```text\n(\w+\(.*?)\n```$", page, re.MULTILINE | re.DOTALL)
+
+    assert len(listed) > 50
+    assert len(headed) > 20
+    for shown in [*listed, *headed]:
+        compile(f"def {shown.replace('…', '...')}: ...", shown, "exec", dont_inherit=True)
+
+
 def test_the_reference_has_every_route() -> None:
     http = reference("http_reference")
     found = http.document()

@@ -1,9 +1,10 @@
 """Interruptible agents: pause, redirect, cancel or resume them while they work, even after a crash.
 
-An agent is a plain ``async def`` that gets a ``Run``; ``Control`` is what people have over it.
+An agent is a plain ``async def`` that takes a ``Run``, with ``@agent()`` above it. ``local`` opens
+a store, drives the runs of agents and gives a ``Control``, with which people and programs start
+runs, watch them and interrupt them.
 
-What is named here is imported when it is first asked for, so that a command which needs little does
-not wait for the rest.
+Each name is imported when it is first used, so that a command which needs little starts quickly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""``Control``: every verb a person, a front door or a program has over runs.
+"""``Control``: all that a person, a front door or a program can do to runs.
 
-Every verb is on the disk before it is acknowledged, says who asked, is idempotent by its key, and
-is answered with a receipt: accepted at a position, and from there applied or superseded.
+Whatever is asked for is in the journal before it is acknowledged, with who asked. The answer is an
+``Accepted``: the position at which it stands there. From there it is applied or superseded, which
+``Control.applied`` waits for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from signal import Signals
-from typing import Any, Final
+from typing import Any, Final, Unpack, cast
 
 import msgspec
 from msgspec import Raw
@@ -39,22 +40,34 @@ from midflight.stores.base import (
     Store,
     Submit,
     View,
+    Watch,
 )
 from midflight.stores.codec import check_readable
 from midflight.stores.opening import open_store
+from midflight.stores.waiting import end_of, question_at, result_of
 from midflight.verbs import deliveries
+from midflight.verbs.asides import Asides
 from midflight.verbs.covering import Accepted, cover, offers, says
-from midflight.verbs.looking import scope_of
+from midflight.verbs.looking import Looking, cursors_of, scope_of
+from midflight.verbs.messages import Messages
 from midflight.verbs.starting import Starting, Turn
-from midflight.verbs.telling import TAKEN, refuse_unknown
+from midflight.verbs.telling import TAKEN_OF_RUNS, By, RunBy, refuse_unknown
+from midflight.verbs.todos import Todos
 
 __all__ = ["LIBRARY", "Accepted", "Control", "Turn", "local", "offers"]
 
 LIBRARY: Final = Who(by="library")
 
 
-class Control(Starting):
-    """Controls runs in a store. Drives none: that is the engine's."""
+class Control(Starting, Messages, Todos, Asides, Looking):
+    """Controls the runs in a store. It executes none: an engine does, such as ``local`` opens.
+
+    Verbs take ``who=``, who asks, and ``key=``: the same request under the same key is done once.
+    Those over a run also take ``expect=``, the position that the caller has seen: they are refused
+    as ``Outdated`` if something that matters has changed since. A pause and a cancel never are.
+    """
+
+    store: Store
 
     def __init__(
         self, store: Store, engine: Engine | None = None, *, who: Who = LIBRARY, ids: Ids = new_id
@@ -67,27 +80,33 @@ class Control(Starting):
     # ── looking ──────────────────────────────────────────────────────────────────────────────
 
     async def result(self, run: str) -> Any:
-        """Wait for the end of a run and give what its function returned.
+        """Wait for the end of a run and give what its agent function returned.
 
         Raises ``NoResult`` if it has failed, was cancelled or was killed.
         """
         state = await self.ended(run)
         if state.phase is not Phase.DONE:
             raise NoResult(run, state.phase, state.error)
-        (record,) = await self.store.read(run, after=state.finished - 1, limit=1)
-        blob, result = record.event.blob, record.event.result
-        return msgspec.json.decode(await self.store.blob(blob.hash) if blob else result)
+        return msgspec.json.decode(await result_of(self.store, await end_of(self.store, state)))
 
-    def watch(self, run: str, after: int = 0) -> Any:
-        """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
-        return self.store.watch({run: after})
+    def watch(
+        self, watched: str | Mapping[str, int], after: int = 0
+    ) -> AbstractAsyncContextManager[Watch]:
+        """Events of a run or a thread after a position, then new ones as they come.
 
-    def watch_live(self, cursors: Mapping[str, int]) -> AbstractAsyncContextManager[LiveWatch]:
-        """Events of runs and threads after these positions, and what steps say in between.
-
-        Who comes late first gets what open steps have said so far. Leaving it cancels nothing.
+        Several are watched at once if their ids are given, with a position for each. To stop
+        watching changes nothing in the run.
         """
-        return self.store.watch_live(cursors)
+        return self.store.watch(cursors_of(watched, after))
+
+    def watch_live(
+        self, watched: str | Mapping[str, int], after: int = 0
+    ) -> AbstractAsyncContextManager[LiveWatch]:
+        """As ``watch``, with what steps say while they work.
+
+        Who begins in the middle of a step first gets what it has said so far.
+        """
+        return self.store.watch_live(cursors_of(watched, after))
 
     async def applied(self, accepted: Accepted) -> Delivery:
         """Wait until a verb was applied or superseded; a message until it was read or put off."""
@@ -101,16 +120,19 @@ class Control(Starting):
 
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
-    async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
-        """Hold it: nothing further starts, what is in flight is ended or finishes."""
+    async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
+        """Hold a run: nothing further starts, and what is in flight is ended or finishes.
+
+        ``scope="tree"`` is the run with the background runs that it has begun, ``"this"`` it alone.
+        """
         return await self._ask(
             run, "pause", lambda who, key: e.PauseRequested(who=who, key=key, scope=scope), **by
         )
 
-    async def resume(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
-        """Go on where it was. With ``scope="tree"`` so do the children that a person has held.
+    async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
+        """Let a run go on where it was, with ``scope="tree"`` also background runs that were held.
 
-        A parked run comes to the front; what is there now is parked in its turn.
+        A run that was parked for another comes back, and the other is parked in its turn.
         """
         check_reach(scope)
         row = await self.store.row(run)
@@ -121,7 +143,7 @@ class Control(Starting):
             talk = await self._thread(row.thread)
             todo = next((x for x in talk.todos.values() if x.run == run), None)
             if todo is not None:
-                return await self.do_now(talk.journal, todo.position, **by)
+                return await self.do_now(talk.journal, todo.position, **cast(By, by))
         return await self._ask(
             run, "resume", lambda who, key: e.ResumeRequested(who=who, key=key, scope=scope), **by
         )
@@ -134,9 +156,13 @@ class Control(Starting):
             return False
 
     async def redirect(
-        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Any
+        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
-        """Change course: finished work is kept, the next step is rewritten."""
+        """Change course: ``text`` is the new brief. Finished work is kept.
+
+        ``profile`` names another way of working, if the agent has some. A run that a person holds
+        stays held, unless ``resume=True``.
+        """
         return await self._ask(
             run,
             "redirect",
@@ -147,9 +173,12 @@ class Control(Starting):
         )
 
     async def cancel(
-        self, run: str, *, now: bool = False, scope: str = "tree", **by: Any
+        self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
     ) -> Accepted:
-        """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
+        """Stop a run for good: abort, undo, save. The answer lists what is in flight.
+
+        ``now=True`` skips the undoing. ``scope="this"`` leaves its background runs alone.
+        """
         return await self._ask(
             run,
             "cancel",
@@ -157,11 +186,11 @@ class Control(Starting):
             **by,
         )
 
-    async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
-        """Answer a question of the run. The first answer wins."""
+    async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
+        """Answer an open question of the run, by its position. The first answer wins."""
         raw = Raw(plain_data("the answer", payload))
         is_open = question in (await self.state(run)).questions
-        asked = await self._question(run, question) if is_open else None
+        asked = await question_at(self.store, run, question) if is_open else None
         if asked is not None:  # or it is refused for what it is
             check_answer(msgspec.json.decode(raw), msgspec.json.decode(asked.schema))
         return await self._ask(
@@ -171,8 +200,8 @@ class Control(Starting):
             **by,
         )
 
-    async def decline(self, run: str, question: int, **by: Any) -> Accepted:
-        """Leave a question of the run unanswered for good: the function goes on without."""
+    async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Accepted:
+        """Leave an open question unanswered for good: the run goes on without an answer."""
         return await self._ask(
             run,
             "decline",
@@ -180,15 +209,8 @@ class Control(Starting):
             **by,
         )
 
-    async def _question(self, run: str, position: int) -> e.QuestionOpened | None:
-        """What was asked at a position; it never changes, so it can be read apart."""
-        for record in await self.store.read(run, after=max(0, position - 1), limit=1):
-            if isinstance(record.event, e.QuestionOpened):
-                return record.event
-        return None
-
     async def raise_limits(
-        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Any
+        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
         """Set new caps; a run that is held at a cap goes on.
 
@@ -201,20 +223,20 @@ class Control(Starting):
             **by,
         )
 
-    async def take_over(self, run: str, **by: Any) -> Accepted:
-        """Do it yourself: the run holds, as at a pause, until it is handed back."""
+    async def take_over(self, run: str, **by: Unpack[RunBy]) -> Accepted:
+        """Take a run into one's own hands: it holds, as at a pause, until it is handed back."""
         return await self._ask(
             run, "take over", lambda who, key: e.TakenOver(who=who, key=key), **by
         )
 
-    async def hand_back(self, run: str, note: str = "", **by: Any) -> Accepted:
-        """Give a run back that a person had; ``note`` is what it is told."""
+    async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Accepted:
+        """Give a run back that a person had taken or was given; ``note`` is what it is told."""
         return await self._ask(
             run, "hand back", lambda who, key: e.HandedBack(who=who, key=key, note=note), **by
         )
 
-    async def stop_effect(self, run: str, attempt: int, **by: Any) -> Accepted:
-        """Abort the effect that a pause waits for; its outcome becomes unknown."""
+    async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Accepted:
+        """Abort an effect in flight that a pause waits for; its outcome becomes unknown."""
         return await self._ask(
             run,
             "stop effect",
@@ -222,7 +244,7 @@ class Control(Starting):
             **by,
         )
 
-    async def undo(self, run: str, effects: Iterable[int] = (), **by: Any) -> Accepted:
+    async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Accepted:
         """Undo effects of a run that has ended; all that can be, if none are named."""
         chosen = tuple(effects)
         return await self._ask(
@@ -232,18 +254,22 @@ class Control(Starting):
             **by,
         )
 
-    async def recover(self, run: str, **by: Any) -> Accepted:
-        """Bring a killed run back, paused. Operators only."""
+    async def recover(self, run: str, **by: Unpack[RunBy]) -> Accepted:
+        """Bring a run back that was killed. It comes back paused. Operators only."""
         return await self._ask(run, "recover", lambda who, key: e.Recovered(who=who, key=key), **by)
 
     async def kill(self, scope: str, *, who: Who, reason: str = "") -> Killing:
-        """The operator's switch: when this returns, everything in scope has stopped."""
+        """The operator's switch: when this returns, everything in scope has stopped.
+
+        ``scope`` is ``all``, ``agent:NAME`` or ``thread:ID``. Nothing is undone or saved, and
+        nothing begins there until it is released.
+        """
         scope_of(scope)
         _check_reason(reason)
         return await self.store.kill(scope, self._asks(who), reason)
 
     async def release(self, scope: str, *, who: Who) -> bool:
-        """Let a scope move again."""
+        """Take a kill switch back: what is in scope may move again. False if it was not on."""
         scope_of(scope)
         released = await self.store.release(scope, self._asks(who))
         for row in await self.store.due() if released else ():
@@ -270,7 +296,7 @@ class Control(Starting):
         **unknown: Any,
     ) -> Accepted:
         """Record one verb over a run, and over its children where it covers them."""
-        refuse_unknown(unknown, (*TAKEN, "expect"))
+        refuse_unknown(unknown, TAKEN_OF_RUNS)
         request = make(self._asks(who), key)
         check_readable(run, request)
         row = await self.store.row(run)

@@ -1,4 +1,4 @@
-"""Every error Midflight raises, by whose move it is next.
+"""Every error that Midflight raises, as a tree.
 
 MidflightError
 ├── Refused                 a request was understood and not taken; nothing changed
@@ -10,11 +10,11 @@ MidflightError
 │   └── InvalidRequest      the request itself cannot be right
 │       └── UnknownAgent    a server drives no agent of that name
 ├── IllegalEvent            a driver tried what the table forbids: a bug, stopped in time
-├── InvalidTool             a tool says something of itself that cannot be
-├── StepFailed              a step has failed; the same at replay
+├── InvalidTool             a tool is declared in a way that cannot be right
+├── StepFailed              a step has failed; raised again at replay
 ├── NoResult                a run has failed, was cancelled or was killed: it returned nothing
 ├── NotPlainData            a value cannot be stored
-├── NotReadable             an entry could be written and never read again; it was not written
+├── NotReadable             an entry has a part of the wrong kind, and was not written
 ├── ProcessFailed           work in a process of its own has come to nothing
 │   ├── ProcessNotStarted   the command could not be run; nothing happened
 │   ├── CallRefused         this call cannot be sent to another process; nothing happened
@@ -29,7 +29,7 @@ MidflightError
 ├── RemoteError             a server could not be asked
 │   ├── ServerAway          it cannot be reached
 │   ├── NotAdmitted         it does not let us in
-│   └── ServerFailed        it failed there, or is no server of ours
+│   └── ServerFailed        it failed, or what answers there is not Midflight
 └── StoreError              the journal could not be read or written
     ├── JournalConflict     the journal moved on: read again and decide anew
     ├── JournalNotFound     no such run or thread
@@ -125,7 +125,7 @@ class IllegalEvent(MidflightError):
     """A driver tried to append what the table or the pairing rules forbid."""
 
     def __init__(self, journal: str, event: str, why: str) -> None:
-        self.journal, self.event = journal, event
+        self.journal, self.event, self.why = journal, event, why
         super().__init__(f"{journal}: {event} is not allowed here: {why}. Nothing was appended.")
 
 
@@ -291,7 +291,7 @@ class NotAdmitted(RemoteError):
 
 
 class ServerFailed(RemoteError):
-    """The server failed at it, or what answers there is no server of ours."""
+    """The server failed at it, or what answers there is not Midflight."""
 
 
 class StoreError(MidflightError):
@@ -300,7 +300,7 @@ class StoreError(MidflightError):
     unsure = False
 
     def leaving_it_open(self) -> Self:
-        """The same, of which nobody knows whether anything was changed."""
+        """Mark it and give it back: nobody knows whether anything was changed."""
         self.unsure = True
         return self
 

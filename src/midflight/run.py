@@ -28,9 +28,10 @@ TRIAGE_AFTER_MAX_S: Final = 5.0  # a message is answered for in seconds
 
 
 class Signal(BaseException):
-    """Comes out of ``Run`` calls when the run is told something. Not an ``Exception``: let it pass.
+    """Raised by the calls of ``Run`` when something happens to the run. Let it pass.
 
-    It is sticky: whatever an agent does with it, the next call raises it again.
+    It is no ``Exception``, so ``except Exception`` does not catch it, and it is sticky: whatever an
+    agent does with it, the next call raises it again.
     """
 
 
@@ -39,11 +40,14 @@ class Stopped(Signal):
 
 
 class Evicted(Signal):
-    """The run rests; its function is let go and called again, with its records, when it moves."""
+    """The run rests, and its function is taken out of memory.
+
+    When the run goes on it is called again, and steps that were done return their records.
+    """
 
 
 class Redirected(Signal):
-    """The person has changed the course; ``run.brief`` is the new one.
+    """A person has changed the course; ``run.brief`` is the new one.
 
     The only signal that may be caught: the function then goes on by itself. If it is not caught the
     function is called again, and steps that are asked for as before return their records.
@@ -115,7 +119,10 @@ class Run(Protocol):
 
     @property
     def profile(self) -> str:
-        """The name of another prompt, model or set of tools; changes where the brief does."""
+        """The way of working that a redirect has asked for by name; empty before one has.
+
+        What a name means is the agent's: a prompt, a model, a set of tools.
+        """
 
     @property
     def input(self) -> Any:
@@ -132,7 +139,10 @@ class Run(Protocol):
     async def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, key: str = "", **kwargs: Any
     ) -> Any:
-        """Do one thing, once; after a crash or a pause its record is returned instead."""
+        """Do one thing, once; after a crash or a pause its record is returned instead.
+
+        It is known again by ``key``, or else by its name and arguments, counted.
+        """
 
     async def call(
         self,
@@ -174,7 +184,7 @@ class Run(Protocol):
         """
 
     async def cancel(self, why: str, *, by: str = "") -> NoReturn:
-        """Stop here: abort, undo, save. ``by`` is the person who wants it so, where one does."""
+        """Cancel this run from inside: abort, undo, save. ``by`` is the person who wants it so."""
 
     async def inbox(self) -> list[Message]:
         """Messages that nobody has read yet; from here on they are read.
@@ -205,7 +215,10 @@ class Run(Protocol):
         """Begin a background run. It goes on by itself; a cancel of this run covers it."""
 
     async def guard(self, guard: Guard) -> None:
-        """Note how something outside looks; if it has changed when the run comes back, it asks."""
+        """Note how something outside looks now, which the run relies on.
+
+        If it looks different when the run comes back, people are asked before anything is done.
+        """
 
     def notices(self) -> list[str]:
         """What the run was told so far: a cap is near, it goes in circles. For a model to read.
@@ -214,13 +227,16 @@ class Run(Protocol):
         """
 
     async def snapshot(self, state: Any) -> None:
-        """Replay from here: what was recorded before is not needed any more."""
+        """Keep ``state``, which the function finds as ``run.restored`` when it is called again.
+
+        What was recorded before is not replayed any more.
+        """
 
     def now(self) -> float:
         """Seconds since the epoch, the same at replay."""
 
     def random(self) -> random.Random:
-        """Chance, the same at replay."""
+        """A source of chance that gives the same numbers at replay."""
 
     def uuid(self) -> UUID:
         """A new id, the same at replay."""
@@ -247,7 +263,13 @@ class Agent(Struct, frozen=True):
         """The agent whose runs answer side questions, if there is one."""
         if self.aside is None:
             return None
-        return Agent(f"{self.name}{ASIDE}", self.aside, self.mode, self.limits, self.evict_after)
+        return Agent(
+            f"{self.name}{ASIDE}",
+            self.aside,
+            mode=self.mode,
+            limits=self.limits,
+            evict_after=self.evict_after,
+        )
 
 
 def agent(
@@ -294,14 +316,14 @@ def agent(
         return Agent(
             called,
             function,
-            mode,
-            (limits or Limits()).over(Limits(repeats=REPEATS)),
-            EVICT_AFTER_S if evict else None,
-            converses,
-            triage,
-            aside,
-            triage_after,
-            tuple(helpers),
+            mode=mode,
+            limits=(limits or Limits()).over(Limits(repeats=REPEATS)),
+            evict_after=EVICT_AFTER_S if evict else None,
+            converses=converses,
+            triage=triage,
+            aside=aside,
+            triage_after=triage_after,
+            helpers=tuple(helpers),
         )
 
     return declare

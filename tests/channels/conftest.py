@@ -20,6 +20,7 @@ from midflight.errors import StoreBusy
 from midflight.kernel.front import open_messages
 from midflight.kernel.record import Recorded
 from midflight.kernel.thread import ThreadState
+from midflight.overriding import override
 from midflight.run import Agent
 from midflight.stores.base import PAGE, Query, Row, Store
 from midflight.stores.sqlite import SqliteStore
@@ -44,13 +45,13 @@ class MoodyStore(SqliteStore):
     stalled: anyio.Event | None = None
     busy = False
 
-    async def read(  # type: ignore[explicit-override]  # typing.override is newer
-        self, journal: str, after: int = 0, limit: int = PAGE
-    ) -> list[Recorded]:
+    @override
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         await self._mood()
         return await super().read(journal, after, limit)
 
-    async def rows(self, query: Query) -> list[Row]:  # type: ignore[explicit-override]
+    @override
+    async def rows(self, query: Query) -> list[Row]:
         await self._mood()
         return await super().rows(query)
 

@@ -18,6 +18,7 @@ from midflight.channels.shapes import Action, mark
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Limits, Who
 from midflight.models.scripted import call, say
+from midflight.overriding import override
 from midflight.run import Run, agent
 from midflight.stores.base import Query
 
@@ -113,13 +114,15 @@ class SlowPaper(Paper):
         self.shows_it, self.begun, self.goes_on = anyio.Event(), anyio.Event(), anyio.Event()
         self.told_at_the_end: list[str] = []
 
-    async def post(self, chat: str, post: Post) -> str:  # type: ignore[explicit-override]
+    @override
+    async def post(self, chat: str, post: Post) -> str:
         if post.text == "On my way.":
             self.begun.set()
             await self.goes_on.wait()
         return await super().post(chat, post)
 
-    async def edit(self, chat: str, message: str, post: Post) -> None:  # type: ignore[explicit-override]
+    @override
+    async def edit(self, chat: str, message: str, post: Post) -> None:
         if "**Done**" in post.text:
             self.told_at_the_end.append(self.text)
         await super().edit(chat, message, post)

@@ -38,6 +38,11 @@ class Terminal:
         self._raw = b""
 
     @property
+    def raw(self) -> bytes:
+        """All that was sent to the terminal."""
+        return self._raw
+
+    @property
     def shown(self) -> str:
         return ESCAPES.sub("", self._raw.decode(errors="replace")).replace("\r", "")
 

@@ -87,7 +87,8 @@ def test_a_message_that_nobody_has_read_is_edited_and_withdrawn(scene: Scene) ->
     assert "with milk" not in told
     scene.said("withdraw", run, number)
     assert "Withdrawn" in scene.said("thread", run)
-    assert "Nothing was appended" in scene.said("edit", run, number, "again", status=1)
+    told = scene.said("edit", run, number, "again", status=1)
+    assert f"there is no message {number} that can still be changed, nor any other." in told
     scene.said("cancel", run, "--now")
 
 

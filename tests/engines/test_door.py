@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from midflight.cli.serve import listening
+from midflight.engines import restate_door
 from midflight.engines.restate_door import LOOK_S, Door, Receive, Scope, Send
 from midflight.engines.restate_worker import Worker
 from midflight.stores.memory import MemoryStore
@@ -50,6 +51,34 @@ async def test_a_door_that_is_blocked_when_it_opens_is_tried_again(
                     await anyio.sleep(0.05)
             door.leaving.set()
             await door.closed.wait()
+
+
+async def test_a_door_says_when_it_closes_for_want_of_a_lease_and_when_it_is_open_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the lease itself its store tells, on every engine."""
+    caplog.set_level("INFO", logger="midflight")
+    monkeypatch.setattr(restate_door, "UNSURE_S", 0.2)
+    sure = True
+    door = Door(partial(listening, "127.0.0.1", free_port()), lambda: sure, 1.0)
+
+    def said() -> list[str]:
+        return [vars(record).get("action", "") for record in caplog.records]
+
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(door.keep, nobody)
+            sure = False
+            while not said():
+                door.look()
+                await anyio.sleep(0.02)
+            sure = True
+            while len(said()) < 2:  # noqa: ASYNC110 - a log tells nobody
+                await anyio.sleep(0.02)
+            door.leaving.set()
+            await door.closed.wait()
+
+    assert said() == ["door_closed", "door_open"]
 
 
 async def test_what_was_seen_of_the_leases_of_others_is_kept_only_while_it_counts() -> None:

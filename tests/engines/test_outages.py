@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import anyio
 import httpx
-import psutil
 import pytest
 from msgspec.structs import replace
 
@@ -21,7 +19,7 @@ from engines.conftest import ON_RESTATE, Hired, RestateHost
 from engines.faults import Person, Told, audit
 from engines.hosts import restate_server
 from engines.link import BACK, THERE
-from engines.ways import UNHURRIED, all_at_work, begun, calls, claims, folder_of, way_to
+from engines.ways import UNHURRIED, all_at_work, begun, calls, claims, way_to
 from midflight.control import Control
 from midflight.engines.crew import LEASE_S
 from midflight.errors import StoreUnavailable
@@ -33,6 +31,7 @@ from midflight.stores.postgres import PostgresStore
 from scenarios.stage import Stage
 from server.house import opened
 from stores.backends import postgres_server
+from stores.restarts import head_of, restart
 
 pytestmark = ON_RESTATE
 
@@ -96,31 +95,9 @@ async def test_a_store_that_goes_away_and_comes_back_loses_nothing_acknowledged(
 def crash(address: str) -> None:
     """Kill a process of the server: it throws out everybody, and recovers from its log."""
     (writer,) = [
-        child for child in _head(address).children() if "writer" in " ".join(child.cmdline())
+        child for child in head_of(address).children() if "writer" in " ".join(child.cmdline())
     ][:1]
     os.kill(writer.pid, signal.SIGKILL)
-
-
-def restart(address: str) -> None:
-    """End the whole server as an upgrade does, and start it anew a second later."""
-    head = _head(address)
-    command, owner, place = head.cmdline(), head.uids().real, head.cwd()
-    head.send_signal(signal.SIGINT)  # which it calls a fast shutdown
-    head.wait(20)
-    time.sleep(1)
-    subprocess.run(
-        ["setsid", "--fork", *command],  # it is nobody's child, as before
-        cwd=place,
-        user=owner if os.getuid() == 0 else None,
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def _head(address: str) -> psutil.Process:
-    pid = (Path(folder_of(address)) / "postmaster.pid").read_text().splitlines()[0]
-    return psutil.Process(int(pid))
 
 
 async def test_a_worker_cut_off_in_a_step_begins_nothing_after_its_lease_and_is_followed(

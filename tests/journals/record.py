@@ -425,6 +425,9 @@ async def spoken(store: Store) -> None:
     await ask(store, heard, "t-talk")
     await say(store, "Only the EU", "t-talk")
     await ask(store, t.SpeechHeard(who=ANN, run="r-first", text="In the EU there"), "t-talk")
+    left = t.SpeechHeard(who=ANN, run="r-first", text="In the US", how=t.HUNG_UP)
+    await ask(store, left, "t-talk")
+    await _thread(store, t.Said(run="r-first", text="In the US it was more."))
 
 
 STORIES: Final[dict[str, Callable[[Store], Awaitable[None]]]] = {

@@ -8,6 +8,7 @@ import pytest
 from midflight.errors import ModelBroken, UnpairedCall
 from midflight.models.base import Prompt, Reply, Spent, ToolCall, Turn, check_pairing, complete
 from midflight.models.scripted import ScriptedModel, say
+from midflight.overriding import override
 from models.conftest import ASKING
 
 ASK = Turn("user", "hello")
@@ -89,7 +90,8 @@ async def test_text_is_told_as_it_comes_and_the_reply_is_whole() -> None:
 @pytest.mark.anyio
 async def test_a_model_that_ends_without_a_reply_gave_no_answer() -> None:
     class Short(ScriptedModel):
-        async def _pieces(self, asked):  # type: ignore[no-untyped-def, explicit-override]
+        @override
+        async def _pieces(self, asked):  # type: ignore[no-untyped-def]
             async for piece in super()._pieces(asked):
                 if not isinstance(piece, Reply):
                     yield piece

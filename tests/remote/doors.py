@@ -9,10 +9,10 @@ from midflight.control import Control
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.remote import RemoteControl
+from midflight.remote.control import AnyControl
 from midflight.run import Agent
 from server.house import opened
 
-AnyControl = Control | RemoteControl
 DOORS = ("here", "over HTTP")
 
 

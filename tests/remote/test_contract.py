@@ -13,11 +13,12 @@ from midflight.control import Control
 from midflight.kernel.phases import Cause, Phase, Role
 from midflight.kernel.record import Limits, Recorded, Who
 from midflight.remote import RemoteControl
+from midflight.remote.control import AnyControl
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Delta, Query
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
-from remote.doors import DOORS, AnyControl, through
+from remote.doors import DOORS, through
 from scenarios.conftest import Open
 from scenarios.stage import Stage
 
@@ -418,7 +419,7 @@ async def test_watching_tells_records_in_order_and_what_steps_say_in_between(
         positions, text = [], ""
         begin.set()
         with anyio.fail_after(10):
-            async with control.watch_live({run: 0}) as news:
+            async with control.watch_live(run) as news:
                 async for item in news:
                     if isinstance(item, Delta):
                         text = text[: item.offset] + item.text
@@ -434,6 +435,33 @@ async def test_watching_tells_records_in_order_and_what_steps_say_in_between(
                 assert isinstance(record, Recorded)
                 assert record.position == positions[-1]
                 break
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_one_run_or_several_are_watched_from_where_the_watcher_is(
+    driving: Open, door: str, live: bool
+) -> None:
+    works = worker(Stage(f"contract-watch-{door}-{live}"))
+    async with driving(works) as driver, through(door, driver, works) as control:
+        one, two = [await control.start(works, brief) for brief in ("tea", "coffee")]
+        for run in (one, two):
+            await control.ended(run)
+
+        async def first(watched: str | dict[str, int], after: int = 0) -> dict[str, int]:
+            seen: dict[str, int] = {}
+            watch = control.watch_live if live else control.watch
+            with anyio.fail_after(10):
+                async with watch(watched, after) as news:
+                    async for item in news:
+                        assert isinstance(item, Recorded)
+                        seen.setdefault(item.journal, item.position)
+                        if isinstance(watched, str) or len(seen) == len(watched):
+                            break
+            return seen
+
+        assert await first(one) == {one: 1}
+        assert await first(one, 2) == {one: 3}
+        assert await first({one: 1, two: 2}) == {one: 2, two: 3}
 
 
 async def test_a_watch_takes_another_journal_in_while_it_waits(driving: Open, door: str) -> None:

@@ -279,6 +279,7 @@ async def test_an_odd_id_goes_nowhere_else(driving: Open) -> None:
     [
         ("127.0.0.1:8321", "not the address"),
         ("ftp://x", "not the address"),
+        ("http://[::1", "not the address"),
         ("http://127.0.0.1:1/#code=mf_x", "without names and codes"),
         ("http://ann:secret@127.0.0.1:1", "without names and codes"),
         ("http://agents.example.com", "another machine"),
@@ -319,6 +320,24 @@ def test_a_token_comes_from_the_environment_or_from_a_file_of_its_owner_only(
     os.mkfifo(fifo, 0o600)
     with pytest.raises(errors.NotAdmitted, match="not a file"):
         found_token(fifo)
+
+
+@pytest.mark.parametrize("odd", ["mf_a\nb", "mf_a\x7fb", "mf_a b", "mf_ä", "mf_\u202eb"])
+async def test_a_token_that_no_request_can_carry_is_refused_wherever_it_is_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    kept = tmp_path / "token"
+    kept.write_text(odd, encoding="utf-8")
+    kept.chmod(0o600)
+    monkeypatch.setenv("MIDFLIGHT_TOKEN", odd)
+
+    for path in (None, kept):
+        with pytest.raises(errors.NotAdmitted, match="does not hold a token") as refused:
+            found_token(path)
+        assert "mf_" not in str(refused.value)
+    with pytest.raises(errors.NotAdmitted, match="does not hold a token"):
+        async with RemoteControl.open("http://127.0.0.1:9", odd):
+            pass
 
 
 async def test_a_state_read_while_the_run_moves_on_is_of_one_moment(driving: Open) -> None:

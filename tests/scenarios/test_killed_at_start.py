@@ -12,6 +12,7 @@ from midflight.engines.local import LocalEngine
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
+from midflight.overriding import override
 from midflight.run import Run, agent
 from midflight.stores.base import Append, Committed
 from midflight.stores.memory import MemoryStore
@@ -25,7 +26,8 @@ OLGA = Who("olga", Role.OPERATOR)
 class JustBefore(MemoryStore):
     """Everything is stopped at the moment at which a driver is about to enter a run."""
 
-    async def append(self, decision: Append) -> Committed:  # type: ignore[explicit-override]  # 3.12
+    @override
+    async def append(self, decision: Append) -> Committed:
         events = [event for entry in decision.entries for event in entry.events]
         if any(isinstance(event, e.RunEntered) for event in events):
             await self.kill("all", OLGA)

@@ -323,7 +323,7 @@ async def test_a_message_is_edited_and_withdrawn_by_its_sender_before_it_is_read
         stage.gate("one").set()
 
         assert await control.result(first) == ["one", "the blue one"]
-        with pytest.raises(InvalidRequest, match="was read or withdrawn"):
+        with pytest.raises(InvalidRequest, match=r"no message \d+ that can still be changed"):
             await control.withdraw_message(red.run, red.position, who=ANN)
 
 

@@ -188,7 +188,7 @@ async def test_before_it_is_read_a_message_may_be_edited_or_withdrawn(driving: O
         stage.gate("one").set()
 
         assert await control.result(run) == [[], ["the blue one"], [], []]
-        with pytest.raises(InvalidRequest, match="was read or withdrawn"):
+        with pytest.raises(InvalidRequest, match=r"no message \d+ that can still be changed"):
             await ask_thread(control, thread, edited)
 
 

@@ -19,7 +19,7 @@ from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
 from midflight.server.quotas import Quotas
-from midflight.server.sse import Pace
+from midflight.server.streaming import Pace
 
 PATIENT = Quotas(requests_per_s=100_000, burst=100_000, streams=2_000)
 

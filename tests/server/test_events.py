@@ -15,7 +15,7 @@ from midflight.control import Control
 from midflight.executor import speech
 from midflight.kernel.phases import Role
 from midflight.run import Agent, Run, agent
-from midflight.server.sse import Pace
+from midflight.server.streaming import Pace
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
 from scenarios.conftest import Open

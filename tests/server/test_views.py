@@ -17,9 +17,10 @@ from midflight.control import Control
 from midflight.engines.local import LocalEngine
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Recorded, Who
+from midflight.overriding import override
 from midflight.run import Agent, Run, agent
 from midflight.server.live import Live, Lives
-from midflight.server.sse import Pace
+from midflight.server.streaming import Pace
 from midflight.sheets import RunBook, RunSheet
 from midflight.stores.base import PAGE
 from midflight.stores.memory import MemoryStore
@@ -115,7 +116,8 @@ async def test_a_run_is_read_and_folded_once_for_all_its_watchers() -> None:
     class Counting(MemoryStore):
         reads = 0
 
-        async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:  # type: ignore[explicit-override]
+        @override
+        async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
             self.reads += 1
             return await super().read(journal, after, limit)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from midflight.overriding import override
 from server.reader import Reader
 from sheets.patching import patched
 
@@ -25,7 +26,8 @@ class Viewer(Reader):
         self.times: list[float] = []
         self.enough: Callable[[Viewer], bool] = lambda viewer: False
 
-    def take(self, frame: str) -> str:  # type: ignore[explicit-override]  # 3.12
+    @override
+    def take(self, frame: str) -> str:
         fields = dict(line.partition(": ")[::2] for line in frame.split("\n"))
         if "data" not in fields:
             self.comments += "alive" in frame

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 import anyio
+import certifi
 import pytest
 
 from midflight.errors import StoreUnavailable
@@ -45,3 +49,30 @@ def test_an_address_that_cannot_be_one_is_refused_in_words(password: str) -> Non
 async def opened(address: str) -> None:
     async with open_store(address):
         pass
+
+
+async def heard_by_who_offers_no_tls(options: str) -> bytes:
+    """All that a listener hears that answers, as Postgres does, that it has no TLS."""
+    heard = bytearray()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.extend(await reader.readexactly(8))
+        writer.write(b"N")
+        with suppress(asyncio.IncompleteReadError, OSError):
+            heard.extend(await reader.readexactly(8))
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(StoreUnavailable):
+        await opened(f"postgresql://ann:s3cret@127.0.0.1:{port}/runs?schema=mine{options}")
+    server.close()
+    return bytes(heard)
+
+
+@pytest.mark.anyio
+async def test_where_tls_is_asked_for_nothing_is_said_without_it() -> None:
+    asked = f"&sslmode=verify-full&sslrootcert={certifi.where()}"
+
+    assert len(await heard_by_who_offers_no_tls("")) > 8  # who asks for nothing is not refused
+    assert len(await heard_by_who_offers_no_tls(asked)) == 8

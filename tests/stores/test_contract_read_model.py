@@ -368,3 +368,8 @@ async def test_a_journal_begun_by_a_decision_has_its_row_at_once(store: Store) -
     await store.append(decision("r-new", 0, created(title="New")))
 
     assert (await store.row("r-new")).title == "New"
+
+
+async def test_a_store_that_takes_what_is_written_says_nothing_against_it(store: Store) -> None:
+    await store.ready()
+    await start(store)

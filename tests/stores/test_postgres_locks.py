@@ -48,7 +48,7 @@ def schema() -> str:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits here waits until it is let go, however long this machine takes for that."""
-    monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "60s")
+    monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "1min")
     monkeypatch.setattr(postgres_links, "MIND_S", 1000.0)
     monkeypatch.setattr(postgres_links, "PATIENCE_S", 1000.0)
 

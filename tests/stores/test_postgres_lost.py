@@ -18,13 +18,19 @@ from midflight.errors import StoreUnavailable
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits, Recorded
-from midflight.stores import postgres_lease, postgres_links, postgres_news, postgres_writer
+from midflight.stores import (
+    postgres_lease,
+    postgres_links,
+    postgres_news,
+    postgres_server,
+    postgres_writer,
+)
 from midflight.stores.base import Lease, Watch
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres_lease import TTL_S
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres_server import ANSWER_S, PATIENCE_S, SQL
 from stores import programs
-from stores.halfway import Connection, by_hand
+from stores.halfway import Connection, by_hand, not_committed
 from stores.passing import let_pass
 from stores.runs import (
     ANN,
@@ -49,8 +55,10 @@ class Proxy:
     def __init__(self, server: str) -> None:
         self._server = server
         self._pipes: set[asyncio.StreamWriter] = set()
+        self._dead: set[asyncio.StreamWriter] = set()
         self.guests: set[asyncio.StreamWriter] = set()  # whoever was let in and has not left
         self.swallow = b""
+        self.mute = b""
         self.tear = b""
         self.arrives = 0.0  # the part of a torn request that reaches the server
         self.flows = anyio.Event()
@@ -87,7 +95,8 @@ class Proxy:
                 self.tear = b""
                 writer.write(data[: int(len(data) * self.arrives)])
                 break
-            writer.write(data)
+            if pair[0] not in self._dead:
+                writer.write(data)
         self._close(pair)
 
     async def _answers(
@@ -101,7 +110,11 @@ class Proxy:
             if self.swallow and self.swallow in asked[0]:
                 self.swallow = b""  # the server has done it, and nobody will ever hear
                 break
-            writer.write(data)
+            if self.mute and self.mute in asked[0]:
+                self.mute = b""  # as above, and nobody is told that nothing more will come
+                self._dead.add(writer)
+            if writer not in self._dead:
+                writer.write(data)
         self._close(pair)
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
@@ -126,6 +139,10 @@ class Proxy:
         frozen, self.flows = self.flows, anyio.Event()
         self.flows.set()
         return frozen
+
+    def fall_silent(self) -> None:
+        """Nobody who is here hears or says anything any more; newcomers do."""
+        self._dead |= self.guests
 
     def cut(self) -> None:
         """Break every connection there is."""
@@ -278,8 +295,11 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
         with monkeypatch.context() as impatient:
             impatient.setattr(postgres_links, "PATIENCE_S", 0.3)
             impatient.setattr(postgres_writer, "PATIENCE_S", 0.3)
-            with pytest.raises(StoreUnavailable, match=r"not known whether .* same append id may"):
+            with pytest.raises(
+                StoreUnavailable, match=r"not known whether .* same append id may"
+            ) as refused:
                 await store.append(append)
+            assert refused.value.unsure  # so that programs are not told that nothing was changed
             with pytest.raises(StoreUnavailable, match="cannot be reached"):
                 await store.read(RUN)
 
@@ -298,7 +318,7 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
 
         silent: list[anyio.Event] = []
 
-        async def let_ten_seconds_pass() -> None:
+        async def let_its_time_pass() -> None:
             await anyio.sleep(0.3)
             silent.append(proxy.flow_for_newcomers())  # whoever connects anew is heard
             for link in store._links:
@@ -306,7 +326,7 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
 
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(let_ten_seconds_pass)
+                tasks.start_soon(let_its_time_pass)
                 with anyio.fail_after(20):
                     assert await driver.begins() == 4
         finally:
@@ -314,6 +334,87 @@ async def test_a_server_that_falls_silent_is_taken_for_lost(
                 event.set()
 
         assert names(await read_all(store, after=3)) == ["attempt.started"]
+
+
+# ── connections that die and say nothing, while new ones are answered ───────────────────────
+
+
+@pytest.mark.slow
+async def test_what_is_read_over_a_dead_connection_is_read_over_another(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        await running(store)
+        for _ in range(2):  # the second time over connections of which none is answered
+            async with anyio.create_task_group() as all_at_once:
+                for _ in range(8):
+                    all_at_once.start_soon(store.now)
+                all_at_once.start_soon(store.read, RUN)
+                all_at_once.start_soon(store.ready)
+            proxy.fall_silent()
+
+
+@pytest.mark.slow
+async def test_a_dead_connection_does_not_keep_a_process_from_hearing_of_a_stop(
+    proxy: Proxy, tmp_path: Path, postgres_address: str, schema: str
+) -> None:
+    async with (
+        through(tmp_path, schema) as store,
+        PostgresStore.open(postgres_address, schema=schema) as elsewhere,
+    ):
+        await running(elsewhere)
+        await know_of_each_other(store, elsewhere)
+        async with store.watch({RUN: 3}) as watch:
+            proxy.fall_silent()
+            await pause(elsewhere)
+            with anyio.fail_after(PATIENCE_S - 2):
+                assert names([await anext(aiter(watch))]) == ["pause.requested"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["decision", "request", "start"])
+async def test_what_was_committed_over_a_connection_that_then_died_is_there_once(
+    proxy: Proxy, tmp_path: Path, schema: str, what: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        if what == "start":
+            proxy.mute = b"COMMIT"
+            assert (await start(store)).position(RUN) == 1
+        elif what == "request":
+            await running(store)
+            proxy.mute = b"pause.requested"
+            assert (await pause(store)).position(RUN) == 4
+        else:
+            driver = await running(store)
+            proxy.mute = b"step-"
+            assert await driver.begins("step-1") == 4
+        assert not proxy.mute
+
+        told = names(await read_all(store))
+        assert told[-1] == {"start": "run.created", "request": "pause.requested"}.get(
+            what, "attempt.started"
+        )
+        assert len(told) == len(set(told))
+
+
+@pytest.mark.slow
+async def test_what_was_only_slow_and_is_sent_again_meanwhile_is_there_once(
+    postgres_address: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "1min")
+    async with PostgresStore.open(postgres_address, schema=schema) as store:
+        driver = await running(store)
+        hold = "SELECT FROM journals WHERE journal = $1 FOR UPDATE"
+        async with (
+            anyio.create_task_group() as tasks,
+            not_committed(postgres_address, schema, hold, RUN),
+        ):
+            tasks.start_soon(driver.begins)
+            tasks.start_soon(pause, store)
+            await anyio.sleep(ANSWER_S + 2)  # by now another connection waits for the same
+
+        told = names(await read_all(store, after=3))
+        assert sorted(told) == ["attempt.started", "pause.requested"]
 
 
 async def test_a_watcher_catches_up_after_its_connection_was_lost(
@@ -366,6 +467,31 @@ async def test_a_driver_that_cannot_renew_its_lease_knows_it_before_anybody_take
         with anyio.fail_after(40):
             while (await other.lease_gone("d-1"), lease.held) != (False, True):  # noqa: ASYNC110
                 await anyio.sleep(0.05)
+
+
+async def test_a_lease_that_is_lost_is_told_of_once_and_so_is_that_it_is_held_again(
+    proxy: Proxy, tmp_path: Path, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="midflight")
+
+    def said() -> list[tuple[str, str]]:
+        told = [(vars(r).get("action", ""), vars(r).get("driver", "")) for r in caplog.records]
+        return [(action, driver) for action, driver in told if action.startswith("lease")]
+
+    async with through(tmp_path, schema, lease_s=0.6) as store, store.lease("d-1") as lease:
+        assert said() == []
+        proxy.refuses = True
+        proxy.cut()
+        with anyio.fail_after(20):
+            while not said():  # noqa: ASYNC110 - a log tells nobody
+                await anyio.sleep(0.02)
+            await anyio.sleep(0.6)
+            assert lease.held is False
+            proxy.refuses = False
+            while len(said()) < 2:  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+
+        assert said()[:2] == [("lease_lost", "d-1"), ("lease_held", "d-1")]
 
 
 PASS = "UPDATE leases SET expires_at = expires_at - $1::double precision"

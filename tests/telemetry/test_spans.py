@@ -18,6 +18,7 @@ from opentelemetry.trace import StatusCode
 
 from midflight import Control, Performed, Run, Who, agent, local, tool
 from midflight.kernel.phases import Role
+from midflight.overriding import override
 from midflight.run import Agent
 from midflight.telemetry import tracing
 
@@ -255,7 +256,8 @@ async def test_no_words_of_people_or_tools_are_in_a_span(tmp_path: Path) -> None
 
 
 class Broken(TracerProvider):
-    def get_tracer(self, *_: Any, **__: Any) -> Any:  # type: ignore[explicit-override]
+    @override
+    def get_tracer(self, *_: Any, **__: Any) -> Any:
         return self  # which has no spans
 
 

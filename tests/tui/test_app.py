@@ -174,6 +174,22 @@ async def test_alt_enter_sends_and_switches_and_the_todo_is_listed(driving: Open
 ANN = Who(by="ann", role=Role.OPERATOR)
 
 
+async def test_half_of_an_answer_stays_in_its_line_to_be_put_right(driving: Open) -> None:
+    @agent("asker")
+    async def asks(run: Run) -> str:
+        return str((await run.ask("Where to?")).payload)
+
+    async with driving(asks) as control:
+        run = await control.start("asker", "")
+        async with looking(control, run) as screen:
+            await screen.until("Where to?", "Review  Esc")
+            await screen.press("escape", *'{"to":', "enter")
+            await screen.until("begins as JSON and is none")
+            assert (await control.state(run)).phase is Phase.WAITING
+            await screen.press(*' "Rome"}', "enter")
+            assert await control.result(run) == str({"to": "Rome"})
+
+
 async def test_a_question_is_a_card_whose_choices_can_be_picked(driving: Open) -> None:
     schema = {"enum": ["red", "green"], "x-labels": {"red": "As before"}}
 

@@ -190,6 +190,13 @@ async def on_the_line(
         yield control, lambda: _line(control, agent, engines, words, RoomSink(), ANN)
 
 
+def line_of(control: Control, agent: Agent, who: Who) -> AbstractAsyncContextManager[Scene]:
+    """A line of its own, with engines of its own, to a thread that others may be on the line to."""
+    words = Words()
+    engines = Engines(PlainVad, (PlainRecogniser(words),), (PlainSynthesiser(),))
+    return _line(control, agent, engines, words, RoomSink(), who)
+
+
 @asynccontextmanager
 async def _line(
     control: Control, agent: Agent, engines: Engines, words: Words, sink: Timed, who: Who

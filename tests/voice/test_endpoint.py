@@ -28,6 +28,7 @@ from midflight.run import Agent, Run, agent
 from midflight.server.access import Access
 from midflight.server.app import create_app
 from midflight.server.keyring import Keyring
+from midflight.voice.acts import BROKEN_OFF
 from midflight.voice.call import BEHIND, POLICY, TOO_OFTEN
 from midflight.voice.endpoint import FULL, router
 from midflight.voice.line import Engines
@@ -81,7 +82,7 @@ class Phone:
                 self.waiting = 0
                 self.cuts += 1
                 if not self.is_deaf_to_cuts:
-                    await self.tell(t="silenced", played=self.played)
+                    await self.tell(t="silenced", played=self.played, number=message["number"])
             case _:
                 self.shown.append(message)
 
@@ -188,9 +189,13 @@ async def test_words_are_heard_answered_and_cut_short_where_the_page_says_it_was
         assert said[1].text == "thirteen"
 
 
-@pytest.mark.parametrize("silence_ms", [0, 700], ids=["at once", "while it is recognised"])
+@pytest.mark.parametrize(
+    ("silence_ms", "before"),
+    [(0, BROKEN_OFF), (700, "")],
+    ids=["at once", "while it is recognised"],
+)
 async def test_the_last_words_of_who_hangs_up_are_still_done(
-    tmp_path: Path, silence_ms: int
+    tmp_path: Path, silence_ms: int, before: str
 ) -> None:
     words = Words()
     recogniser = PlainRecogniser(words)
@@ -205,7 +210,8 @@ async def test_the_last_words_of_who_hangs_up_are_still_done(
             await phone.until(lambda: phone.shown)
             await phone.frames(words.said("Count please") + bytes(silence_ms * RATE // 500))
 
-        assert "Count please" in await _thread_once_it_has(there.control, "message")
+        said = await _thread_once_it_has(there.control, "message")
+        assert said == [f"{before}Count please"]
 
 
 async def test_who_says_wait_and_closes_the_page_has_paused(tmp_path: Path) -> None:
@@ -346,6 +352,55 @@ async def test_a_microphone_without_any_sound_is_told_of(
         assert phone.heard() == ["Can you hear me now"]
 
 
+async def test_a_microphone_is_not_called_mute_for_the_time_in_which_no_key_was_pressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.SILENT_S", 0.3)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.until(lambda: phone.shown)
+        waited = anyio.current_time() + 0.6
+        await phone.until(lambda: anyio.current_time() > waited)
+        await phone.tell(t="talk", on=True)
+        await phone.frames(SILENCE + there.words.said("Count please"))
+        await phone.tell(t="talk", on=False)
+        await phone.until(lambda: phone.heard())
+
+        assert phone.troubles() == []
+
+
+async def test_a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.5)
+    async with exchange(tmp_path, clerk(TEXT)) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Count please"))
+        await phone.until(lambda: phone.played >= 2 * WORD)
+        await phone.frames(there.words.said("Uh-huh", 0.3))  # and then its sound is suspended
+        with anyio.fail_after(10):
+            while "resumed" not in phone.outcomes():  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.01)
+
+        assert phone.troubles() == []
+
+
+async def test_a_key_that_nobody_lets_go_is_let_go_also_where_nothing_comes_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.5)
+    monkeypatch.setattr("midflight.voice.taking.LONGEST_MS", 1_600)
+    async with exchange(tmp_path, clerk("thirteen")) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE, mode="push")
+        await phone.tell(t="talk", on=True)
+        await phone.frames(there.words.said("Count please"))
+        with anyio.fail_after(10):
+            while not phone.heard():  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.01)
+
+        assert phone.heard() == ["Count please"]
+
+
 async def test_strangers_and_other_sites_are_not_let_in(tmp_path: Path) -> None:
     async with exchange(tmp_path, clerk("thirteen")) as there:
         token = there.house.tokens[Role.CONTROLLER]
@@ -415,7 +470,7 @@ async def test_one_more_than_there_is_room_for_is_told_so_and_let_in_when_anothe
         async with there.call() as first:
             await first.until(lambda: first.shown)
             async with connect(there.url(), additional_headers=headers) as second:
-                assert "1 people talk here already" in str(await second.recv())
+                assert "All 1 lines of this server are taken" in str(await second.recv())
                 with pytest.raises(ConnectionClosed) as full:
                     await second.recv()
             assert full.value.rcvd is not None

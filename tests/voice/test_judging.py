@@ -170,6 +170,24 @@ def test_where_nobody_says_how_sure_they_are_short_words_count_if_they_are_known
     assert judge(Heard(text, None), spoke_ms, held=held) is verdict
 
 
+@pytest.mark.parametrize("text", ["Okay.", "Right.", "Sure.", "Yeah.", "Do it.", "Go ahead."])
+@pytest.mark.parametrize("held", [True, False])
+def test_where_nobody_says_how_sure_they_are_only_a_firm_yes_approves_at_once(
+    text: str, held: bool
+) -> None:
+    polite = Heard(text, None)
+
+    assert judge(polite, 400, held=held) is not Verdict.WORDS
+    assert judge(polite, 400, held=False, asked=True) is Verdict.WORDS  # they say it again
+    assert judge(Heard(f"Yes. {text}", None), 400, held=False) is Verdict.WORDS
+    assert judge(Heard(text, 0.95), 400, held=False) is Verdict.WORDS
+
+
+@pytest.mark.parametrize("text", ["Go on.", "Continue.", "No.", "Never mind.", "Be brief."])
+def test_what_approves_nothing_needs_no_firm_word(text: str) -> None:
+    assert judge(Heard(text, None), 400, held=False) is Verdict.WORDS
+
+
 def test_half_an_utterance_of_unknown_certainty_only_holds() -> None:
     assert judge(Heard("Stop.", None), 800, whole=False) is Verdict.WORDS
     assert judge(Heard("Yes but what about", None), 1_500, whole=False) is Verdict.UNCLEAR

@@ -35,10 +35,16 @@ MEANINGS = {
         No thank you.""",
     Act.REDIRECT: """No, only the EU.; Wait. Only the ten largest.; Actually use euros;
         wait, use the other account; stop, do the invoices first; No, no, only the EU;
-        Sorry, I meant France; Stop, wait for the results; No, not that one; Wait, don't stop""",
+        Sorry, I meant France; Stop, wait for the results; No, not that one; Wait, don't stop;
+        No, the other one; Sorry, I meant Berlin; No, that's fine but use euros; No, I like Berlin;
+        No, the good one; No, all of it; No, that one; Actually, the nice one;
+        Sorry, I was thinking of Berlin; Sorry, I'm late for it so skip ahead; No, I was on mute""",
     Act.SAY: """What about Germany?; Stop the second one and take the third; The operator was rude;
         Wait for the results and tell me; 5 5; ; Yes, explain that.; Sorry, what?; No, yes.;
         Yes, but send it tomorrow; Don't stop;
+        No, that's fine.; No I like it.; No, it's good.; Actually, that makes sense.;
+        No, no, good idea.; Nope, sounds good; No, I agree.; Sorry, I was on mute.;
+        Sorry, I'm back.; No, sorry, I was muted;
         No worries.; No doubt.; Carry on a second; Based on one minute""",
 }
 
@@ -56,6 +62,13 @@ def test_a_redirect_is_what_comes_after_the_no() -> None:
     assert meaning("No, only the EU.").said == "No, only the EU."
     assert meaning("No, no, only the EU.").text == "only the EU."
     assert meaning("Stop. Be brief.").text == "brief"
+
+
+@pytest.mark.parametrize(
+    "text", ["Wait, that's fine", "Stop. Good idea.", "No, hold on, I like it"]
+)
+def test_who_has_said_wait_is_not_taken_for_one_who_agrees(text: str) -> None:
+    assert meaning(text).act is Act.REDIRECT
 
 
 def test_a_yes_may_say_to_what() -> None:

@@ -11,6 +11,7 @@ from midflight.assistant import Profile, Rules, assistant
 from midflight.kernel.phases import Cause, Phase
 from midflight.kernel.record import Who
 from midflight.models.scripted import ScriptedModel, say
+from midflight.overriding import override
 from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO
 from midflight.voice.deeds import Moment
 from midflight.voice.lexicon import Act, meaning
@@ -401,7 +402,8 @@ async def test_who_speaks_on_while_a_page_is_slow_to_fall_silent_is_heard_from_t
     silent = anyio.Event()
 
     class Slow(RoomSink):
-        async def cut(self) -> int:  # type: ignore[explicit-override]
+        @override
+        async def cut(self) -> int:
             await silent.wait()
             return await super().cut()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
 from test_docs import benchmark
 
-speaking = benchmark("speaking")
+speaking, freshness = benchmark("speaking"), benchmark("voice_freshness")
 
 
 @pytest.mark.parametrize(
@@ -130,9 +132,107 @@ def test_a_tick_without_sound_is_as_late_as_its_sound_and_a_hold_is_no_gap() -> 
     assert sink.starved_ms == pytest.approx([40, 20])
 
 
-def test_figures_of_the_list_before_say_so_until_this_one_was_played() -> None:
-    old = {f"{part}_list": speaking.LIST for part in ("soon", "clarify")} | {"lists_list": "fourth"}
+def test_a_line_that_falls_silent_for_good_has_a_gap_as_long_as_it_was_looked_at() -> None:
+    stage = benchmark("voice_stage")
+    sink = stage.ClockedSink()
 
-    assert "commands, assents and noises" in speaking.stale(old)
-    assert "not understood" not in speaking.stale(old)
-    assert speaking.stale(old | {"lists_list": speaking.LIST}) == ""
+    async def told() -> None:
+        await sink.play(bytes(2 * stage.TICK))
+        for tick in range(4):
+            sink.tick(1.00 + 0.02 * tick)
+        sink.end(1.08)
+        sink.tick(1.10)  # who has hung up is silent
+
+    anyio.run(told)
+
+    assert sink.gaps == 1
+    assert sink.starved_ms == pytest.approx([60, 40, 20])
+    assert (sink.due_s, sink.silent_s) == pytest.approx((0.08, 0.06))
+
+
+def test_silence_after_a_question_of_the_lines_is_no_gap() -> None:
+    stage = benchmark("voice_stage")
+    sink = stage.ClockedSink()
+
+    async def told() -> None:
+        await sink.play(bytes(2 * stage.TICK))
+        sink.tick(1.00)
+        sink.tick(1.02)
+        sink.end(1.04, waits=True)
+
+    anyio.run(told)
+
+    assert (sink.gaps, sink.starved_ms) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("silent", "held", "asked", "fails"),
+    [(0, 0, 0, False), (1, 0, 0, False), (5, 0, 0, True), (50, 50, 0, False), (30, 0, 1, False)],
+)
+def test_figures_of_lines_that_did_not_speak_are_not_kept(
+    silent: int, held: int, asked: int, fails: bool
+) -> None:
+    stage = benchmark("voice_stage")
+    sink = stage.ClockedSink()
+
+    async def told() -> None:
+        await sink.play(bytes(2 * stage.TICK) * (100 - silent))
+        for tick in range(100):
+            if held and tick == 100 - silent:
+                await sink.hold()
+            sink.tick(0.02 * tick)
+
+    anyio.run(told)
+
+    assert bool(stage.fell_silent([sink], [asked])) is fails
+
+
+def measured(**others: str) -> dict[str, Any]:
+    """Marks of figures that are of today's list and code, but for these."""
+    marks: dict[str, Any] = {}
+    for part in freshness.PLAYED:
+        marks |= freshness.stamp(part, marks)
+    return marks | others
+
+
+def test_figures_of_the_list_before_say_so_until_this_one_was_played() -> None:
+    old = freshness.stale(measured(lists_list="fourth"))
+
+    assert "commands, assents and noises" in old
+    assert "not understood" not in old
+    assert freshness.stale(measured()) == ""
+
+
+def test_figures_from_before_a_change_of_what_hears_or_judges_say_so() -> None:
+    old = freshness.stale(measured(clarify_code="another"))
+
+    assert "Before the last change" in old
+    assert "what is not understood" in old
+    assert "commands" not in old
+    unknown = {name: told for name, told in measured().items() if name != "soon_code"}
+    assert "how soon" in freshness.stale(unknown)  # it was not noted then
+
+
+def test_a_list_is_new_as_long_as_what_hears_and_judges_was_not_changed_since_it_was_played() -> (
+    None
+):
+    new = measured()
+    other = {"list": freshness.LIST, "code": "of its first play"}
+
+    assert freshness.first_played(new) == freshness.UNTOUCHED
+    assert freshness.first_played(new | {"first_played": other}) == freshness.TOUCHED
+    assert freshness.first_played({}) == freshness.TOUCHED
+    assert freshness.stamp("lists", {"first_played": other})["first_played"] == other
+    before = {"list": "fourth", "code": "of its first play"}
+    assert (
+        freshness.stamp("lists", {"first_played": before})["first_played"]["list"] == freshness.LIST
+    )
+    assert freshness.stamp("pipecat", {}) == {}
+    unknown = {"soon_list": freshness.LIST}  # it was played when that was not noted
+    assert freshness.first_played(freshness.stamp("lists", unknown)) == freshness.TOUCHED
+
+
+def test_what_hears_and_judges_is_there_to_be_looked_at() -> None:
+    voice = speaking.ROOT / "src/midflight/voice"
+
+    assert all((voice / f"{name}.py").is_file() for name in (*freshness.HEARS, *freshness.JUDGES))

@@ -243,3 +243,57 @@ async def test_what_is_kept_is_not_brought_back_with_the_rest() -> None:
         await there.plays(12)
 
         assert said.heard == TEXT
+
+
+async def test_what_is_said_after_an_interruption_does_not_wait_for_speech_that_was_cut() -> None:
+    voice = PlainSynthesiser()
+    voice.stalls_after = 2
+    async with stage(AnySynthesiser(voice)) as there:
+        cut = there.mouth.say(TEXT, run="r-1")
+        await there.plays(1)
+        await there.mouth.put_aside()
+        voice.stalls_after = None
+        there.mouth.say("sorry what", fleeting=True)
+        await there.plays(3)
+
+        assert there.sink.played == 3 * WORD
+        assert voice.asked == [TEXT, "sorry what"]
+        assert (cut.heard, there.mouth.is_making) == ("one", True)
+
+
+async def test_a_voice_that_stalls_is_not_asked_again_for_what_was_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 0.2)
+    voice = PlainSynthesiser()
+    voice.stalls_after = 2
+    async with stage(AnySynthesiser(voice)) as there:
+        there.mouth.say(TEXT, run="r-1")
+        await there.plays(1)
+        await there.mouth.put_aside()
+        there.mouth.give_up()
+        await anyio.sleep(0.6)
+
+        assert not there.mouth.is_making
+        assert (voice.asked, there.shown) == ([TEXT], [])
+
+
+async def test_what_could_not_be_spoken_while_it_was_put_aside_is_shown_when_it_is_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("midflight.voice.fallback.NEXT_S", 0.05)
+    voice = PlainSynthesiser()
+    voice.stalls_after = 2
+    async with stage(AnySynthesiser(voice)) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await there.plays(1)
+        await there.mouth.put_aside()
+        with anyio.fail_after(10):
+            while there.mouth.is_making:  # noqa: ASYNC110 - it is made by others
+                await anyio.sleep(0.02)
+        assert there.shown == []
+        await there.mouth.go_on()
+        await there.plays(4)
+
+        assert there.shown == [TEXT]
+        assert said.is_heard

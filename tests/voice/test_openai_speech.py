@@ -28,6 +28,8 @@ class Standin:
         self.asked: list[dict[str, str]] = []
         self.answer: object = {"text": "Hello.", "logprobs": HELLO}
         self.verbose: object = {"error": "unsupported response_format"}
+        self.refuses: list[tuple[str, str]] = []  # what it does not want to be asked
+        self.thinks_s = {"json": 0.0, "verbose_json": 0.0}
         self.status = 200
         self.sound = np.full(SPEECH_RATE, 5_000, "<i2").tobytes()
 
@@ -42,6 +44,9 @@ class Standin:
                 self.heard.append(read_wav(await file.read()))
                 self.asked.append({k: v for k, v in form.items() if isinstance(v, str)})
             verbose = self.asked[-1]["response_format"] == "verbose_json"
+            await anyio.sleep(self.thinks_s[self.asked[-1]["response_format"]])
+            if any(field in self.asked[-1].items() for field in self.refuses):
+                return Response("{}", 422, media_type="application/json")
             refused = verbose and "error" in msgspec.json.encode(self.verbose).decode()
             told = msgspec.json.encode(self.verbose if verbose else self.answer)
             status = 400 if refused else self.status
@@ -103,8 +108,8 @@ async def test_a_server_that_is_sure_only_in_the_verbose_way_is_asked_in_that() 
         heard = [await speech.recognise(silence(0.1)) for _ in range(2)]
 
         assert [one.confidence for one in heard] == [pytest.approx(0.9)] * 2
-        ways = [asked["response_format"] for asked in standin.asked]
-        assert ways == ["json", "verbose_json", "verbose_json"]
+        formats = [asked["response_format"] for asked in standin.asked]
+        assert formats == ["json", "verbose_json", "verbose_json"]
 
 
 @pytest.mark.parametrize("verbose", [{"error": "no"}, {"text": "Hello."}, {"segments": 3}])
@@ -117,8 +122,71 @@ async def test_a_server_that_never_says_how_sure_it_is_is_asked_only_once_in_the
         heard = [await speech.recognise(silence(0.1)) for _ in range(2)]
 
         assert heard == [Heard("Hello.", None)] * 2
-        ways = [asked["response_format"] for asked in standin.asked]
-        assert ways == ["json", "verbose_json", "json"]
+        formats = [asked["response_format"] for asked in standin.asked]
+        assert formats == ["json", "verbose_json", "json"]
+
+
+TOKENS, SEGMENTS = ("include[]", "logprobs"), ("response_format", "verbose_json")
+
+
+def ways(standin: Standin) -> list[str]:
+    told = {"verbose_json": "by segments", "json": "plain"}
+    return ["by tokens" if TOKENS[0] in x else told[x["response_format"]] for x in standin.asked]
+
+
+async def test_a_server_that_refuses_to_be_asked_by_tokens_is_asked_by_segments() -> None:
+    async with standing_in() as (standin, speech):
+        standin.refuses = [TOKENS]
+        standin.verbose = {"text": "Hello.", "segments": [{"avg_logprob": math.log(0.9)}]}
+
+        heard = [await speech.recognise(silence(0.1)) for _ in range(2)]
+
+        assert [one.confidence for one in heard] == [pytest.approx(0.9)] * 2
+        assert ways(standin) == ["by tokens", "by segments", "by segments"]
+
+
+async def test_a_server_that_refuses_both_is_asked_for_the_words_alone() -> None:
+    async with standing_in() as (standin, speech):
+        standin.refuses, standin.answer = [TOKENS, SEGMENTS], {"text": "Hello."}
+
+        heard = [await speech.recognise(silence(0.1)) for _ in range(2)]
+
+        assert heard == [Heard("Hello.", None)] * 2
+        assert ways(standin) == ["by tokens", "by segments", "plain", "plain"]
+
+
+async def test_a_server_that_refuses_whatever_it_is_asked_is_a_failure() -> None:
+    async with standing_in() as (standin, speech):
+        standin.status = 400
+
+        with pytest.raises(SpeechFailed, match="answered 400"):
+            await speech.recognise(silence(0.1))
+
+
+async def test_a_way_that_took_too_long_is_tried_again_and_nobody_waits_for_it_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("midflight.voice.openai_speech.OTHERWISE_S", 0.3)
+    async with standing_in() as (standin, speech):
+        standin.answer, standin.thinks_s["verbose_json"] = {"text": "Hello."}, 5.0
+        standin.verbose = {"text": "Hello.", "segments": [{"avg_logprob": math.log(0.9)}]}
+        assert await speech.recognise(silence(0.1)) == Heard("Hello.", None)
+        standin.thinks_s["verbose_json"] = 0.0
+
+        assert (await speech.recognise(silence(0.1))).confidence == pytest.approx(0.9)
+
+
+async def test_a_way_that_always_takes_too_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("midflight.voice.openai_speech.OTHERWISE_S", 0.05)
+    async with standing_in() as (standin, speech):
+        standin.answer, standin.thinks_s["verbose_json"] = {"text": "Hello."}, 5.0
+
+        for _ in range(6):
+            assert await speech.recognise(silence(0.1)) == Heard("Hello.", None)
+
+        assert ways(standin).count("by segments") == 3
 
 
 async def test_speech_comes_at_our_rate_whatever_pieces_it_came_in() -> None:

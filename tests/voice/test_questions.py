@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who
@@ -13,6 +14,7 @@ from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.voice.deeds import Moment
 from midflight.voice.lexicon import Act, meaning
+from midflight.voice.line import SORRY
 from midflight.voice.shown import Did
 from midflight.voice.taking import Floor
 from voice.studio import (
@@ -69,6 +71,25 @@ async def test_a_firm_yes_over_the_question_answers_it_and_a_polite_one_does_not
         await there.say("right", 0.4)
         assert there.line.taking.floor is Floor.SPEAKING
         await there.say("Yes", 0.4)
+        await there.rests()
+
+        assert await there.said_by_agent() == ["It was approved."]
+
+
+async def test_of_who_does_not_say_how_sure_they_are_a_polite_yes_approves_when_it_is_said_again(
+    tmp_path: Path,
+) -> None:
+    words = Words()
+    unsure = PlainRecogniser(words)
+    unsure.after = lambda heard, _: replace(heard, confidence=None)
+    async with talking(careful, folder=tmp_path, recogniser=unsure, words=words) as there:
+        await there.say("Send the memo right now", 1.3)
+        await there.rests()
+        await there.say("Okay", 0.4)
+        await there.rests()
+        assert (await front_of(there)).questions
+        assert SORRY in there.spoken()
+        await there.say("Okay", 0.4)
         await there.rests()
 
         assert await there.said_by_agent() == ["It was approved."]

@@ -14,6 +14,7 @@ class Browser {
   port: { onmessage?: (event: { data: unknown }) => void } = {};
   allow: () => void = () => undefined;
   module = Promise.resolve();
+  context: { state: string; onstatechange?: () => void; outputLatency?: number | undefined } | null = null;
 
   constructor() {
     const browser = this;
@@ -34,6 +35,11 @@ class Browser {
         audioWorklet = { addModule: () => browser.module };
         destination = node;
         createMediaStreamSource = () => node;
+        onstatechange?: () => void;
+        outputLatency?: number | undefined;
+        constructor() {
+          browser.context = this;
+        }
         resume = () => Promise.resolve();
         close = () => {
           this.state = "closed";
@@ -69,6 +75,12 @@ class Browser {
 
   says(message: unknown): void {
     this.socket!.onmessage!({ data: message instanceof ArrayBuffer ? message : JSON.stringify(message) });
+  }
+
+  /** As for a telephone call, and when it is over. */
+  sounds(state: string): void {
+    this.context!.state = state;
+    this.context!.onstatechange?.();
   }
 
   hears(level: number): void {
@@ -128,6 +140,73 @@ test("what is said before the server listens is sent when it does, after the gre
   expect([heard[0]!.getInt16(4, true), heard[0]!.getInt16(4 + FRAME * 2, true), heard[1]!.getInt16(4, true)]).toEqual([11, 12, 13]);
 });
 
+test("what was played before a cut is told with the number of that cut, if it has one", async () => {
+  const opening = new Call("t-1", "hands-free", listener).open();
+  browser.allow();
+  await settled();
+  browser.says({ t: "floor", floor: "quiet" });
+  await opening;
+  browser.says({ t: "cut", number: 7 });
+  browser.says({ t: "cut" }); // by a server of before
+
+  expect(browser.played).toEqual([{ t: "cut", number: 7 }, { t: "cut" }]);
+  browser.port.onmessage!({ data: { silenced: 4_800, number: 7 } });
+  browser.port.onmessage!({ data: { silenced: 4_800, number: undefined } });
+  expect(browser.sent.slice(1).map((sent) => JSON.parse(sent as string) as object)).toEqual([{ t: "silenced", played: 4_800, number: 7 }, { t: "silenced", played: 4_800 }]);
+});
+
+test("what is played is counted as late as the browser says that it is heard, within reason", async () => {
+  const opening = new Call("t-1", "hands-free", listener).open();
+  browser.allow();
+  await settled();
+  browser.says({ t: "floor", floor: "quiet" });
+  await opening;
+  for (const latency of [undefined, NaN, 0.2, 0.201, 0.02, 60]) {
+    browser.context!.outputLatency = latency;
+    browser.hears(1);
+  }
+
+  expect(browser.played).toEqual([0.2, 0.02, 0.5].map((seconds) => ({ t: "latency", seconds })));
+});
+
+test("a browser that stops the sound is asked to go on, and the person is told, also when it is back", async () => {
+  const told: string[] = [];
+  const opening = new Call("t-1", "hands-free", { ...listener, said: (message) => message.t === "trouble" && told.push(message.text) }).open();
+  browser.allow();
+  await settled();
+  browser.says({ t: "floor", floor: "quiet" });
+  await opening;
+  const asked = vi.spyOn(browser.context as unknown as { resume: () => Promise<void> }, "resume").mockRejectedValue(new DOMException("not yet", "InvalidStateError"));
+
+  browser.sounds("interrupted");
+  await settled();
+  expect(told).toEqual([expect.stringContaining("You are not heard")]);
+  expect(asked).toHaveBeenCalledTimes(1);
+  browser.sounds("suspended"); // still: it is not told twice
+  document.dispatchEvent(new Event("pointerdown"));
+  expect(asked).toHaveBeenCalledTimes(3);
+  browser.sounds("running");
+  document.dispatchEvent(new Event("pointerdown"));
+
+  expect(told.slice(1)).toEqual(["The sound is back."]);
+  expect(asked).toHaveBeenCalledTimes(3);
+});
+
+test("a call that was hung up asks for no sound any more", async () => {
+  const call = new Call("t-1", "hands-free", listener);
+  const opening = call.open();
+  browser.allow();
+  await settled();
+  browser.says({ t: "floor", floor: "quiet" });
+  await opening;
+  browser.sounds("suspended");
+  const asked = vi.spyOn(browser.context as unknown as { resume: () => Promise<void> }, "resume");
+  call.hangUp();
+  document.dispatchEvent(new Event("pointerdown"));
+
+  expect(asked).not.toHaveBeenCalled();
+});
+
 test("who leaves while the microphone is asked for leaves no microphone open", async () => {
   const call = new Call("t-1", "hands-free", listener);
   const opening = call.open();
@@ -156,10 +235,10 @@ test("a line that is refused says why, and lets the microphone go", async () => 
   const opening = new Call("t-1", "hands-free", listener).open();
   browser.allow();
   await settled();
-  browser.says({ t: "trouble", text: "32 people talk here already." });
+  browser.says({ t: "trouble", text: "All 32 lines of this server are taken." });
   browser.socket!.onclose!();
 
-  await expect(opening).rejects.toThrow("32 people talk here already.");
+  await expect(opening).rejects.toThrow("All 32 lines of this server are taken.");
   expect(browser.tracks.map((track) => track.stopped)).toEqual([true]);
 });
 

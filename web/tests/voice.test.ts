@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Listener, Player } from "../src/voice/sound";
-import { after, Early, floorInWords, frame, FRAME, NOTHING_YET, RATE } from "../src/voice/talk";
+import { after, Early, floorInWords, frame, FRAME, NOTHING_YET, RATE, troubleInWords } from "../src/voice/talk";
 
 describe("what goes over the line", () => {
   test("a frame begins with how much was played, and then has the sound", () => {
@@ -35,9 +35,21 @@ describe("what the screen says", () => {
 
   test("trouble comes with the text that could not be spoken, and goes with the next words", () => {
     const trouble = after(NOTHING_YET, { t: "trouble", text: "I cannot speak.", instead: "It grew." });
-    expect(trouble.trouble).toBe("I cannot speak. It grew.");
-    expect(after(trouble, { t: "outcome", outcome: "heard", heard: "Go on." }).trouble).toBe("");
+    expect(troubleInWords(trouble)).toBe("I cannot speak. It grew.");
+    expect(troubleInWords(after(trouble, { t: "outcome", outcome: "heard", heard: "Go on." }))).toBe("");
   });
+});
+
+test("all texts that could not be spoken stay there, whatever else is told, until somebody says something", () => {
+  let shown = NOTHING_YET;
+  for (const instead of ["It grew. ", "By a third.", " In Spain"]) shown = after(shown, { t: "trouble", text: "I cannot speak.", instead });
+  expect(troubleInWords(shown)).toBe("I cannot speak. It grew. By a third. In Spain");
+
+  shown = after(shown, { t: "trouble", text: "The microphone is mute." });
+  expect(troubleInWords(shown)).toBe("The microphone is mute. It grew. By a third. In Spain");
+  shown = after(shown, { t: "outcome", outcome: "resumed", heard: "Mhm." }); // nobody has read it for that
+  expect(troubleInWords(shown)).toBe("It grew. By a third. In Spain");
+  expect(troubleInWords(after(shown, { t: "outcome", outcome: "interrupted" }))).toBe("");
 });
 
 describe("what is said while the line is being opened", () => {
@@ -102,6 +114,31 @@ describe.each([16_000, 44_100, 48_000])("a browser whose sound has %i samples a 
     expect(player.played).toBe(RATE / 2);
     expect(level(sounding)).toBeCloseTo(0.5 / Math.SQRT2, 2);
     expect(level(out.slice(rate / 2 + 200))).toBe(0);
+  });
+
+  test("counts a sample once it is heard, which is later than it is rendered", () => {
+    const player = new Player(rate);
+    player.delay = rate / 5; // headphones without a wire
+    player.add(new Int16Array(RATE).fill(1_000));
+    const render = (seconds: number) => {
+      for (let at = 0; at < rate * seconds; at += 100) player.fill(new Float32Array(100));
+    };
+    render(0.15);
+    expect(player.played).toBe(0);
+    render(0.25);
+    expect(Math.abs(player.played - RATE / 5)).toBeLessThanOrEqual(100);
+
+    player.held = true;
+    render(0.3); // what was on its way is heard
+    expect(Math.abs(player.played - RATE * 0.4)).toBeLessThanOrEqual(100);
+  });
+
+  test("has on its way, when it is cut, what will be heard all the same", () => {
+    const player = new Player(rate);
+    player.delay = rate / 5;
+    player.add(new Int16Array(RATE).fill(1_000));
+    for (let at = 0; at < rate * 0.4; at += 100) player.fill(new Float32Array(100));
+    expect(Math.abs(player.cut() - RATE * 0.4)).toBeLessThanOrEqual(100);
   });
 
   test("goes on at the same sample after a hold, and counts on after a cut", () => {

@@ -7,12 +7,13 @@ from typing import Final
 from midflight.channels.ledger import Memory
 from midflight.channels.shapes import mark
 from midflight.control import Control
-from midflight.errors import InvalidRequest, JournalNotFound, MidflightError
+from midflight.errors import InvalidRequest, MidflightError
 from midflight.kernel.events import QuestionOpened
 from midflight.kernel.status import status
 from midflight.kernel.thread import ThreadState
 from midflight.sheets.words import short
 from midflight.stores.base import Query
+from midflight.stores.waiting import question_at, thread_if_any
 
 RUNS_LOOKED_AT: Final = 500  # of a thread, for the run that an old button means
 
@@ -55,11 +56,7 @@ class Finder:
 
     async def talk(self, thread: str) -> ThreadState | None:
         """A thread as it is now; None if nothing was ever said there."""
-        try:
-            found = await self._control.store.load(thread)
-        except JournalNotFound:
-            return None
-        return found if isinstance(found, ThreadState) and found.head else None
+        return await thread_if_any(self._control.store, thread)
 
     async def run(self, memory: Memory, run_mark: str) -> str:
         """The run that a button means: one of this chat's own thread, and of no other."""
@@ -82,7 +79,7 @@ class Finder:
 
     async def question(self, run: str, position: int) -> QuestionOpened:
         """What was asked at a position."""
-        for record in await self._control.store.read(run, after=max(0, position - 1), limit=1):
-            if isinstance(record.event, QuestionOpened):
-                return record.event
-        raise InvalidRequest("there is no such question. Nothing was changed.")
+        asked = await question_at(self._control.store, run, position)
+        if asked is None:
+            raise InvalidRequest("there is no such question. Nothing was changed.")
+        return asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Any
 
 from midflight.cli.failing import Unknown
@@ -14,6 +15,9 @@ from midflight.run import Agent
 def found_at(place: str) -> list[Agent]:
     """The agents that ``module:name`` or ``module`` means."""
     module, _, name = place.partition(":")
+    if "/" in module or module.endswith(".py"):
+        meant = _as_module(module, name or "AGENT")
+        raise Unknown(f"name a module, not a file: {meant}. Nothing was started.")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does: what lies here can be named
     try:
@@ -21,6 +25,11 @@ def found_at(place: str) -> list[Agent]:
         found = getattr(there, name) if name else list(vars(there).values())
     except (ImportError, AttributeError, ValueError) as error:
         raise Unknown(f"{place}: {error}. Nothing was started.") from error
+    except SystemExit as error:
+        raise Unknown(
+            f"{module} ended the program while it was imported (sys.exit): what it does when it is "
+            'called belongs below `if __name__ == "__main__":`. Nothing was started.'
+        ) from error
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
         raise Unknown(f"{module} cannot be imported: {told}. Nothing was started.") from error
@@ -31,6 +40,14 @@ def found_at(place: str) -> list[Agent]:
             f"{place} is no agent: name an `async def` below `@agent()`. Nothing was started."
         )
     return agents
+
+
+def _as_module(path: str, name: str) -> str:
+    """How a file is named that lies here, or where to go if it lies elsewhere."""
+    parts = PurePath(path.removesuffix(".py")).parts
+    if path.startswith("/") or ".." in parts:
+        return f"{parts[-1]}:{name}, from the folder that it is in"
+    return f"{'.'.join(parts)}:{name}"
 
 
 def all_at(places: Iterable[str]) -> list[Agent]:

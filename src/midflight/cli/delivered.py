@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct
 
 from midflight.cli.desk import SHOWN, Desk
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.kernel.decide import ASIDE
 from midflight.kernel.phases import ENDS
 from midflight.kernel.receipt import Receipt, receipt

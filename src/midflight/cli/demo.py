@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from midflight.cli.desk import JsonOption
 from midflight.cli.logs import Lines
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.serve import PORT, ServeOptions, VoiceOption, listening, serving
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
@@ -84,7 +84,7 @@ def demo(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="anthropic:MODEL, openai:MODEL[@URL], or demo; by default as there are keys.",
+            help="anthropic:MODEL, openai:MODEL\\[@URL], or demo; by default as there are keys.",
         ),
     ] = "",
     voice: VoiceOption = False,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import getpass
 import inspect
 import os
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import anyio
 import typer
@@ -27,6 +28,9 @@ from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, Row
 from midflight.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from midflight.remote.control import AnyControl
 
 STORE: Final = "midflight.db"
 SHOWN: Final = 14  # characters of an id: to the millisecond
@@ -47,7 +51,7 @@ ServerOption = Annotated[
 ]
 TokenOption = Annotated[
     str,
-    typer.Option(metavar="FILE", help="Where the token is, if not in MIDFLIGHT_TOKEN."),
+    typer.Option(metavar="FILE", help="Where the token is; counts before MIDFLIGHT_TOKEN."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 
@@ -61,18 +65,20 @@ class Where(Struct, frozen=True):
 
     def command(self, *words: str) -> str:
         """A command as a person has to type it to work at the same place."""
-        given = [f"--server {self.server}"] if self.server else []
-        if not self.server and self.store != STORE:
-            given = [f"--store {self.store}"]
-        if os.environ.get("MIDFLIGHT_SERVER" if self.server else "MIDFLIGHT_STORE"):
-            given = []
+        given: list[str] = []
+        if self != where_of("", ""):
+            options = {"--server": self.server, "--store": "" if self.server else self.store}
+            options["--token-file"] = self.token_file
+            given = [f"{name} {shlex.quote(said)}" for name, said in options.items() if said]
         return " ".join(["midflight", *words, *given])
 
 
 class Desk:
     """A control of some kind, and who sits in front of it."""
 
-    def __init__(self, control: Any, where: Where, who: Who | None, *, as_json: bool) -> None:
+    def __init__(
+        self, control: AnyControl, where: Where, who: Who | None, *, as_json: bool
+    ) -> None:
         self.control = control
         self.where = where
         self.who = who
@@ -114,14 +120,13 @@ class Desk:
         while rows := await self.control.runs(Query(before=before, limit=50)):
             for row in rows:
                 if not (row.parent or row.agent.endswith(ASIDE)):
-                    found: Row = row
-                    return found
+                    return row
             before = rows[-1].journal
         raise Unknown("nothing has run yet. Begin with: midflight run MODULE:AGENT BRIEF")
 
     async def _only(self, begins: str, kind: str) -> Row:
         rows = await self.control.runs(Query(kind=kind, before=begins + BEHIND, limit=3))
-        fitting: list[Row] = [row for row in rows if row.journal.startswith(begins)]
+        fitting = [row for row in rows if row.journal.startswith(begins)]
         exact = [row for row in fitting if row.journal == begins]
         if len(exact or fitting) == 1:
             return (exact or fitting)[0]
@@ -134,7 +139,7 @@ class Desk:
 
     async def driven(self, run: str) -> bool:
         """Whether somebody drives it now; of a server that is assumed."""
-        if self.remote:
+        if not isinstance(self.control, Control):
             return True
         try:
             row = await self.control.store.row(run)

@@ -22,7 +22,7 @@ from midflight.channels.people import People
 from midflight.cli.agents import found_at
 from midflight.cli.desk import JsonOption, StoreOption, check_store, store_of
 from midflight.cli.logs import log_to_stderr
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.control import Control, local
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on

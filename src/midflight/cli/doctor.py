@@ -31,6 +31,7 @@ from midflight.cli.desk import (
 )
 from midflight.cli.printing import console, print_json
 from midflight.cli.token import KEYS
+from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.kernel.decide import ASIDE
 from midflight.stores.opening import shown
@@ -82,8 +83,8 @@ def doctor(
         out = console()
         words = {True: "[green]✓[/] ", False: "[red]✗[/] ", None: "[dim]·[/] "}
         for check in found:
-            out.print(f"{words[check.ok]}{check.name:<9}", end="")
-            out.print(check.says, markup=False)
+            out.print(f"{words[check.ok]}{check.name:<9}", end="", markup=True)
+            out.print(check.says)
     return 1 if any(check.ok is False for check in found) else 0
 
 
@@ -138,6 +139,7 @@ async def _runs(desk: Desk) -> tuple[bool, str]:
 async def _server(where: Where) -> Check:
     try:
         async with opened(where) as desk:
+            assert not isinstance(desk.control, Control)
             who = await desk.control.me()
             _, says = await _runs(desk)  # who drives is known to the server alone
             says = f"{where.server} knows you as {who.by}, {who.role}; {says}"

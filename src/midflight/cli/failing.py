@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from midflight import errors
+from midflight.cli.printing import AnswerLost, print
 from midflight.kernel.phases import Phase
 
 DONE: Final = 0
@@ -31,6 +32,7 @@ STATUS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.RemoteError, UNREACHABLE),
     (errors.MidflightError, REFUSED),
     (ImportError, EXTRA),
+    (AnswerLost, REFUSED),
     (OSError, UNREACHABLE),
 )
 """The first that fits."""
@@ -88,10 +90,10 @@ def tell(kind: str, message: str, status: int, as_json: bool) -> int:
     """One line on standard error."""
     line = " ".join(message.split())
     if as_json:
-        line = json.dumps({"error": kind, "message": line, "exit": status}, ensure_ascii=False)
+        told = {"error": kind, "message": line, "exit": status}
+        sys.stderr.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
-        line = f"midflight: {line}"
-    print(line, file=sys.stderr)
+        print(f"midflight: {line}", file=sys.stderr)
     return status
 
 
@@ -101,9 +103,14 @@ def _named(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
+    if isinstance(error, AnswerLost):  # it may be the answer to a kill
+        return (
+            f"the answer could not be written: {error.strerror}. What was done before that stays "
+            "done: look before you repeat it."
+        )
     if isinstance(error, OSError) and not isinstance(error, errors.MidflightError):
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}. Nothing was changed."
+        return f"{where}{error.strerror or error}."  # nobody knows how far it had come
     if isinstance(error, errors.ScopeStopped):
         return f"{error} An operator lets it move again with: midflight release {error.scope}"
     return str(error)

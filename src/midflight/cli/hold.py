@@ -11,7 +11,7 @@ from midflight.cli.delivered import WAIT_S, deliver
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import raising
 from midflight.cli.look import book_of
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.steer import Wait
 from midflight.errors import InvalidRequest
 from midflight.kernel.record import Limits

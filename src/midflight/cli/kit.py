@@ -13,7 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from midflight.cli.desk import JsonOption
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.errors import InvalidRequest
 
 RESULTS: Final = "kit.json"
@@ -100,7 +100,7 @@ def report(
     if not path.exists():
         raise InvalidRequest(f"{path} is not there; midflight kit run makes it.")
     if format is Format.JSON and not as_json:
-        print(path.read_text(encoding="utf-8"), end="")
+        sys.stdout.write(path.read_text(encoding="utf-8"))
         return 0
     found = read(path)
     if as_json:

@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from midflight.cli.main import COMMANDS, PANELS, version_line
+from midflight.cli.printing import print
 
 
 class Commands(TyperGroup):

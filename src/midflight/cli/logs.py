@@ -8,13 +8,17 @@ from typing import Any, Final
 
 import msgspec
 
+from midflight.overriding import override
+from midflight.terminal.visible import escaped, visible
+
 USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class Lines(logging.Formatter):
     """One line a record, with everything it was given."""
 
-    def format(self, record: logging.LogRecord) -> str:  # type: ignore[explicit-override]  # 3.12
+    @override
+    def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""
         line: dict[str, Any] = {
             "at": record.created,
@@ -25,7 +29,16 @@ class Lines(logging.Formatter):
         line |= {key: value for key, value in vars(record).items() if key not in USUAL}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return escaped(msgspec.json.encode(line, enc_hook=str).decode())
+
+
+class Words(logging.Formatter):
+    """For a person who runs an agent: the message alone, and nothing in it steers the terminal."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        """See ``logging.Formatter``."""
+        return visible(super().format(record))
 
 
 def log_to_stderr() -> None:
@@ -38,6 +51,8 @@ def log_to_stderr() -> None:
 
 def keep_tracebacks_off_the_screen() -> None:
     """People are told in one line that an agent failed, and by what; where, to who asks for it."""
+    if logging.lastResort is not None:  # what is logged where nobody has said how
+        logging.lastResort.setFormatter(Words())
     if not os.environ.get("MIDFLIGHT_TRACEBACK"):
         place = logging.getLogger("midflight.executor.function")
         place.addFilter(lambda record: getattr(record, "action", "") != "agent_failed")

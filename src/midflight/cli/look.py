@@ -10,7 +10,7 @@ import typer
 from midflight.cli.delivered import nobody, tell_receipt
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import way_out, ways_on
-from midflight.cli.printing import STYLES, console, print_json
+from midflight.cli.printing import STYLES, console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.kernel.diff import one_line
 from midflight.kernel.phases import ENDS, Cause, Phase
@@ -20,9 +20,12 @@ from midflight.stores.base import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.forms import wanted
 from midflight.terminal.talk import SAID, told
+from midflight.terminal.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from midflight.remote.control import AnyControl
 
 app = typer.Typer()
 TITLE_WIDTH = 44
@@ -51,7 +54,7 @@ async def runs(
 ) -> int:
     """List runs, newest first."""
     query = Query(phases=tuple(phase), agent=agent, thread=thread, before=before, limit=limit)
-    rows: list[Row] = await desk.control.runs(query)
+    rows = await desk.control.runs(query)
     further = rows[-1].journal if len(rows) == limit else ""
     if desk.as_json:
         print_json({"rows": rows, "next": further})
@@ -115,13 +118,13 @@ async def show(desk: Desk, run: RunArgument) -> int:
     return 0
 
 
-async def _below(control: Any, book: RunBook) -> dict[str, Row]:
+async def _below(control: AnyControl, book: RunBook) -> dict[str, Row]:
     """How the runs stand that it has begun: its own journal knows only how they ended."""
     rows = await control.runs(Query(parent=book.state.journal)) if book.children else ()
     return {row.journal: row for row in rows}
 
 
-async def book_of(control: Any, run: str) -> RunBook:
+async def book_of(control: AnyControl, run: str) -> RunBook:
     """The run with all its records, a page at a time."""
     book = RunBook(run)
     while page := await control.store.read(run, after=book.state.head):
@@ -155,7 +158,7 @@ def step_line(step: Any, now: float) -> Any:
     about = step.error or step.summary
     return Text.assemble(
         (f"  {looks.SIGNS[step.status]} ", style),
-        f"{step.name:<32} ",
+        f"{visible(step.name):<32} ",
         (f"{step.word:<14}", style),
         (f"{looks.step_seconds(step, now):>6}  ", "dim"),
         (looks.one_line(about, 100), "red" if step.error else "dim"),
@@ -184,8 +187,10 @@ async def _said(desk: Desk, sheet: RunSheet) -> None:
 
 
 def _offers(out: Console, sheet: RunSheet) -> None:
+    from rich.text import Text
+
     out.print()
     for verb, name in OFFERED.items():
         offer = sheet.preview[verb]
         if offer.enabled and (verb != "raise limits" or Cause.CAP in sheet.holds):
-            out.print(f"  {name:<12}[dim]{offer.consequence}[/]")
+            out.print(Text.assemble(f"  {name:<12}", (offer.consequence, "dim")))

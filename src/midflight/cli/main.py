@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from typer.core import TyperGroup
 
+WORD_SHOWN: Final = 60
 ABOUT: Final = "Agents that people can interrupt while they work."
 
 
@@ -68,6 +69,7 @@ PANELS: Final = ("Begin", "Look", "Steer", "Operate")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a sign that a terminal lacks stops nothing
@@ -76,6 +78,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads us has left; Python would complain of it at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return os.EX_OK
+
+
+def _open_what_is_closed() -> None:
+    """Whoever has closed a stream is not asked, or told that the answer could not be written.
+
+    What is opened takes the numbers that are free: no file of ours becomes the standard output.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")  # refuses what is written
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def _helped(given: list[str]) -> int:
@@ -88,9 +103,29 @@ def _helped(given: list[str]) -> int:
 
 def _called(arguments: list[str]) -> int:
     from midflight.cli.failing import DONE
+    from midflight.cli.printing import answering
 
-    outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    _check_words(arguments)
+    try:
+        outcome = group().main(arguments, prog_name="midflight", standalone_mode=False)
+    except SystemExit as left:  # so it ends when who reads us has left, which is no failure
+        if isinstance(left.__context__, BrokenPipeError):
+            raise left.__context__ from None
+        raise
+    with answering():
+        sys.stdout.flush()  # here what goes wrong can still be said
     return outcome if isinstance(outcome, int) else DONE
+
+
+def _check_words(arguments: list[str]) -> None:
+    """Bytes that are no UTF-8 come here as halves of characters, which nothing can store."""
+    from midflight.errors import InvalidRequest
+
+    for word in arguments:
+        halved = any("\ud800" <= char <= "\udfff" for char in word)
+        if halved and not os.path.lexists(word):  # files may be named like that
+            shown = word.encode("utf-8", "replace").decode()[:WORD_SHOWN]
+            raise InvalidRequest(f"not all of {shown!r} is UTF-8: write it anew. Nothing was done.")
 
 
 def group() -> TyperGroup:

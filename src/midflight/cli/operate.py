@@ -12,7 +12,8 @@ import typer
 
 from midflight.cli.desk import BEHIND, SHOWN, Desk, at_a_desk
 from midflight.cli.folders import RunFolders
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
+from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import IN_MOTION
 from midflight.stores.base import Purged, Query
@@ -118,7 +119,7 @@ async def purge(
 ) -> int:
     """Remove runs that ended long ago, with their folders, and threads that hold nothing else."""
     seconds = _seconds(older_than)
-    if desk.remote:
+    if not isinstance(desk.control, Control):
         raise InvalidRequest("purging works on the store itself: use --store where that is.")
     if not yes:
         question = f"Remove all that ended more than {older_than} ago, for good?"
@@ -130,7 +131,7 @@ async def purge(
     await folders.look(store)
     before, runs, threads, blobs = await store.now() - seconds, 0, 0, 0
     while True:
-        removed: Purged = await store.purge(before, BATCH)
+        removed = await store.purge(before, BATCH)
         runs, threads, blobs = runs + removed.runs, threads + removed.threads, blobs + removed.blobs
         if removed.runs + removed.threads < BATCH:
             break

@@ -10,6 +10,7 @@ from midflight.cli.printing import STYLES
 from midflight.kernel.phases import ENDS
 from midflight.sheets import RunBook, RunSheet
 from midflight.terminal import looks
+from midflight.terminal.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,5 +65,5 @@ def _bar(book: RunBook, sheet: RunSheet, now: float, width: int, *, there: bool)
 
 
 def _tail(text: str, width: int) -> str:
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else f"…{flat[-(width - 1) :]}"

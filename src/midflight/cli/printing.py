@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
+
+from midflight.terminal.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,17 +27,41 @@ STYLES = {
 """Tones in the colours that a terminal's owner has chosen."""
 
 
+class AnswerLost(OSError):
+    """What a command has to say could not be written to where it should be; it was done before."""
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Tell trouble with the answer from trouble with the work."""
+    try:
+        yield
+    except (BrokenPipeError, AnswerLost):
+        raise  # who reads us has left, which is no trouble; or it is told already
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries it again
+        raise AnswerLost(error.errno, error.strerror or str(error)) from error
+
+
 def print_json(document: Any) -> None:
     """One document on one line, as every ``--json`` gives it."""
-    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
-    sys.stdout.flush()
+    encoded = msgspec.json.encode(document) + b"\n"
+    with answering():
+        sys.stdout.buffer.write(encoded)
+        sys.stdout.flush()
+
+
+def print(
+    *words: object, end: str = "\n", file: IO[str] | None = None, flush: bool = False
+) -> None:
+    """As everybody knows it, for text of others too: nothing in it steers the terminal."""
+    shown = (visible(str(word)) for word in words)
+    with answering():
+        builtins.print(*shown, end=end, file=file, flush=flush)
 
 
 def console() -> Console:
     """For people: in colour where that is wanted, unwrapped where a program reads it."""
-    from rich.console import Console
+    from midflight.cli.screen import Screen
 
-    made = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-    if not made.is_terminal:
-        made.width = 1000
-    return made
+    return Screen()

@@ -27,7 +27,7 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, Unknown
 from midflight.cli.following import Follower, follower
 from midflight.cli.logs import keep_tracebacks_off_the_screen
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.steer import begun
 from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow
 from midflight.control import Control
@@ -89,6 +89,8 @@ def run(
     caps = Limits(steps, seconds, tokens, usd, tool_calls, repeats)
     limits = caps if caps != Limits() else None
     wanted = Wanted(agent, brief, title, thread, _plain(input_json), limits, going_on)
+    if going_on:
+        _check_it_goes_on_as_it_is(wanted)
     where = where_of(store, server, token_file)
     if where.server:
         return anyio.run(_on_server, where, wanted, detach, as_json, plain)
@@ -99,6 +101,20 @@ def run(
     if detach:
         return anyio.run(_recorded, where, wanted, agents[0], as_json)
     return anyio.run(_here, where, wanted, agents[0], workdir, as_json, plain)
+
+
+def _check_it_goes_on_as_it_is(wanted: Wanted) -> None:
+    """A run that is there has its brief; what was given beside it would be lost without a word."""
+    words = ("a brief", wanted.brief), ("--title", wanted.title), ("--thread", wanted.thread)
+    others = ("--input", wanted.given), ("caps", wanted.limits)
+    given = [name for name, value in (*words, *others) if value is not None and value != ""]
+    if given:
+        run = wanted.going_on
+        raise InvalidRequest(
+            f"--continue takes a run as it is, without {', '.join(given)}. Another course: "
+            f"midflight redirect {run} TEXT; other caps: midflight raise {run}. "
+            "Nothing was started."
+        )
 
 
 def _plain(text: str) -> Any:

@@ -34,7 +34,7 @@ from midflight.cli.placing import (
     controlling,
     placing,
 )
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.token import KEYS, KeysOption, keyring_at
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
@@ -43,6 +43,7 @@ from midflight.engines.restate_place import INGRESS, SERVICE
 from midflight.errors import InvalidRequest
 from midflight.inputs import LOOPBACK
 from midflight.kernel.phases import Role
+from midflight.overriding import override
 from midflight.run import Agent
 from midflight.stores.opening import shown
 
@@ -212,7 +213,8 @@ def _server(app: FastAPI) -> uvicorn.Server:
     class Server(uvicorn.Server):
         """Leaves signals to us: runs have to come to rest after the last request."""
 
-        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override, explicit-override]
+        @override
+        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
             """Capture none."""
             return nullcontext()
 

@@ -10,8 +10,9 @@ import typer
 
 from midflight.cli.delivered import WAIT_S, deliver, nobody
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.errors import InvalidRequest
+from midflight.terminal.visible import visible
 
 app = typer.Typer()
 Scope = Annotated[
@@ -86,7 +87,7 @@ def _confirm(question: str) -> None:
     """Asked in place; who cannot be asked has to have said so before."""
     if not sys.stdin.isatty():
         raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
-    if not typer.confirm(question):
+    if not typer.confirm(visible(question)):
         raise InvalidRequest("not cancelled. Nothing was changed.")
 
 
@@ -98,7 +99,7 @@ async def fork(
     brief: Annotated[str, typer.Option(help="Another brief for the new run.")] = "",
 ) -> int:
     """Try again from a step of a run that has ended: what came before it is taken over."""
-    place = int(at) if at.isdigit() else at
+    place = int(at) if at.isdecimal() else at
     return await begun(desk, await desk.control.fork(await desk.run(run), place, brief=brief))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 import msgspec
@@ -13,7 +13,7 @@ from midflight.cli.delivered import WAIT_S, nobody
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.lifting import way_out
 from midflight.cli.look import book_of
-from midflight.cli.printing import console, print_json
+from midflight.cli.printing import console, print, print_json
 from midflight.cli.talking import talk_of
 from midflight.errors import InvalidRequest
 from midflight.sheets import RunSheet
@@ -151,14 +151,14 @@ async def todos(
 ) -> int:
     """What is still to be done in a thread; do one now, remove one, or put them in order."""
     thread = await desk.thread(run)
-    control: Any = desk.control
+    control = desk.control
     if now is not None:
         return say(desk, await control.do_now(thread, now))
     if remove is not None:
         return say(desk, await control.remove_todo(thread, remove))
     if order:
         numbers = [part.strip() for part in order.split(",")]
-        if not all(number.isdigit() for number in numbers):
+        if not all(number.isdecimal() for number in numbers):
             raise InvalidRequest("--order takes numbers of todos, such as 12,7. Nothing was done.")
         return say(desk, await control.reorder(thread, [int(number) for number in numbers]))
     found = await control.preview_todos(thread)
@@ -167,10 +167,10 @@ async def todos(
         return 0
     out = console()
     for todo in found:
-        out.print(f"[dim]{todo.todo:>4}[/]  {todo.kind:<9} ", end="")
-        out.print(todo.text, markup=False)
+        out.print(f"{todo.todo:>4}", style="dim", end="")
+        out.print(f"  {todo.kind:<9} {todo.text}")
         if todo.note:
-            out.print(f"      {todo.note}", style="dim", markup=False)
+            out.print(f"      {todo.note}", style="dim")
     if not found:
         print("Nothing is left to be done.")
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from midflight.kernel.events import MessagesTaken
 from midflight.kernel.record import Recorded
@@ -12,10 +12,13 @@ from midflight.stores.base import PAGE
 from midflight.terminal import talk
 from midflight.verbs.transcript import Line
 
+if TYPE_CHECKING:
+    from midflight.remote.control import AnyControl
+
 INDENT: Final = " " * 6
 
 
-async def talk_of(control: Any, thread: str) -> ThreadBook:
+async def talk_of(control: AnyControl, thread: str) -> ThreadBook:
     """A thread with all its records, a page at a time."""
     book = ThreadBook(thread)
     async for record in news_of(control, book):
@@ -23,7 +26,7 @@ async def talk_of(control: Any, thread: str) -> ThreadBook:
     return book
 
 
-async def news_of(control: Any, book: ThreadBook) -> AsyncIterator[Recorded]:
+async def news_of(control: AnyControl, book: ThreadBook) -> AsyncIterator[Recorded]:
     """What is in the journal behind what the book has; whoever reads it lets the book take it."""
     while page := await control.store.read(book.state.journal, after=book.state.head):
         for record in page:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Literal
@@ -11,7 +10,7 @@ import typer
 
 from midflight.cli.desk import SHOWN, Desk, at_a_desk
 from midflight.cli.failing import DETACHED
-from midflight.cli.printing import console, print_json
+from midflight.cli.printing import console, print, print_json
 from midflight.cli.talk import To, say
 from midflight.cli.talking import Talking, talk_of
 from midflight.engines.leaving import leaving_on
@@ -80,7 +79,6 @@ def _tell(desk: Desk, shown: Talking, record: Recorded) -> None:
         print_json({"type": "record", "record": record})
     else:
         shown.take(record)
-        sys.stdout.flush()
 
 
 @at_a_desk(app)

@@ -10,7 +10,7 @@ import typer
 
 from midflight.cli.addresses import page_address
 from midflight.cli.desk import JsonOption
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Role
 

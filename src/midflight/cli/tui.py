@@ -20,6 +20,7 @@ from midflight.cli.desk import (
     where_of,
 )
 from midflight.cli.failing import USAGE, tell
+from midflight.cli.printing import print
 from midflight.cli.watch import watch
 from midflight.stores.base import Query
 

@@ -12,13 +12,14 @@ from msgspec import Struct
 
 from midflight.cli.agents import found_at
 from midflight.cli.desk import JsonOption, person
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.control import Control, local
 from midflight.errors import InvalidRequest
 from midflight.inputs import new_id
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
+from midflight.verbs.transcript import CUT, UNHEARD
 
 if TYPE_CHECKING:
     from midflight.voice.shown import Shown
@@ -140,5 +141,5 @@ async def _print_transcript(control: Control, options: Options) -> None:
         return
     print(f"\n{options.thread}")
     for line in lines:
-        cut = f" [{line.status}]" if line.status == "cut short" else ""
+        cut = f" [{line.status}]" if line.status in {CUT, UNHEARD} else ""
         print(f"  {line.by or 'agent'}: {line.text}{cut}")

@@ -23,7 +23,7 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, ENDS
 from midflight.cli.following import Follower, follower
 from midflight.cli.look import book_of
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.talking import news_of, talk_of
 from midflight.engines.leaving import leaving_on
 from midflight.kernel.phases import Phase

@@ -29,7 +29,7 @@ from midflight.cli.placing import (
     is_http,
     placing,
 )
-from midflight.cli.printing import print_json
+from midflight.cli.printing import print, print_json
 from midflight.cli.serve import listening
 from midflight.engines.crew import DRAIN_S, LEASE_S
 from midflight.engines.leaving import leaving_on

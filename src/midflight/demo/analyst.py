@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import asdict, replace
 
 from midflight.conversation import BACKGROUND, Choice, Message, TriageView, rule_triage
-from midflight.demo.desk import TO, Desk, Tasks, Written
+from midflight.demo.analyst_tools import TO, AnalystTools, Tasks, Written
 from midflight.demo.figures import Overview, Revenue, Scored
 from midflight.demo.memo import composed
 from midflight.demo.wishes import (
@@ -48,8 +48,8 @@ Do = Callable[[str], Awaitable[None]]
 class Analysis:
     """One run of the analyst: what it has, what is wanted, and what it has still to say."""
 
-    def __init__(self, run: Run, desk: Desk, auditor: Agent) -> None:
-        self._run, self._desk, self._auditor = run, desk, auditor
+    def __init__(self, run: Run, tools: AnalystTools, auditor: Agent) -> None:
+        self._run, self._tools, self._auditor = run, tools, auditor
         self._wishes = Wishes()
         self._errands: list[Question | Slide] = []
         self._unsaid: list[str] = []
@@ -155,22 +155,22 @@ class Analysis:
     # ── the six steps ────────────────────────────────────────────────────────────────────────
 
     async def _fetch(self, name: str) -> None:
-        self._customers = await self._run.step(name, self._desk.fetch_customers)
+        self._customers = await self._run.step(name, self._tools.fetch_customers)
 
     async def _join(self, name: str) -> None:
-        self._revenue = await self._run.step(name, self._desk.join_mrr)
+        self._revenue = await self._run.step(name, self._tools.join_mrr)
         self._audit = await self._run.spawn(self._auditor, AUDIT, limits=Limits(steps=5, usd=0.1))
 
     async def _score(self, name: str) -> None:
         scope = self._wishes.scope
-        found = await self._run.step(name, self._desk.score_churn_risk, **asdict(scope))
+        found = await self._run.step(name, self._tools.score_churn_risk, **asdict(scope))
         self._scored = scope, found
 
     async def _follow_up(self, name: str) -> None:
         scope, found = self._scores()
         wanted = [account.id for account in found.accounts]
         noun = counted(len(wanted), "task") if self._tasks is None else "changed tasks"
-        change = replace(self._desk.set_tasks, noun=noun)
+        change = replace(self._tools.set_tasks, noun=noun)
         self._tasks = scope, await self._run.step(name, change, wanted)
 
     async def _write(self, name: str) -> None:
@@ -178,7 +178,7 @@ class Analysis:
         assert self._tasks is not None
         text = composed(found, wishes, tasks=self._tasks[1].open, checked=await self._checked())
         step = self._run.step
-        self._memo = wishes, await step(name, self._desk.write_memo, TITLE, text, **asdict(scope))
+        self._memo = wishes, await step(name, self._tools.write_memo, TITLE, text, **asdict(scope))
 
     async def _send(self, name: str) -> None:
         """Asks who shall get it, and then whether it may go: that cannot be unsent."""
@@ -190,7 +190,7 @@ class Analysis:
                 return
         assert self._memo is not None
         memo = self._memo[1].path
-        sending = replace(self._desk.send_memo, noun=f"email to {self._to}")
+        sending = replace(self._tools.send_memo, noun=f"email to {self._to}")
         try:
             sent = await self._run.step(name, sending, memo=memo, to=self._to)
         except StepFailed as failed:
@@ -229,12 +229,12 @@ class Analysis:
     async def _do_errand(self, name: str) -> None:
         errand = self._errands[0]
         if isinstance(errand, Question):
-            words = str(await self._run.step(name, self._desk.count, **asdict(errand)))
+            words = str(await self._run.step(name, self._tools.count, **asdict(errand)))
         else:
-            points = [self._desk.books.answer(Question(kind)) for kind in ("customers", "churned")]
-            found: Scored = await self._run.step(SCORE, self._desk.score_churn_risk)
+            points = [self._tools.books.answer(Question(kind)) for kind in ("customers", "churned")]
+            found: Scored = await self._run.step(SCORE, self._tools.score_churn_risk)
             points.append(f"{found.text[0].upper()}{found.text[1:]}.")
-            drafted = await self._run.step(name, self._desk.draft_slide, TITLE, points)
+            drafted = await self._run.step(name, self._tools.draft_slide, TITLE, points)
             words = f"The slide is drafted: {drafted.path}."
         self._errands.pop(0)
         self._unsaid.append(words)
@@ -253,23 +253,23 @@ def _name(errand: Question | Slide) -> str:
 # ── the agent ────────────────────────────────────────────────────────────────────────────────
 
 
-def analyst(desk: Desk) -> Agent:
-    """The agent, its background run and its side answers, at this desk."""
+def analyst(tools: AnalystTools) -> Agent:
+    """The agent, its background run and its side answers, with these tools."""
 
     @agent(f"{NAME}.auditor", limits=LIMITS)
     async def audit(run: Run) -> str:
-        months = await run.step("Add up the months", desk.check_months)
-        leavers = await run.step("Look at those who left", desk.check_leavers)
+        months = await run.step("Add up the months", tools.check_months)
+        leavers = await run.step("Look at those who left", tools.check_leavers)
         return f"{months}, and {leavers}"
 
     async def aside(run: Run) -> str:
-        said = await _beside(run, desk)
+        said = await _beside(run, tools)
         await run.say(said)
         return said
 
     @agent(NAME, limits=LIMITS, converses=True, triage=choose, aside=aside, helpers=(audit,))
     async def analyse(run: Run) -> str:
-        analysis = Analysis(run, desk, audit)
+        analysis = Analysis(run, tools, audit)
         while True:
             try:
                 return await analysis.go_on()
@@ -279,11 +279,11 @@ def analyst(desk: Desk) -> Agent:
     return analyse
 
 
-async def _beside(run: Run, desk: Desk) -> str:
+async def _beside(run: Run, tools: AnalystTools) -> str:
     """A side question is counted, or answered with how the work stands; nothing is touched."""
     heard, seen = understood(run.brief, Wishes()), run.input or {}
     if isinstance(heard, Question):
-        return str(await run.step(_name(heard), desk.count, **asdict(heard)))
+        return str(await run.step(_name(heard), tools.count, **asdict(heard)))
     if isinstance(heard, Unknown):
         return heard.words()
     return f"I am {seen.get('status', 'at rest')}."

@@ -12,7 +12,7 @@ from msgspec import Struct
 from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.demo.analyst import BRIEF, NAME, analyst
-from midflight.demo.desk import HOLD_S, TO, Desk
+from midflight.demo.analyst_tools import HOLD_S, TO, AnalystTools
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import ENDS
 from midflight.kernel.record import Limits, Who
@@ -77,18 +77,20 @@ def cast_at(folder: Path, *, pace: float, hold: float | None, model: str) -> Cas
     held = HOLD_S if hold is None else hold
     address = model or address_in(os.environ)
     if address == DEMO:
-        desk = Desk(folder, pace=pace, hold=held)
-        return Cast([analyst(desk)], NAME, RULES)
+        tools = AnalystTools(folder, pace=pace, hold=held)
+        return Cast([analyst(tools)], NAME, RULES)
     opened = open_model(address)
-    desk = Desk(folder, pace=pace, hold=held, free=False)
+    tools = AnalystTools(folder, pace=pace, hold=held, free=False)
     cap = f"${MODEL_LIMITS.usd:.2f} or {MODEL_LIMITS.tokens:,} tokens"
     words = f"Midflight demo, with {opened.name}: it may cost money, and asks you at {cap}."
-    return Cast([modelled(desk, opened), analyst(desk)], MODELLED, words)
+    return Cast([modelled(tools, opened), analyst(tools)], MODELLED, words)
 
 
-def modelled(desk: Desk, model: Model) -> Agent:
+def modelled(tools: AnalystTools, model: Model) -> Agent:
     """The same work by a real model, with the same tools."""
-    return assistant(MODELLED, Profile(model, desk.tools, system=SYSTEM), limits=MODEL_LIMITS)
+    return assistant(
+        MODELLED, Profile(model, tools.for_a_model, system=SYSTEM), limits=MODEL_LIMITS
+    )
 
 
 def address_in(environment: Mapping[str, str]) -> str:

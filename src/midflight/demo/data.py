@@ -55,11 +55,11 @@ CREATE TABLE files (key TEXT PRIMARY KEY, path TEXT NOT NULL, digest TEXT NOT NU
 """
 
 
-def months_before(now: float, count: int = MONTHS) -> list[str]:
+def months_before(now: float) -> list[str]:
     """The last whole months, oldest first: ``2026-03``."""
     today = datetime.fromtimestamp(now, UTC)
     last = today.year * 12 + today.month - 2  # months since year 0, counted from 0
-    return [f"{n // 12}-{n % 12 + 1:02d}" for n in range(last - count + 1, last + 1)]
+    return [f"{n // 12}-{n % 12 + 1:02d}" for n in range(last - MONTHS + 1, last + 1)]
 
 
 def make_company(path: Path, *, seed: int = SEED, clock: Clock = wall_clock) -> None:

@@ -51,7 +51,6 @@ class Overview(Struct, frozen=True):
     customers: int
     trials: int
     churned: int
-    by_region: dict[str, int]
 
 
 class Revenue(Struct, frozen=True):
@@ -113,7 +112,7 @@ class Books:
             (churned,) = db.execute(CHURNED, everybody).fetchone()
         listed = ", ".join(f"{count} {region}" for region, count in regions.items())
         summary = f"{counted(there_now, 'customer')}: {listed}; {trials} on trial, {churned} left"
-        return Overview(summary, there_now, trials, churned, regions)
+        return Overview(summary, there_now, trials, churned)
 
     def revenue(self) -> Revenue:
         """What they pay, all of them."""

@@ -16,8 +16,8 @@ MANY: Final = 1000  # runs let go, at about 30 kB each
 class GivingBack:
     """Counts runs that were let go, and gives their memory back once there were many."""
 
-    def __init__(self, trim: Callable[[], None] | None = None) -> None:
-        self._trim = trim or _trim()
+    def __init__(self) -> None:
+        self._trim = _trim()
         self._let_go = 0
 
     def let_go(self) -> None:

@@ -75,8 +75,8 @@ class Door:
         self._sure_at = now if self._sure() else self._sure_at
         if now - self._sure_at > UNSURE_S and not self.unsure.is_set():
             self.unsure.set()
-            about = {"action": "lease_lost"}
-            log.warning("The lease could not be renewed; Restate's calls go elsewhere", extra=about)
+            about = {"action": "door_closed"}
+            log.warning("The lease stays lost: Restate's calls go elsewhere", extra=about)
 
     async def keep(self, app: App) -> None:
         """Let calls in, over and over, until the worker leaves."""
@@ -95,9 +95,9 @@ class Door:
             if self._sure():
                 break
         else:
-            return  # it stays closed, and what was said of the lease holds
+            return  # it stays closed, as was said
         if self.unsure.is_set() and self._sure():
-            log.info("The lease is held again", extra={"action": "lease_held"})
+            log.info("Restate's calls may come in again", extra={"action": "door_open"})
         self.unsure = anyio.Event()
 
     async def _open(self, app: App) -> None:

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from midflight.executor import values
-from midflight.executor.children import await_all, await_turn
 from midflight.executor.front import end
 from midflight.executor.undo import compensate
+from midflight.executor.undo_child import await_all, await_turn
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import NULL, Event

@@ -11,7 +11,14 @@ from typing import Final
 
 from midflight.conversation import Spoken
 from midflight.errors import JournalNotFound
-from midflight.executor.talk import EARLIER, cut_short, cut_while_speaking, not_said
+from midflight.executor.talk import (
+    EARLIER,
+    as_said,
+    cut_short,
+    cut_while_speaking,
+    hung_up_on,
+    not_said,
+)
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.record import Recorded, Who
@@ -68,6 +75,8 @@ class Tale:
         self.readers: dict[int, str] = {}
         self.fronted: dict[str, int] = {}  # runs, and since when
         self.cut: set[str] = set()  # runs that were cut short while they spoke
+        self.heard: dict[int, t.SpeechHeard] = {}  # by place: what was heard the furthest
+        self.left: dict[str, str] = {}  # and who was hung up on while they did: what was heard
         self._front = ""
         self._in_front = False
         self._todos: dict[int, int] = {}  # and their messages
@@ -105,11 +114,14 @@ class Tale:
             case t.MessageWithdrawn():
                 self.lines.pop(event.message, None)
             case t.Said():
-                self.lines[place] = Spoken("agent", "agent", event.text, event.kind, event.run, at)
+                self.lines[place] = as_said(event, at, self.left)
             case t.SpeechHeard():
-                cut = cut_short(event, at)
-                self.lines[event.of if event.of in self.lines else place] = cut
+                of = event.of if event.of in self.lines else place
+                if t.is_further(event, self.heard.get(of)):
+                    self.heard[of] = event
+                    self.lines[of] = cut_short(event, at)
                 self.cut.update(cut_while_speaking(event))
+                self.left |= hung_up_on(event)
             case t.FrontChanged() if event.run:
                 self._front = event.run
                 self.fronted.setdefault(event.run, place)

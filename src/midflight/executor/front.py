@@ -18,6 +18,7 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, Said, ThreadState
 from midflight.run import Agent
 from midflight.stores.base import RUN_PREFIX, Committed, Draft, Store, Submit, View, Widen
+from midflight.stores.waiting import end_of, result_of
 
 if TYPE_CHECKING:
     from midflight.executor.drive import Driver
@@ -190,11 +191,8 @@ async def read_report(store: Store, said: Said) -> str:
     except JournalNotFound:  # it has ended long ago, and was purged
         return said.text
     assert isinstance(state, RunState)
-    (last,) = await store.read(said.run, after=state.finished - 1, limit=1)
-    ended = last.event
-    assert isinstance(ended, e.RunFinished)
-    result = await store.blob(ended.blob.hash) if ended.blob else bytes(ended.result)
-    return _report(state.brief, ended, result, REPORT_READ_MAX)
+    ended = await end_of(store, state)
+    return _report(state.brief, ended, await result_of(store, ended), REPORT_READ_MAX)
 
 
 def _report(brief: str, ended: e.RunFinished, given: bytes, most: int) -> str:

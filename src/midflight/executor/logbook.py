@@ -13,7 +13,13 @@ from typing import Final, TypeVar
 
 import anyio
 
-from midflight.errors import JournalConflict, StoreBusy, StoreFull, StoreUnavailable
+from midflight.errors import (
+    JournalConflict,
+    StoreBusy,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from midflight.inputs import Ids
 from midflight.kernel.facts import record
 from midflight.kernel.fold import advance
@@ -21,8 +27,11 @@ from midflight.kernel.record import Event, Fact, Recorded
 from midflight.kernel.state import RunState
 from midflight.stores.base import Append, Committed, Draft, Entry, Store, Submit, View
 
-TROUBLE: Final = (StoreBusy, StoreFull, StoreUnavailable)
+TROUBLE: Final = (StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable)
+"""What somebody may mend while we wait: a switch-over leads to a server that is no primary yet."""
+
 AGAIN_S: Final = 0.2
+SAY_S: Final = 10.0  # how often it is said that the store still does not take it
 log: Final = logging.getLogger(__name__)
 
 Choose = Callable[[RunState], Sequence[Event]]
@@ -189,15 +198,18 @@ class Logbook:
     async def _patiently(self, write: Callable[[T], Awaitable[Committed]], what: T) -> Committed:
         """Repeat it under its id until the store takes it; meanwhile nothing else is written.
 
-        A store that is full or out of reach for a while must not fail a run, and what a tool has
-        done must not be forgotten for it. Ends with the driver.
+        A store that is full, read-only or out of reach for a while must not fail a run, and what a
+        tool has done must not be forgotten for it. Ends with the driver.
         """
+        said = float("-inf")
         while True:
             try:
                 return await write(what)
             except TROUBLE as error:
-                about = {"action": "append_repeated", "run": self.state.journal, "error": error}
-                log.warning("The store does not take an append; it is repeated", extra=about)
+                if anyio.current_time() - said >= SAY_S:
+                    said = anyio.current_time()
+                    about = {"action": "append_repeated", "run": self.state.journal, "error": error}
+                    log.warning("The store does not take an append; it is repeated", extra=about)
                 await anyio.sleep(AGAIN_S)
 
     async def catch_up(self) -> None:

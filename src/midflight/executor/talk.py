@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -14,6 +14,8 @@ from midflight.kernel.front import readable
 from midflight.kernel.record import Recorded
 from midflight.kernel.state import RunState
 from midflight.kernel.thread import (
+    HUNG_UP,
+    WHOLE,
     AsideAsked,
     MessageEdited,
     MessageSent,
@@ -22,6 +24,8 @@ from midflight.kernel.thread import (
     Said,
     SpeechHeard,
     ThreadState,
+    goes_on,
+    is_further,
 )
 from midflight.stores.base import PAGE, Draft, Store, Submit, View
 
@@ -33,6 +37,10 @@ CUT: Final = "[The person has cut you short here and has heard no more.]"
 NOT_SAID: Final = (
     "[This was saved when it was cancelled, and not said: you were cut short, and the person has "
     "heard no more of it than they had by then.]"
+)
+NOT_HEARD: Final = (
+    "[The person has hung up while you said this, and has heard no more of it than stands above. "
+    "All of it is in the thread, where they can read it.]"
 )
 EARLIER: Final = 200  # lines of a conversation that the next run is told
 
@@ -131,6 +139,8 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
     """What was said in a thread up to a position, the last of it."""
     found: dict[int, Spoken] = {}
     cut: set[str] = set()
+    left: dict[str, str] = {}
+    heard: dict[int, SpeechHeard] = {}
     for record in await store.read(thread, after=max(0, upto - PAGE)) if upto else ():
         event, at = record.event, record.at
         if record.position > upto:
@@ -146,21 +156,36 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
             case MessageWithdrawn():
                 found.pop(event.message, None)
             case Said():
-                found[record.position] = Spoken(
-                    "agent", "agent", event.text, event.kind, event.run, at
-                )
+                found[record.position] = as_said(event, at, left)
             case SpeechHeard():
                 place = event.of if event.of in found else record.position
-                found[place] = cut_short(event, at)
+                if is_further(event, heard.get(place)):
+                    heard[place] = event
+                    found[place] = cut_short(event, at)
                 cut.update(cut_while_speaking(event))
+                left |= hung_up_on(event)
             case _:
                 pass
     return [not_said(line, cut) for line in list(found.values())[-limit:]]
 
 
+def as_said(said: Said, at: float, left: Mapping[str, str]) -> Spoken:
+    """What was said, as a model is told of it; ``left`` is what was heard by who had hung up."""
+    heard = left.get(said.run) if said.kind == "text" else None
+    text = said.text
+    if heard is not None and goes_on(heard, text):
+        text = f"{text}\n\n{NOT_HEARD}"
+    return Spoken("agent", "agent", text, said.kind, said.run, at)
+
+
+def hung_up_on(heard: SpeechHeard) -> dict[str, str]:
+    """The run that goes on speaking to nobody, and what was heard of it."""
+    return {heard.run: heard.text} if heard.how == HUNG_UP else {}
+
+
 def cut_short(heard: SpeechHeard, at: float) -> Spoken:
     """What was heard of words, as a model is told of it: the rest was never said to anybody."""
-    text = f"{heard.text.rstrip()} {CUT}".lstrip()
+    text = heard.text if heard.how == WHOLE else f"{heard.text.rstrip()} {CUT}".lstrip()
     return Spoken("agent", "agent", text, "text", heard.run, at)
 
 

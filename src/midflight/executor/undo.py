@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from midflight.executor import values
 from midflight.executor.calls import Aborted, Call, Ending, Raised, Returned
-from midflight.executor.children import undo_child
 from midflight.executor.helping import StillAtWork, helper
 from midflight.executor.left import changed_since, performed
 from midflight.executor.lost import may_act_for
+from midflight.executor.undo_child import undo_child
 from midflight.kernel import events as e
 from midflight.kernel.phases import ENDS, Outcome, Phase
 from midflight.kernel.record import Event

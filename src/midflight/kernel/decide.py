@@ -25,9 +25,10 @@ from midflight.kernel import thread as t
 from midflight.kernel.diff import changed_meanwhile
 from midflight.kernel.limits import NO_CAPS, validate
 from midflight.kernel.machine import State, check, signal
-from midflight.kernel.phases import ENDS, Cause, Phase, Role
+from midflight.kernel.phases import ENDS, Cause, Phase, Role, rank
 from midflight.kernel.record import Event, Request, Who, body_digest
 from midflight.kernel.state import RunState
+from midflight.kernel.thread_requests import check_request
 
 
 class Switch(Struct, frozen=True):
@@ -68,9 +69,6 @@ REACHING: Final = (e.PauseRequested, e.ResumeRequested, e.CancelRequested)
 REACHES: Final = ("tree", "this")
 """How far a verb goes down: over the run and all below it, or over the run alone."""
 
-CHOICES: Final = ("incorporate", "switch", "defer", "back", "undo")
-"""What a person can want done about a message."""
-
 ASIDE: Final = ".aside"
 """Ends the name of whoever answers questions aside for an agent."""
 
@@ -107,7 +105,8 @@ def decide(
             raise Outdated(state.journal, expect, state.relevant)
         verdict = _decide_run(state, request, thread)
     else:
-        verdict = _decide_thread(state, request, read_at_once=read_at_once)
+        check_request(state, request, read_at_once=read_at_once)
+        verdict = (request,)
     if not isinstance(verdict, Known):
         _check(state, verdict[0])
     return verdict
@@ -117,7 +116,8 @@ def _check(state: State, event: Event) -> None:
     try:
         check(state, event)
     except IllegalEvent as illegal:  # a press that came too late, not a driver with a bug
-        raise InvalidRequest(str(illegal)) from illegal
+        told = f"{illegal.journal}: {illegal.why}. Nothing was changed."
+        raise InvalidRequest(told) from illegal
 
 
 def _may(request: Request) -> None:
@@ -125,7 +125,7 @@ def _may(request: Request) -> None:
     if isinstance(request, OPERATOR_ONLY):
         needs = Role.OPERATOR
     speaking = isinstance(request, t.SPEAKING)
-    if _rank(role) < _rank(needs) and not speaking:
+    if rank(role) < rank(needs) and not speaking:
         raise NotAllowed(request.who.by, role, signal(request), f"the role {needs}")
 
 
@@ -141,10 +141,6 @@ def check_reach(scope: str) -> None:
         raise InvalidRequest(
             f"scope {scope!r} is none; use one of {', '.join(REACHES)}. Nothing was changed."
         )
-
-
-def _rank(role: Role) -> int:
-    return list(Role).index(role)
 
 
 def _known(state: State, request: Request) -> Known | None:
@@ -288,7 +284,7 @@ def _answerable(state: RunState, request: e.QuestionAnswered) -> None:
 def _may_answer(who: Who, answerers: Iterable[str]) -> bool:
     """Named by name, or by a role that theirs includes: an operator may do what a viewer may."""
     roles = [Role(name) for name in answerers if name in set(Role)]
-    return who.by in answerers or any(_rank(who.role) >= _rank(role) for role in roles)
+    return who.by in answerers or any(rank(who.role) >= rank(role) for role in roles)
 
 
 def _undoable(state: RunState, request: e.UndoRequested) -> None:
@@ -297,52 +293,3 @@ def _undoable(state: RunState, request: e.UndoRequested) -> None:
     if state.phase in ENDS and (wrong or not able):
         what = f"effects {wrong} cannot" if wrong else "nothing can"
         raise InvalidRequest(f"{what} be undone in run {state.journal}. The run was not changed.")
-
-
-def _decide_thread(state: t.ThreadState, request: Request, *, read_at_once: bool) -> Verdict:
-    if isinstance(request, t.WORDED) and not request.text.strip():
-        raise InvalidRequest(f"a message to {state.journal} needs a text. It was not stored.")
-    if isinstance(request, t.MessageSent) and not read_at_once:
-        _room(state, request.who)
-    if isinstance(request, t.MessageEdited | t.MessageWithdrawn):
-        _own(state, request)
-    if isinstance(request, t.ChoiceOverruled):
-        _overrulable(state, request)
-    return (request,)
-
-
-def _overrulable(state: t.ThreadState, request: t.ChoiceOverruled) -> None:
-    if request.choice not in CHOICES:
-        raise InvalidRequest(
-            f"{request.choice!r} is no choice; use one of {', '.join(CHOICES)}. Nothing was "
-            "changed."
-        )
-    if request.message not in state.unread and request.message not in state.read:
-        raise InvalidRequest(
-            f"there is no message {request.message} in {state.journal} that can be overruled: "
-            "only the last ones can. Nothing was changed."
-        )
-
-
-def _room(state: t.ThreadState, who: Who) -> None:
-    """What is unread is bounded, and who may not steer has a share of it."""
-    unread, whose = len(state.unread), ""
-    full = unread >= t.UNREAD_MAX
-    if not full and not who.role.steers:
-        unread = sum(not message.who.role.steers for message in state.unread.values())
-        full, whose = unread >= t.VIEWERS_MAX, f" of {who.role}s"
-    if full:
-        raise InvalidRequest(
-            f"{state.journal} has {unread} unread messages{whose}; wait until the agent has "
-            "read some. This one was not stored."
-        )
-
-
-def _own(state: t.ThreadState, request: t.MessageEdited | t.MessageWithdrawn) -> None:
-    """A message keeps its sender's role, so nobody else may put words into it."""
-    message, who = state.unread.get(request.message), request.who
-    if message is None:
-        return
-    if who.by != message.who.by or _rank(who.role) < _rank(message.who.role):
-        sender = f"its sender, {message.who.by}, as a {message.who.role}"
-        raise NotAllowed(who.by, who.role, "changing this message", sender)

@@ -343,6 +343,14 @@ def _handed_back(s: RunState, _event: e.HandedBack) -> str | None:
     return None if Cause.HUMAN in s.holds else "nobody has taken it over"
 
 
+def _open_question(s: RunState, event: e.QuestionAnswered | e.QuestionClosed) -> str | None:
+    if event.question in s.questions:
+        return None
+    others = ", ".join(map(str, s.questions))
+    but = f"only {others}" if others else "nor any other"
+    return f"question {event.question} is not open, {but}"
+
+
 _RULES: Final[dict[type[Event], Callable[[RunState, Any], str | None]]] = {
     e.HandedBack: _handed_back,
     e.AttemptStarted: _attempt_started,
@@ -355,8 +363,8 @@ _RULES: Final[dict[type[Event], Callable[[RunState, Any], str | None]]] = {
     e.RedirectDelivered: _redirect_delivered,
     e.RunFinished: _run_finished,
     e.WaitBegan: _wait_began,
-    e.QuestionAnswered: lambda s, x: None if x.question in s.questions else "it is not open",
-    e.QuestionClosed: lambda s, x: None if x.question in s.questions else "it is not open",
+    e.QuestionAnswered: _open_question,
+    e.QuestionClosed: _open_question,
     e.EffectStopRequested: _effect_stopped,
     e.CancelRequested: _cancelled,
     e.HoldPlaced: _hold,

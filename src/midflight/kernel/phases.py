@@ -77,6 +77,11 @@ class Role(StrEnum):
         return self is not Role.VIEWER
 
 
+def rank(role: Role) -> int:
+    """A higher one may do all that a lower one may: an operator what a viewer may."""
+    return list(Role).index(role)
+
+
 class Mode(StrEnum):
     """When a stop is heard: between steps, or in the middle of one."""
 

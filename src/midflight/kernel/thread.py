@@ -6,7 +6,7 @@ Its events, its state, and the rules of what may come next; what an event change
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -17,6 +17,9 @@ from midflight.kernel.record import Event, Keys, Limits, Request, Who
 
 UNREAD_MAX: Final = 256  # a person cannot type more in a turn; a loop that can is told so
 VIEWERS_MAX: Final = 64  # of these, who may only look on, so that they shut nobody else out
+NAMED_MAX: Final = 8  # numbers in a refusal: enough to see which one was meant
+WHOLE: Final = "whole"  # of words that were heard: to their end, which others have not heard
+HUNG_UP: Final = "hung up"  # of words that were heard: who listened has left, and they went on
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,13 +88,28 @@ class Said(Event, frozen=True, kw_only=True, tag="agent.said"):
 class SpeechHeard(Request, frozen=True, kw_only=True, tag="speech.heard"):
     """All that a listener has heard of what ``run`` said before they cut it short.
 
-    ``of`` is the place where it was said; 0 where it was being said and never ended.
+    ``of`` is the place where it was said; 0 where it was being said and never ended. ``how`` is
+    "hung up" where nobody has ended it: it was being said, and comes on record when it ends. Of
+    several listeners the one counts who has heard the most: one who heard all of it is "whole".
     """
 
     MUST_UNDERSTAND: ClassVar[bool] = False
     text: str
     run: str
     of: int = 0
+    how: str = ""
+
+
+def is_further(heard: SpeechHeard, before: SpeechHeard | None) -> bool:
+    """Whether nobody has heard more of these words."""
+    if before is None or heard.how == WHOLE:
+        return True
+    return before.how != WHOLE and len(heard.text) > len(before.text)
+
+
+def goes_on(heard: str, said: str) -> bool:
+    """Whether what was said in the end is what somebody had heard the beginning of."""
+    return said.lstrip().startswith(heard.strip())
 
 
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):
@@ -247,8 +265,17 @@ def _free(_s: ThreadState, _event: Any) -> str | None:
     return None
 
 
+def _but(numbers: Iterable[int]) -> str:
+    """What there is instead: the last of it, which is what people mean."""
+    some = list(numbers)[-NAMED_MAX:]
+    return f", only {', '.join(map(str, some))}" if some else ", nor any other"
+
+
 def _unread(s: ThreadState, event: Any) -> str | None:
-    return None if event.message in s.unread else f"message {event.message} was read or withdrawn"
+    if event.message in s.unread:
+        return None
+    own = [p for p, message in s.unread.items() if message.who.by == event.who.by]
+    return f"there is no message {event.message} that can still be changed{_but(own)}"
 
 
 def _taken(s: ThreadState, event: Any) -> str | None:
@@ -259,7 +286,13 @@ def _taken(s: ThreadState, event: Any) -> str | None:
 
 
 def _todo(s: ThreadState, event: Any) -> str | None:
-    return None if event.todo in s.todos else f"todo {event.todo} is taken or gone"
+    there = event.todo in s.todos
+    return None if there else f"there is no todo {event.todo} now{_but(s.todos)}"
+
+
+def _todos(s: ThreadState, event: Any) -> str | None:
+    none = [str(todo) for todo in event.order if todo not in s.todos]
+    return f"there is no todo {', '.join(none)} now{_but(s.todos)}" if none else None
 
 
 def _known(s: ThreadState, event: Any) -> str | None:
@@ -275,7 +308,7 @@ _RULES: Final[dict[type[Event], Callable[[ThreadState, Any], str | None]]] = {
     MessageSent: _free,
     Said: _free,
     TodoAdded: _free,
-    TodosReordered: _free,
+    TodosReordered: _todos,
     FrontChanged: _free,
     MessageEdited: _unread,
     MessageWithdrawn: _unread,

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from midflight.errors import InvalidRequest
 from midflight.kit.durable import Figure
 from midflight.kit.score import Row, pooled
 
@@ -104,7 +105,10 @@ class Results(Struct):
 
 def read(path: Path) -> Results:
     """The figures in a file."""
-    return msgspec.json.decode(path.read_bytes(), type=Results)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Results)
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"{path} does not hold figures of the kit: {error}.") from None
 
 
 def write(path: Path, results: Results) -> None:

@@ -34,6 +34,7 @@ from midflight.models.wire import (
     client_settings,
     usable,
 )
+from midflight.overriding import override
 
 try:
     import anthropic
@@ -86,7 +87,8 @@ class AnthropicModel:
             clock=clock,
         )
 
-    def __repr__(self) -> str:  # type: ignore[explicit-override]  # typing.override is newer
+    @override
+    def __repr__(self) -> str:
         """Never the key."""
         return f"AnthropicModel({self._model!r})"
 

@@ -40,6 +40,7 @@ from midflight.models.wire import (
     client_settings,
     usable,
 )
+from midflight.overriding import override
 
 try:
     import openai
@@ -93,7 +94,8 @@ class OpenAIModel:
             clock=clock,
         )
 
-    def __repr__(self) -> str:  # type: ignore[explicit-override]  # typing.override is newer
+    @override
+    def __repr__(self) -> str:
         """Never the key."""
         return f"OpenAIModel({self.name.removeprefix('openai:')!r})"
 

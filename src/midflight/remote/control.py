@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from midflight.control import Accepted, Turn
+from midflight.control import Accepted, Control, Turn
 from midflight.errors import NoResult
 from midflight.inputs import Clock, Ids, new_id, wall_clock
 from midflight.kernel.decide import Switch
@@ -25,9 +25,11 @@ from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import PATIENCE_S, Connected, Link, checked_url
 from midflight.remote.stream import AWAY_S, RemoteWatch
 from midflight.remote.talks import RemoteTalks, check_who
+from midflight.remote.tokens import checked_token
 from midflight.run import Agent
 from midflight.stores.base import Delta, Killing
-from midflight.verbs.looking import Looking
+from midflight.verbs.looking import Looking, cursors_of
+from midflight.verbs.telling import RunBy
 
 DELIVERY_S: Final = 20.0  # how long the server is asked to wait, again and again
 
@@ -88,6 +90,7 @@ class RemoteControl(RemoteTalks, Looking):
         ``insecure`` lets a token go over plain HTTP to another machine.
         """
         checked = checked_url(url, insecure=insecure)
+        token = checked_token(token, "what was given as a token") if token else ""
         link = Link(checked, token, patience_s=patience_s, connected=connected, clock=clock)
         async with link.http:
             yield cls(link, ids=ids, away_s=away_s)
@@ -139,13 +142,15 @@ class RemoteControl(RemoteTalks, Looking):
             if found.status != "accepted":
                 return Delivery(found.verb, found.status, found.at)
 
-    def watch(self, run: str, after: int = 0) -> RemoteWatch[Recorded]:
-        """Events of a run from a position on, then live ones. Leaving it cancels nothing."""
-        return self.store.watch({run: after})
+    def watch(self, watched: str | Mapping[str, int], after: int = 0) -> RemoteWatch[Recorded]:
+        """Events of a run or a thread after a position, then live ones. Leaving cancels nothing."""
+        return self.store.watch(cursors_of(watched, after))
 
-    def watch_live(self, cursors: Mapping[str, int]) -> RemoteWatch[Recorded | Delta]:
-        """Events of runs and threads after these positions, and what steps say in between."""
-        return self.store.watch_live(cursors)
+    def watch_live(
+        self, watched: str | Mapping[str, int], after: int = 0
+    ) -> RemoteWatch[Recorded | Delta]:
+        """As ``watch``, with what steps say in between."""
+        return self.store.watch_live(cursors_of(watched, after))
 
     # ── the verbs ────────────────────────────────────────────────────────────────────────────
 
@@ -165,59 +170,59 @@ class RemoteControl(RemoteTalks, Looking):
         body = {"agent": name, "messages": said}
         return await self._link.post(f"{place_of(thread)}/converse", Turn, body, key=key)
 
-    async def pause(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
+    async def pause(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
         """Hold it: nothing further starts, what is in flight is ended or finishes."""
         return await self._press(run, "pause", {"scope": scope}, **by)
 
-    async def resume(self, run: str, *, scope: str = "tree", **by: Any) -> Accepted:
+    async def resume(self, run: str, *, scope: str = "tree", **by: Unpack[RunBy]) -> Accepted:
         """Go on where it was; a parked run comes to the front."""
         return await self._press(run, "resume", {"scope": scope}, **by)
 
     async def redirect(
-        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Any
+        self, run: str, text: str, *, profile: str = "", resume: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
         """Change course: finished work is kept, the next step is rewritten."""
         body = {"text": text, "profile": profile, "resume": resume}
         return await self._press(run, "redirect", body, **by)
 
     async def cancel(
-        self, run: str, *, now: bool = False, scope: str = "tree", **by: Any
+        self, run: str, *, now: bool = False, scope: str = "tree", **by: Unpack[RunBy]
     ) -> Accepted:
         """Stop entirely: abort, undo, save. The receipt lists what is in flight."""
         return await self._press(run, "cancel", {"now": now, "scope": scope}, **by)
 
-    async def answer(self, run: str, question: int, payload: Any, **by: Any) -> Accepted:
+    async def answer(self, run: str, question: int, payload: Any, **by: Unpack[RunBy]) -> Accepted:
         """Answer a question of the run. The first answer wins."""
         return await self._press(run, "answer", {"question": question, "payload": payload}, **by)
 
-    async def decline(self, run: str, question: int, **by: Any) -> Accepted:
+    async def decline(self, run: str, question: int, **by: Unpack[RunBy]) -> Accepted:
         """Leave a question of the run unanswered for good: the function goes on without."""
         return await self._press(run, "decline", {"question": question}, **by)
 
     async def raise_limits(
-        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Any
+        self, run: str, limits: Limits = NO_CAPS, *, no_caps: bool = False, **by: Unpack[RunBy]
     ) -> Accepted:
         """Set new caps, others stay; a run that is held at a cap goes on."""
         body = {"limits": asdict(limits), "no_caps": no_caps}
         return await self._press(run, "raise_limits", body, **by)
 
-    async def take_over(self, run: str, **by: Any) -> Accepted:
+    async def take_over(self, run: str, **by: Unpack[RunBy]) -> Accepted:
         """Do it yourself: the run holds, as at a pause, until it is handed back."""
         return await self._press(run, "take_over", {}, **by)
 
-    async def hand_back(self, run: str, note: str = "", **by: Any) -> Accepted:
+    async def hand_back(self, run: str, note: str = "", **by: Unpack[RunBy]) -> Accepted:
         """Give a run back that a person had; ``note`` is what it is told."""
         return await self._press(run, "hand_back", {"note": note}, **by)
 
-    async def stop_effect(self, run: str, attempt: int, **by: Any) -> Accepted:
+    async def stop_effect(self, run: str, attempt: int, **by: Unpack[RunBy]) -> Accepted:
         """Abort the effect that a pause waits for; its outcome becomes unknown."""
         return await self._press(run, "stop_effect", {"attempt": attempt}, **by)
 
-    async def undo(self, run: str, effects: Iterable[int] = (), **by: Any) -> Accepted:
+    async def undo(self, run: str, effects: Iterable[int] = (), **by: Unpack[RunBy]) -> Accepted:
         """Undo effects of a run that has ended; all that can be, if none are named."""
         return await self._press(run, "undo", {"effects": list(effects)}, **by)
 
-    async def recover(self, run: str, **by: Any) -> Accepted:
+    async def recover(self, run: str, **by: Unpack[RunBy]) -> Accepted:
         """Bring a killed run back, paused. Operators only."""
         return await self._press(run, "recover", {}, **by)
 
@@ -248,3 +253,7 @@ class RemoteControl(RemoteTalks, Looking):
     async def switches(self) -> list[Switch]:
         """The kill switches that are on."""
         return await self.store.switches()
+
+
+AnyControl = Control | RemoteControl
+"""Of the runs in a store, or of those of a server: for who does not care which."""

@@ -35,7 +35,10 @@ Connected = Callable[[bool], None]
 
 def checked_url(url: str, *, insecure: bool = False) -> str:
     """The address, if a token may be sent there."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # half of an address in brackets
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InvalidRequest(
             f"{url!r} is not the address of a server; write it as http://127.0.0.1:8321. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from midflight.remote.journals import RemoteJournals, place_of
 from midflight.remote.link import Link
 from midflight.stores.base import THREAD_PREFIX
 from midflight.verbs.covering import Accepted
+from midflight.verbs.telling import By
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
 
@@ -38,25 +39,30 @@ class RemoteTalks:
     _link: Link
     _ids: Ids
 
-    async def send(self, to: str, text: str, **by: Any) -> Accepted:
+    async def send(self, to: str, text: str, **by: Unpack[By]) -> Accepted:
         """Write a message into a thread, or into that of a run. When accepted it is stored."""
         return await self._press(to, "messages", {"text": text}, **by)
 
-    async def edit_message(self, thread: str, message: int, text: str, **by: Any) -> Accepted:
+    async def edit_message(
+        self, thread: str, message: int, text: str, **by: Unpack[By]
+    ) -> Accepted:
         """Give a message that nobody has read yet another text. Its sender only."""
         return await self._tell(thread, "edit_message", {"message": message, "text": text}, **by)
 
-    async def withdraw_message(self, thread: str, message: int, **by: Any) -> Accepted:
+    async def withdraw_message(self, thread: str, message: int, **by: Unpack[By]) -> Accepted:
         """Take a message back that nobody has read yet. Its sender only."""
         return await self._tell(thread, "withdraw_message", {"message": message}, **by)
 
-    async def overrule(self, thread: str, message: int, choice: str, **by: Any) -> Accepted:
+    async def overrule(self, thread: str, message: int, choice: str, **by: Unpack[By]) -> Accepted:
         """Want something else done about a message than was chosen."""
         return await self._tell(thread, "overrule", {"message": message, "choice": choice}, **by)
 
-    async def heard(self, thread: str, text: str, *, run: str, of: int = 0, **by: Any) -> Accepted:
+    async def heard(
+        self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Unpack[By]
+    ) -> Accepted:
         """Note how much a listener has heard of what ``run`` has said, who cut it short."""
-        return await self._tell(thread, "heard", {"text": text, "run": run, "of": of}, **by)
+        body = {"text": text, "run": run, "of": of, "how": how}
+        return await self._tell(thread, "heard", body, **by)
 
     async def todos(self, thread: str) -> list[Todo]:
         """What is still to be done in a thread, in the order in which it will be."""
@@ -66,15 +72,15 @@ class RemoteTalks:
         """The same, with what it would mean now to do each at once or to remove it."""
         return (await self._link.get(f"{_of_thread(thread)}/todos", _Offers)).todos
 
-    async def do_now(self, thread: str, todo: int, **by: Any) -> Accepted:
+    async def do_now(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
         """Take a todo now: a parked run comes back, a deferred message is done."""
         return await self._tell(thread, "do_now", {"todo": todo}, **by)
 
-    async def reorder(self, thread: str, order: Sequence[int], **by: Any) -> Accepted:
+    async def reorder(self, thread: str, order: Sequence[int], **by: Unpack[By]) -> Accepted:
         """Put todos in the person's order; what is left out follows in the usual one."""
         return await self._tell(thread, "reorder", {"order": list(order)}, **by)
 
-    async def remove_todo(self, thread: str, todo: int, **by: Any) -> Accepted:
+    async def remove_todo(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
         """Do not want it any more. A parked run is cancelled with its todo, and undone."""
         return await self._tell(thread, "remove_todo", {"todo": todo}, **by)
 
@@ -82,11 +88,13 @@ class RemoteTalks:
         """All that was said and chosen in a thread, in order."""
         return (await self._link.get(f"{_of_thread(thread)}/transcript", _Transcript)).lines
 
-    async def ask_aside(self, to: str, text: str, **by: Any) -> Accepted:
+    async def ask_aside(self, to: str, text: str, **by: Unpack[By]) -> Accepted:
         """Ask something about a run without touching it, also while it is paused."""
         return await self._press(to, "ask_aside", {"text": text}, **by)
 
-    async def _tell(self, thread: str, verb: str, body: Mapping[str, Any], **by: Any) -> Accepted:
+    async def _tell(
+        self, thread: str, verb: str, body: Mapping[str, Any], **by: Unpack[By]
+    ) -> Accepted:
         _of_thread(thread)
         return await self._press(thread, verb, body, **by)
 

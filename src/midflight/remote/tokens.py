@@ -26,7 +26,7 @@ def found_token(path: str | Path | None = None) -> str:
     A file that others can read is refused: what they have read is no secret any more.
     """
     if path is None and (given := os.environ.get(VARIABLE, "").strip()):
-        return given
+        return checked_token(given, VARIABLE)
     place = Path(path) if path is not None else usual_file()
     try:
         handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
@@ -41,8 +41,15 @@ def found_token(path: str | Path | None = None) -> str:
     with os.fdopen(handle, "rb") as file:
         _check(place, os.fstat(file.fileno()))
         token = file.read(SIZE_MAX).decode("ascii", "replace").strip()
-    if not token or not token.isprintable() or " " in token:
-        raise NotAdmitted(f"{place} does not hold a token. Nothing was sent.")
+    return checked_token(token, str(place))
+
+
+def checked_token(token: str, place: str) -> str:
+    """What can stand in a request; what cannot is not shown either, for it may be a secret."""
+    if not (token and token.isascii() and token.isprintable()) or " " in token:
+        raise NotAdmitted(
+            f"{place} does not hold a token, which is one word of ASCII. Nothing was sent."
+        )
     return token
 
 

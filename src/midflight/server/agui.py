@@ -37,11 +37,11 @@ from midflight.server.agui_input import DESCRIBED, Input, read_input
 from midflight.server.agui_resume import Answer, Receipt
 from midflight.server.agui_state import HUMAN, PAUSED
 from midflight.server.agui_stream import Turn
-from midflight.server.asking import note
 from midflight.server.metrics import Metrics
 from midflight.server.problems import STATUS, Problem, as_json
 from midflight.server.quotas import Meter, Quotas
-from midflight.server.sse import Pace, Streams
+from midflight.server.streaming import Pace, Streams
+from midflight.server.verb_route import note
 from midflight.stores.base import THREAD_PREFIX
 
 BODY_MAX: Final = 16 * 1024 * 1024  # a client sends its whole history each time

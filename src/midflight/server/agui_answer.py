@@ -13,46 +13,41 @@ from typing import Final
 import anyio
 from ag_ui.core import BaseEvent, RunErrorEvent
 from ag_ui.encoder import EventEncoder
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from midflight.control import Control
 from midflight.errors import MidflightError
+from midflight.overriding import override
 from midflight.server.agui_stream import Story, Turn
-from midflight.server.sse import NOT_KNOWN, Stalled, Streams
+from midflight.server.streaming import ALIVE, NOT_KNOWN, Stalled, Streamed, Streams
 
 AGAIN: Final = "The run goes on by itself; send the same runId to follow it again."
 log: Final = logging.getLogger(__name__)
 
 
-class EventAnswer(Response):
+class EventAnswer(Streamed):
     """One AG-UI run, as it happens. ``slot`` is given back at its end."""
 
-    media_type = "text/event-stream"
-
     def __init__(self, control: Control, turn: Turn, streams: Streams, slot: ExitStack) -> None:
-        super().__init__(headers={"x-accel-buffering": "no", "cache-control": "no-cache"})
-        del self.headers["content-length"]
-        self._streams = streams
+        super().__init__(streams, {"cache-control": "no-cache"})
         self._slot = slot
         self._turn = turn
         self._story = Story(control, turn, heartbeat_s=streams.pace.heartbeat_s)
         self._encoder = EventEncoder()
         self._known = anyio.CancelScope()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[explicit-override]  # 3.12
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         with self._slot:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_until_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
                 tasks.start_soon(self._streams.until_unknown, scope, self._known)
                 try:
                     await self._tell(send)
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
-                except Stalled:  # the answer is left without an end, so the server hangs up
-                    self._streams.metrics.count("midflight_streams_dropped_total")
-                    about = {"action": "reader_dropped", "by": self._turn.who.by}
-                    log.warning("A reader that took nothing was dropped", extra=about)
+                except Stalled:
+                    self._dropped(self._turn.who.by)
                 tasks.cancel_scope.cancel()
 
     async def _tell(self, send: Send) -> None:
@@ -80,22 +75,11 @@ class EventAnswer(Response):
     async def _events(self, send: Send) -> None:
         async with aclosing(self._story.told()) as told:
             async for event in told:
-                await self._put(send, event)
+                await self._put_event(send, event)
 
     async def _end(self, send: Send, words: str, code: str) -> None:
         for event in (*self._story.close(), RunErrorEvent(message=words, code=code)):
-            await self._put(send, event)
+            await self._put_event(send, event)
 
-    async def _put(self, send: Send, event: BaseEvent | None) -> None:
-        """Write it, as soon as the reader has taken what was written before."""
-        text = self._encoder.encode(event) if event is not None else ": alive\n\n"
-        with anyio.move_on_after(self._streams.pace.stall_s) as bound:
-            await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-        if bound.cancelled_caught:
-            raise Stalled
-
-
-async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
+    async def _put_event(self, send: Send, event: BaseEvent | None) -> None:
+        await self._put(send, self._encoder.encode(event).encode() if event is not None else ALIVE)

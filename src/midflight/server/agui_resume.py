@@ -26,6 +26,8 @@ from midflight.server.agui_events import KEY
 from midflight.server.agui_input import Resume
 from midflight.server.agui_state import HUMAN, PAUSED, Asked, Open, open_interrupts
 from midflight.server.problems import Problem
+from midflight.stores.waiting import question_at
+from midflight.verbs.telling import By
 
 _ID: Final = re.compile(r"(r-.+?):(?:(?P<hold>paused|human):)?(?P<at>\d{1,18})", re.DOTALL)
 
@@ -59,8 +61,9 @@ async def questions_of(control: Control, state: RunState) -> dict[int, e.Questio
     """What the open questions of a run ask."""
     found = {}
     for position in state.questions:
-        (record,) = await control.store.read(state.journal, after=position - 1, limit=1)
-        found[position] = record.event
+        asked = await question_at(control.store, state.journal, position)
+        assert asked is not None, f"{state.journal} has an open question at {position}"
+        found[position] = asked
     return found
 
 
@@ -189,7 +192,7 @@ def _is_same(given: Any, entry: Resume) -> bool:
 
 
 def _verb(
-    control: Control, answer: Answer, about: Open, state: RunState, by: dict[str, Any], turn: str
+    control: Control, answer: Answer, about: Open, state: RunState, by: By, turn: str
 ) -> Awaitable[Accepted] | None:
     """The verb that an answer is. To leave it never cancels the run and never decides a doubt."""
     run, kind, question, payload = state.journal, about.kind, about.question, answer.payload
@@ -206,9 +209,7 @@ def _verb(
     return control.answer(run, question, payload, **by)
 
 
-def _move_on(
-    control: Control, run: str, payload: Any, by: dict[str, Any], turn: str
-) -> Awaitable[Accepted]:
+def _move_on(control: Control, run: str, payload: Any, by: By, turn: str) -> Awaitable[Accepted]:
     match payload:
         case {"action": "redirect", "text": text}:
             return control.redirect(run, text, resume=True, **by)

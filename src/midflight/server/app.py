@@ -24,17 +24,17 @@ from midflight.server import (
     routes_house,
     routes_runs,
     routes_threads,
-    sse,
     views,
 )
 from midflight.server.access import Access, caller
-from midflight.server.asking import PROBLEMS
 from midflight.server.door import Door
 from midflight.server.keyring import Keyring
 from midflight.server.live import Lives
 from midflight.server.live_index import Index
 from midflight.server.metrics import Metrics
 from midflight.server.quotas import Meter, Quotas
+from midflight.server.streaming import Pace, Streams
+from midflight.server.verb_route import PROBLEMS
 
 ABOUT = """Pause, redirect, cancel, answer and watch runs.
 
@@ -52,7 +52,7 @@ def create_app(
     agents: Iterable[Agent] = (),
     access: Access | None = None,
     quotas: Quotas | None = None,
-    pace: sse.Pace | None = None,
+    pace: Pace | None = None,
     doors: Iterable[APIRouter] = (),
     clock: Clock = wall_clock,
 ) -> FastAPI:
@@ -77,7 +77,7 @@ def create_app(
     state.access = access or Access(Keyring(clock=clock))
     state.metrics = Metrics()
     state.meter = Meter(quotas or Quotas(), clock)
-    state.streams = sse.Streams(state.meter, state.metrics, pace or sse.Pace())
+    state.streams = Streams(state.meter, state.metrics, pace or Pace())
     state.lives = Lives(control)
     state.index = Index(control, lambda row: state.lives.nudge(row.thread, row.parent))
     problems.install(app, control)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from midflight.conversation import TEXT_MAX, is_storable
 from midflight.kernel.record import Limits
+from midflight.overriding import override
 
 POSITION_MAX = 2**53 - 1  # what JavaScript can count to
 
@@ -123,7 +124,8 @@ class RaiseLimits(Verb):
     limits: Caps = Caps()
     no_caps: bool = False
 
-    def asked(self) -> dict[str, Any]:  # type: ignore[explicit-override]  # typing.override is newer
+    @override
+    def asked(self) -> dict[str, Any]:
         """With the caps as the kernel has them."""
         limits = self.limits.limits()
         return {"limits": limits, "no_caps": self.no_caps, "expect": self.expect}
@@ -221,11 +223,16 @@ class Overrule(Asked):
 
 
 class HeardOf(Asked):
-    """What was heard of spoken words before they were cut short; ``of`` is their position."""
+    """What was heard of spoken words before they were cut short; ``of`` is their position.
+
+    Who has hung up has ended nothing: words on no record yet still come, and are marked then. Who
+    has heard the most counts; ``whole`` is who has heard it to its end, where others have not.
+    """
 
     text: Text
     run: JournalId
     of: Position = 0
+    how: Literal["", "hung up", "whole"] = ""
 
 
 class OneTodo(Asked):

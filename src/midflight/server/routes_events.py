@@ -8,10 +8,10 @@ import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
-from midflight.server.asking import PROBLEMS, Caller, Controlled
 from midflight.server.bodies import POSITION_MAX, JournalId
 from midflight.server.problems import Problem
 from midflight.server.sse import EventStream
+from midflight.server.verb_route import PROBLEMS, Caller, Controlled
 from midflight.server.view_stream import ViewStream
 
 WATCHED_MAX: Final = 64  # each id names them all

@@ -14,9 +14,9 @@ from midflight.errors import StoreError
 from midflight.server import bodies as b
 from midflight.server import views
 from midflight.server.access import CUSTOM_HEADER, Access, cookie_name
-from midflight.server.asking import PROBLEMS, Caller, Controlled, answers, note
 from midflight.server.keyring import SESSION_S
 from midflight.server.problems import Problem, as_json
+from midflight.server.verb_route import PROBLEMS, Caller, Controlled, answers, note
 
 HEALTH_S: Final = 2.0
 router: Final = APIRouter(responses=PROBLEMS)
@@ -102,10 +102,10 @@ async def release(request: Request, body: b.Release, control: Controlled, who: C
     "/healthz", tags=["operator"], responses=answers("Health") | answers("Health", status=503)
 )
 async def health(control: Controlled) -> Response:
-    """Whether the store answers. Open to everybody, and says no more than that."""
+    """Whether the store answers and can be written. Open to everybody, and says no more."""
     try:
         with anyio.fail_after(HEALTH_S):
-            await control.switches()
+            await control.store.ready()
     except (TimeoutError, StoreError) as error:
         return as_json(views.Health(ok=False, store=type(error).__name__), 503)
     return as_json(views.Health(ok=True, store="answers"))

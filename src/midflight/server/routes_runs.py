@@ -13,7 +13,8 @@ from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.kernel.phases import Phase
 from midflight.server import bodies as b
 from midflight.server import views
-from midflight.server.asking import (
+from midflight.server.problems import as_json
+from midflight.server.verb_route import (
     PROBLEMS,
     WAIT_MAX_S,
     By,
@@ -24,7 +25,6 @@ from midflight.server.asking import (
     answers,
     named,
 )
-from midflight.server.problems import as_json
 from midflight.stores.base import Query as Wanted
 
 router = APIRouter(prefix="/v1", tags=["runs"], responses=PROBLEMS)

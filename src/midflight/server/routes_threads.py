@@ -8,11 +8,10 @@ import anyio
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from midflight.errors import JournalNotFound
-from midflight.kernel.thread import ThreadState
 from midflight.server import bodies as b
 from midflight.server import views
-from midflight.server.asking import (
+from midflight.server.problems import Problem, as_json
+from midflight.server.verb_route import (
     PROBLEMS,
     WAIT_MAX_S,
     By,
@@ -23,8 +22,8 @@ from midflight.server.asking import (
     named,
     note,
 )
-from midflight.server.problems import Problem, as_json
 from midflight.stores.base import Query as Wanted
+from midflight.stores.waiting import thread_state as load_thread
 from midflight.verbs import deliveries
 
 RUNS_SHOWN: Final = 100
@@ -44,9 +43,7 @@ async def threads(
 @router.get("/threads/{thread}", responses=answers("ThreadView"))
 async def thread_state(thread: b.ThreadId, control: Controlled, who: Caller) -> Response:
     """The thread as it is now: unread messages, todos in their order, its newest runs."""
-    talk = await control.store.load(thread)
-    if not isinstance(talk, ThreadState) or not talk.head:
-        raise JournalNotFound(thread)
+    talk = await load_thread(control.store, thread)
     runs = await control.runs(Wanted(thread=thread, limit=RUNS_SHOWN))
     return as_json(views.thread_of(talk, runs))
 

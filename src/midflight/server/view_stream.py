@@ -18,10 +18,12 @@ from starlette.types import Send
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.kernel.record import Who
+from midflight.overriding import override
 from midflight.server.live import PACE_S, Live, Lives
 from midflight.server.live_index import Index
 from midflight.server.news import RowNews, SwitchNews
-from midflight.server.sse import RETRY_MS, EventStream, Streams
+from midflight.server.sse import RETRY_MS, EventStream
+from midflight.server.streaming import ALIVE, Streams
 from midflight.sheets import Sheet
 from midflight.stores.base import Delta
 from midflight.tasks import owned_tasks
@@ -90,7 +92,8 @@ class ViewStream(EventStream):
     def _stir(self) -> None:
         self._news.set()
 
-    async def _told(self, send: Send) -> None:  # type: ignore[explicit-override]  # 3.12
+    @override
+    async def _told(self, send: Send) -> None:
         with ExitStack() as stack:
             watched = [
                 Watched(stack.enter_context(self._lives.watched(journal, head, self._stir)))
@@ -120,7 +123,7 @@ class ViewStream(EventStream):
             with anyio.move_on_after(heartbeat_s) as silence:
                 await self._news.wait()
             if silence.cancelled_caught:
-                await self._put(send, b": alive\n\n")
+                await self._put(send, ALIVE)
                 continue
             self._news = anyio.Event()
             for one in watched:

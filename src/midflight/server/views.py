@@ -17,6 +17,7 @@ from midflight.run import Agent
 from midflight.sheets.shapes import Asked, RunView, UnreadMessage
 from midflight.sheets.view import accounted, asked, unread, viewed
 from midflight.stores.base import Delta, Killing, Row
+from midflight.stores.waiting import question_at
 from midflight.verbs.covering import runs_below
 from midflight.verbs.todos import TodoOffer
 from midflight.verbs.transcript import Line
@@ -191,8 +192,9 @@ async def view_of(control: Control, run: str) -> RunView:
 
 
 async def _asked(control: Control, run: str, position: int) -> Asked:
-    (record,) = await control.store.read(run, after=position - 1, limit=1)
-    return asked(position, record.event)
+    question = await question_at(control.store, run, position)
+    assert question is not None, f"{run} has an open question at {position}"
+    return asked(position, question)
 
 
 def delivery_of(run: str, position: int, delivery: Delivery) -> DeliveryView:

@@ -12,7 +12,7 @@ them where they are. Reading the length apart from the events once broke the kil
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
@@ -311,13 +311,11 @@ class Store(Protocol):
     def voices(self) -> Voices:
         """Where steps that are driven here say what they say."""
 
+    async def ready(self) -> None:
+        """Raise what whoever appends now would hear, if it is known that nothing can be written."""
+
     async def now(self) -> float:
         """The store's clock, with which deadlines are compared."""
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """Remove runs that ended before a time, and threads that hold nothing else."""
-
-
-def sorted_journals(journals: Collection[str]) -> list[str]:
-    """The order in which heads are locked, everywhere: no two transactions can wait in a ring."""
-    return sorted(set(journals))

@@ -132,6 +132,9 @@ class MemoryStore(Watched):
         """See ``Store.switches``."""
         return list(self._switches.values())
 
+    async def ready(self) -> None:
+        """See ``Store.ready``."""
+
     @asynccontextmanager
     async def lease(self, driver: str) -> AsyncIterator[MemoryLease]:
         """See ``Store.lease``."""

@@ -59,7 +59,7 @@ from midflight.stores.postgres_requests import (
     submit_locked,
 )
 from midflight.stores.postgres_rows import Job
-from midflight.stores.postgres_server import SQL, Connection, Server
+from midflight.stores.postgres_server import LONG_S, SQL, Connection, Server
 from midflight.stores.postgres_states import States, Turn
 from midflight.stores.postgres_writer import Writer
 from midflight.tasks import owned_tasks
@@ -308,7 +308,7 @@ class PostgresStore(PostgresReading):
             )
             try:
                 return await self._pool.do(
-                    work, after=partial(self._states.leave, turn), writes=True
+                    work, after=partial(self._states.leave, turn), writes=True, answer_s=LONG_S
                 )
             except Widen as more:
                 journals |= set(more.journals)
@@ -321,7 +321,9 @@ class PostgresStore(PostgresReading):
     async def kill(self, scope: str, who: Who, reason: str = "") -> Killing:
         """See ``Store.kill``."""
         require_operator(who, "kill")
-        found = await self._pool.do(lambda c: c.fetch(SQL["live"], scope), first=True)
+        found = await self._pool.do(
+            lambda c: c.fetch(SQL["live"], scope), first=True, answer_s=LONG_S
+        )
         heads = {row["journal"]: row["head"] for row in found}
         turn = await self._kill_turn(heads)
         await self._fold_ahead(turn, {journal: heads[journal] for journal in turn.journals})
@@ -360,6 +362,12 @@ class PostgresStore(PostgresReading):
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
         return [Switch(*row) for row in await self._fetch("switches")]
+
+    async def ready(self) -> None:
+        """See ``Store.ready``. A replica answers, and takes nothing."""
+        ((only_reads,),) = await self._fetch("only_reads")
+        if only_reads:
+            raise self._server.read_only()
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
         """See ``Store.purge``."""

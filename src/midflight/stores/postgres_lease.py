@@ -7,6 +7,7 @@ hears nothing stops starting things before anybody may take over.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -22,7 +23,10 @@ from midflight.tasks import owned_tasks
 
 TTL_S: Final = 10.0
 MARGIN: Final = 0.1  # of the ttl: what is started in the last moment must be seen before the end
+SOON_S: Final = 1.0  # a short lease is none the safer for hanging up on a server that is slow
 GOODBYE_S: Final = 2.0
+STOOD_STILL: Final = "this process stood still"  # or it would have been renewed again
+log: Final = logging.getLogger(__name__)
 
 
 class RowLease:
@@ -36,6 +40,7 @@ class RowLease:
         self._holder = holder
         self._ttl = ttl
         self._renewed = float("-inf")
+        self._told_lost = False
 
     @property
     def held(self) -> bool:
@@ -46,7 +51,10 @@ class RowLease:
         """Hold it from now on; False if somebody else does."""
         sent, ours = steady(), (self.driver, self._holder, self._ttl)
         if not await self._pool.do(
-            lambda c: c.fetchval(SQL["renew_lease"], *ours), writes=True, pressing=True
+            lambda c: c.fetchval(SQL["renew_lease"], *ours),
+            writes=True,
+            pressing=True,
+            answer_s=max(self._ttl / 3, SOON_S),
         ):
             return False
         self._renewed = sent
@@ -55,14 +63,33 @@ class RowLease:
     async def keep(self) -> None:
         """Renew it three times in a ttl, also when the server is slow, until cancelled.
 
-        What fails is not told: ``held`` turns false by itself, and true again when it is back.
+        ``held`` turns false by itself, and true again when it is back. Each is told of once, also
+        if it was lost because this process stood still.
         """
-        every, due = self._ttl / 3, anyio.current_time()
+        every, due, why = self._ttl / 3, anyio.current_time(), STOOD_STILL
         while True:
             due = max(due + every, anyio.current_time())
             await anyio.sleep_until(due)
-            with anyio.move_on_after(every), suppress(StoreError):
-                await self.renew()
+            self._tell_if_changed(why)
+            why = "no answer in time"
+            try:
+                with anyio.move_on_after(every):
+                    why = STOOD_STILL if await self.renew() else "another process holds it"
+            except StoreError as error:
+                why = str(error)
+            self._tell_if_changed(why)
+
+    def _tell_if_changed(self, why: str) -> None:
+        lost = not self.held
+        if lost == self._told_lost:
+            return
+        self._told_lost = lost
+        about = {"action": "lease_lost" if lost else "lease_held", "driver": self.driver}
+        if lost:
+            words = "The lease was not renewed; nothing is begun here, and others may take over"
+            log.warning(words, extra=about | {"error": why})
+        else:
+            log.info("The lease is held again", extra=about)
 
     async def end(self) -> None:
         """Hold it no longer. If the server cannot be told, it runs out by itself."""

@@ -24,9 +24,11 @@ from midflight.stores.postgres_server import (
     ERRORS,
     GONE,
     PATIENCE_S,
+    REFUSED,
     Connection,
     Server,
     ServerError,
+    only_reads,
 )
 
 T = TypeVar("T")
@@ -34,6 +36,7 @@ Work: TypeAlias = Callable[[Connection], Awaitable[T]]
 
 MIND_S: Final = 1.0
 AGAIN_S: Final = 0.25
+READ_ONLY_S: Final = 1.0  # how long a connection to a replica is used: the primary may be elsewhere
 
 
 class Link:
@@ -42,18 +45,22 @@ class Link:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._connection: Connection | None = None
+        self._until: float | None = None
         self._overdue = float("inf")
         self._missed = anyio.Event()
 
     @property
     def up(self) -> bool:
-        """Whether there is a connection, as far as one can know."""
-        return self._connection is not None and not self._connection.is_closed()
+        """Whether there is a connection that is still good, as far as one can know."""
+        if self._connection is None or self._connection.is_closed():
+            return False
+        return self._until is None or anyio.current_time() < self._until
 
     async def connect(self) -> None:
         """Make a connection."""
         self.drop()
-        self._connection = await self._server.connect(minded=True)
+        self._connection = await self._server.connect(answer_s=None)
+        self._until = anyio.current_time() + READ_ONLY_S if only_reads(self._connection) else None
 
     async def do(self, work: Work[T], answer_s: float = ANSWER_S) -> T:
         """Give the connection to ``work``, once."""
@@ -103,9 +110,13 @@ class Link:
 async def mind(links: Sequence[Link]) -> None:
     """Drop silent connections. One timer for all of them: in each call it would cost a tenth."""
     while True:
+        fell_asleep = anyio.current_time()
         await anyio.sleep(MIND_S)
+        now = anyio.current_time()
+        if now - fell_asleep > 2 * MIND_S:
+            continue  # it was we who did not listen: what has come meanwhile is looked at first
         for link in links:
-            link.drop_if_silent(anyio.current_time())
+            link.drop_if_silent(now)
 
 
 async def persist(
@@ -113,24 +124,27 @@ async def persist(
 ) -> T:
     """Do ``work`` until it is done or has an answer, through lost connections and deadlocks."""
     pause, deadline = 0.005, asyncio.get_running_loop().time() + PATIENCE_S
+    unsure = False
     while True:
         try:
             return await link.do(work, answer_s)
         except (*GONE, *BUSY) as error:
+            unsure |= writes and not isinstance(error, REFUSED)
             if anyio.current_time() + pause > deadline:
-                raise _given_up(server.explain(error), writes=writes) from error
+                raise _given_up(server.explain(error), unsure=unsure) from error
+            answer_s = max(answer_s, min(2 * answer_s, PATIENCE_S))  # it may only have been slow
         except ServerError as error:
-            raise server.explain(error) from error
+            raise _given_up(server.explain(error), unsure=unsure) from error
         await anyio.sleep(pause)
         pause = min(pause * 2, AGAIN_S)
 
 
-def _given_up(error: StoreError, *, writes: bool) -> StoreError:
+def _given_up(error: StoreError, *, unsure: bool) -> StoreError:
     unknown = (
-        f"Nothing was heard for {PATIENCE_S:g} s, so it is not known whether anything was "
-        "changed; the same append id may be repeated safely."
+        "A try was not answered, so it is not known whether anything was changed; the same append "
+        "id may be repeated safely."
     )
-    if writes:
+    if unsure:
         return type(error)(f"{error} {unknown}").leaving_it_open()
     return type(error)(f"{error} Nothing was changed.")
 

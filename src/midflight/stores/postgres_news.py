@@ -9,6 +9,7 @@ broke, the poll finds it a second later.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -18,7 +19,7 @@ import msgspec
 from midflight.inputs import Ids
 from midflight.stores.hub import Hub
 from midflight.stores.postgres_echo import Echo
-from midflight.stores.postgres_server import ERRORS, SQL, Connection, Server
+from midflight.stores.postgres_server import ERRORS, SQL, Connection, Server, only_reads
 
 POLL_S: Final = 1.0
 SPACING_S: Final = 0.025  # each NOTIFY wakes every process that has the store open
@@ -26,7 +27,7 @@ PAYLOAD_MAX: Final = 7500  # Postgres takes less than 8,000 bytes
 OUTBOX_MAX: Final = 10_000  # without a connection: past this, the others' poll has to do
 AGAIN_S: Final = 0.25
 DEAF_S: Final = 60.0  # how far back is looked after a lost connection
-
+log: Final = logging.getLogger(__name__)
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(dict[str, int])
@@ -44,6 +45,7 @@ class News:
         self._anything = anyio.Event()
         self._urgent = anyio.Event()
         self._alone = False
+        self._deaf = False
         self._pid = 0
         self._closing = False
         self._ended = anyio.Event()
@@ -83,18 +85,30 @@ class News:
             try:
                 connection = await self._server.connect()
                 await self._listen(connection)
-            except ERRORS:
+            except ERRORS as error:
                 if self._closing:
                     return  # they will poll
+                self._hear_nothing(error)
                 await anyio.sleep(AGAIN_S)
             finally:
                 self._alone = False  # who knows who comes while we hear nothing
                 if connection is not None:
                     connection.terminate()
 
+    def _hear_nothing(self, error: Exception) -> None:
+        """Say so once: a replica, for one, refuses LISTEN for as long as it is one."""
+        if not self._deaf:
+            about = {"action": "news_lost", "error": str(self._server.explain(error))}
+            log.warning("What other processes do is not heard; trying again", extra=about)
+        self._deaf = True
+
+    def _hear_again(self) -> None:
+        if self._deaf:
+            log.info("What other processes do is heard again", extra={"action": "news_heard"})
+        self._deaf = False
+
     async def _listen(self, connection: Connection) -> None:
-        self._pid = connection.get_server_pid()
-        await connection.execute(SQL["wait_for_no_disk"])
+        self._pid = await connection.fetchval(SQL["process"])
         await connection.add_listener(self._server.channel, self._heard)
         await connection.add_listener(self._server.echo_channel, self._heard_saying)
         connection.add_termination_listener(lambda _: self._anything.set())
@@ -102,12 +116,15 @@ class News:
         await self._send(connection, {})  # whoever thought to be alone hears that we are here
         await self._poll(connection)  # what was said while nobody listened
         await self._look_everywhere(connection)
+        self._hear_again()
         polled = anyio.current_time()
         while not connection.is_closed():
             await self._tell(connection)
             if self._closing:
                 return
             if anyio.current_time() - polled >= POLL_S:
+                if only_reads(connection):
+                    return  # what the primary is told of is not heard here: look for it again
                 await self._poll(connection)
                 polled = anyio.current_time()
             await self._wait(polled + POLL_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,8 +12,10 @@ from midflight.stores.base import PAGE, Query, Row
 from midflight.stores.codec import decode
 from midflight.stores.postgres_links import Pool
 from midflight.stores.postgres_rows import row_of
-from midflight.stores.postgres_server import SQL
+from midflight.stores.postgres_server import ANSWER_S, LONG_S, SQL
 from midflight.stores.watched import Watched
+
+SEARCH_S: Final = 10.0  # no index finds words: a search may have to look at every row
 
 
 class PostgresReading(Watched):
@@ -25,7 +27,7 @@ class PostgresReading(Watched):
 
     async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
         """See ``Store.read``."""
-        page = await self._fetch("read_events", journal, after, limit)
+        page = await self._fetch("read_events", journal, after, limit, answer_s=LONG_S)
         if not page:
             await self.row(journal)
         return [decode(*row) for row in page]
@@ -41,7 +43,8 @@ class PostgresReading(Watched):
         """See ``Store.rows``."""
         *wanted, search = msgspec.structs.astuple(query)
         name, more = ("search_rows", [query.words]) if search else ("rows", [])
-        return [row_of(row) for row in await self._fetch(name, *wanted, *more)]
+        answer_s = SEARCH_S if search else LONG_S
+        return [row_of(row) for row in await self._fetch(name, *wanted, *more, answer_s=answer_s)]
 
     async def due(self, limit: int = 100) -> list[Row]:
         """See ``Store.due``."""
@@ -49,7 +52,7 @@ class PostgresReading(Watched):
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""
-        found = await self._fetch("blob", digest)
+        found = await self._fetch("blob", digest, answer_s=LONG_S)
         if not found:
             raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
         return bytes(found[0]["body"])
@@ -59,8 +62,10 @@ class PostgresReading(Watched):
         ((now,),) = await self._fetch("clock")
         return float(now)
 
-    async def _fetch(self, name: str, *arguments: object) -> list[Any]:
-        return await self._select(SQL[name], *arguments)
+    async def _fetch(self, name: str, *arguments: object, answer_s: float = ANSWER_S) -> list[Any]:
+        return await self._select(SQL[name], *arguments, answer_s=answer_s)
 
-    async def _select(self, statement: str, *arguments: object) -> list[Any]:
-        return await self._pool.do(lambda c: c.fetch(statement, *arguments))
+    async def _select(
+        self, statement: str, *arguments: object, answer_s: float = LONG_S
+    ) -> list[Any]:
+        return await self._pool.do(lambda c: c.fetch(statement, *arguments), answer_s=answer_s)

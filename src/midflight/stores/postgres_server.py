@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import anyio
@@ -38,7 +38,8 @@ MIGRATIONS: Final = (script("postgres_001.sql"),)
 """From each layout to the next, since the first; only ever added to."""
 
 PATIENCE_S: Final = 10.0  # how long a lost server is waited for before the caller is told
-ANSWER_S: Final = 10.0  # a server that says nothing for so long counts as lost
+ANSWER_S: Final = 3.0  # a connection that says nothing for so long is lost: time for another
+LONG_S: Final = 6.0  # the same where there may be much to read, or several locks to wait for
 CONNECT_S: Final = 5.0
 MIGRATE_S: Final = 600.0  # a table of millions of events may have to be rewritten
 SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -46,7 +47,8 @@ SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 SETTINGS: Final = {
     "application_name": "midflight",
     "default_transaction_isolation": "read committed",  # every check is on rows locked before it
-    "lock_timeout": "3s",  # one stuck lock must not hold up the batch around it
+    "lock_timeout": "2s",  # one stuck lock must not hold up the batch around it, nor look as lost
+    "statement_timeout": "0",  # a role's would end a purge; what is silent for too long is minded
     "idle_in_transaction_session_timeout": "5s",  # frozen with locks held: the server takes them
     # All statements here are short and find their rows by index. Plans are made once, and are the
     # same when the tables are still empty and no statistics say that they will not be.
@@ -63,15 +65,39 @@ GONE: Final = (
     asyncpg.OperatorInterventionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,  # a replica: a new connection may lead to the primary
 )
 COLLIDED: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 BUSY: Final = (*COLLIDED, asyncpg.LockNotAvailableError)
+REFUSED: Final = (*BUSY, asyncpg.ReadOnlySQLTransactionError, asyncpg.QueryCanceledError)
+"""Answers that say that nothing was changed, though it is worth another try."""
 ERRORS: Final = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     OSError,
 )
+
+
+class Pooled(asyncpg.InterfaceError):
+    """What we are connected to is no session of a server, with our settings and for us alone."""
+
+
+POOLED: Final = (
+    Pooled,
+    asyncpg.ProtocolViolationError,  # it does not know our settings
+    asyncpg.InvalidSQLStatementNameError,  # what we have prepared is in another session
+    asyncpg.DuplicatePreparedStatementError,
+)
+
+
+def only_reads(connection: Connection) -> bool:
+    """Whether it leads to a server that takes nothing, as that tells of itself when one comes."""
+    told = connection.get_settings()
+    return "on" in (
+        getattr(told, "in_hot_standby", ""),
+        getattr(told, "default_transaction_read_only", ""),
+    )
 
 
 class Server:
@@ -89,33 +115,45 @@ class Server:
         self.echo_channel = f"{self.channel}_says"
         self.where = f"database {self._database} on {self._host}"
 
-    async def connect(self, *, minded: bool = False) -> Connection:
+    async def connect(self, *, answer_s: float | None = ANSWER_S) -> Connection:
         """Open a connection whose tables are the store's.
 
-        One that is ``minded`` by somebody else needs no timer of its own in every call.
+        One that is minded by somebody else (None) needs no timer of its own in every call.
         """
         settings = SETTINGS | {"search_path": self._schema}
         connection: Connection = await asyncpg.connect(
             self._dsn,
             timeout=CONNECT_S,
-            command_timeout=None if minded else ANSWER_S,
+            command_timeout=answer_s,
             server_settings=settings,
         )
         try:
-            await connection.execute(SQL["settle_in"], timeout=CONNECT_S)
+            await self._settle_in(connection, settings)
         except BaseException:
             connection.terminate()
             raise
         return connection
+
+    async def _settle_in(self, connection: Connection, settings: Mapping[str, str]) -> None:
+        """Else our tables would be looked for, and made, in the schema of somebody else."""
+        asked = {name: value for name, value in settings.items() if name != "application_name"}
+        found = await connection.fetchrow(SQL["settle_in"], list(asked), timeout=CONNECT_S)
+        assert found is not None
+        taken = zip(asked.items(), found["settings"], strict=True)
+        if ignored := [name for (name, value), kept in taken if kept != value]:
+            raise Pooled(f"it did not take {', '.join(ignored)}")
 
     async def prepare(self) -> None:
         """Create the tables or bring them to the layout of this version."""
         try:
             connection = await self._first_connection()
             try:
+                await self._refuse_if_shared(connection)
                 await self._prepare(connection)
             finally:
                 connection.terminate()
+        except POOLED as error:
+            raise StoreUnavailable(f"{self.explain(error)} Nothing was changed.") from error
         except ERRORS as error:
             raise self.explain(error) from error
         except ValueError:  # a port that is no number, and perhaps half of a password
@@ -126,10 +164,29 @@ class Server:
         with anyio.move_on_after(PATIENCE_S):
             while True:
                 try:
-                    return await self.connect()
+                    return await self.connect(answer_s=PATIENCE_S)
                 except asyncpg.CannotConnectNowError:
                     await anyio.sleep(0.1)
         raise StoreUnavailable(f"{self.where} has been starting for {PATIENCE_S:g} s; try again.")
+
+    async def _refuse_if_shared(self, connection: Connection) -> None:
+        """Refuse a pooler that gives us another process of the server for every transaction.
+
+        Locks, LISTEN and settings of a session would be anybody's. It is looked for only where the
+        server's process is not the one that we were told of: then somebody stands in between.
+        """
+        ours = await connection.fetchval(SQL["process"])
+        if ours == connection.get_server_pid():
+            return
+        other = await self.connect(answer_s=PATIENCE_S)
+        try:
+            async with other.transaction():  # it keeps its process for so long
+                theirs = await other.fetchval(SQL["process"])
+                kept = theirs != ours and ours == await connection.fetchval(SQL["process"])
+        finally:
+            other.terminate()
+        if not kept:
+            raise Pooled("its connections change hands after each transaction")
 
     async def _prepare(self, connection: Connection) -> None:
         encoding = await connection.fetchval("SHOW server_encoding")
@@ -173,6 +230,10 @@ class Server:
             )
         return layout
 
+    def read_only(self) -> StoreError:
+        """For whoever asks whether anything can be written."""
+        return self.explain(asyncpg.ReadOnlySQLTransactionError("it says so when it is asked"))
+
     def closed(self) -> StoreError:
         """For whoever comes too late."""
         return StoreUnavailable(f"{self.where}: the store is closed. Nothing was changed.")
@@ -188,6 +249,12 @@ class Server:
         """Say in a sentence what an error means and what to do about it; never the password."""
         user, schema = self._user, self._schema
         for kinds, raised, advice in (
+            (
+                POOLED,
+                StoreUnavailable,
+                "is behind a pooler with which the store cannot work: connect to the server "
+                "itself, or in session mode through a pooler that passes settings on",
+            ),
             (
                 asyncpg.ClientConfigurationError,
                 StoreUnavailable,
@@ -209,7 +276,7 @@ class Server:
                 f"does not let user {user} write to schema {schema}: grant it the right",
             ),
             (
-                asyncpg.ReadOnlySQLTransactionError,
+                (asyncpg.ReadOnlySQLTransactionError, asyncpg.TargetServerAttributeNotMatched),
                 StoreReadOnly,
                 "may be read and not written: it is a replica, or its administrator made it so",
             ),
@@ -218,6 +285,11 @@ class Server:
                 asyncpg.TooManyConnectionsError,
                 StoreUnavailable,
                 "has no connection left: raise max_connections or run fewer processes",
+            ),
+            (
+                asyncpg.QueryCanceledError,
+                StoreBusy,
+                "ended the statement before it was done, by hand or for a time limit: try again",
             ),
             (BUSY, StoreBusy, "is held up by another program's locks: try again"),
             (
@@ -229,7 +301,7 @@ class Server:
         ):
             if isinstance(error, kinds):
                 return raised(f"{self.where} {advice} ({_brief(error)}).")
-        return StoreError(f"{self.where} did not accept it ({_brief(error)}). Nothing was changed.")
+        return StoreError(f"{self.where} did not accept it ({_brief(error)}).")
 
 
 def _brief(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import anyio
@@ -20,8 +20,10 @@ from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_links import Link, persist
 from midflight.stores.postgres_rows import Job, append_batch, append_one
 from midflight.stores.postgres_server import (
+    ANSWER_S,
     COLLIDED,
     GONE,
+    LONG_S,
     PATIENCE_S,
     Connection,
     Server,
@@ -32,10 +34,17 @@ from midflight.stores.postgres_states import States
 
 BATCH_JOBS: Final = 256  # a batch holds its locks until all of it is written: about 10 ms
 BATCH_BYTES: Final = 4 * 1024 * 1024
+BYTES_A_S: Final = 1024 * 1024  # what a slow line carries at least
 GATHER_TURNS: Final = 6  # of the event loop: from the answer to a step to the record of the next
 
 _WHOLE: Final = (*GONE, *COLLIDED)
 """Errors after which a batch is sent again as it is; for any other one of its jobs is to blame."""
+
+
+def _answer_s(batch: Collection[Job]) -> float:
+    """How long a batch may take: its locks are waited for one by one, and its bytes have to go."""
+    size = sum(job.size for job in batch)
+    return (ANSWER_S if len(batch) == 1 else LONG_S) + size / BYTES_A_S
 
 
 class _Apart(Exception):
@@ -146,7 +155,13 @@ class Writer:
             return
         self._busy += 1
         try:
-            failed = await persist(self._server, link, lambda c: self._send(c, batch), writes=True)
+            failed = await persist(
+                self._server,
+                link,
+                lambda c: self._send(c, batch),
+                writes=True,
+                answer_s=_answer_s(batch),
+            )
         except _Apart:
             for job in batch:
                 await self._write(link, [job])
@@ -185,6 +200,7 @@ class Writer:
         for job in batch:
             self._unsure(job)
             own = type(error)(*error.args)  # one each: a raised error remembers where it went
+            own = own.leaving_it_open() if error.unsure else own
             own.__cause__ = error.__cause__
             self._settle(job, error=own)
 

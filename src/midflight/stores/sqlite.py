@@ -118,6 +118,10 @@ class SqliteStore(Watched):
     def _open_files(self, stack: AsyncExitStack, busy_s: float) -> tuple[Ledger, Turnstile]:
         if not self._path.parent.is_dir():
             raise StoreUnavailable(f"there is no folder {self._path.parent} for the store's file.")
+        if self._path.is_dir():
+            raise StoreUnavailable(
+                f"{self._path} is a folder: name a file in it, as {self._path / 'midflight.db'}."
+            )
         beside = self._path.with_name(self._path.name + ".d")
         beside.mkdir(mode=0o700, exist_ok=True)
         turnstile = Turnstile(beside)
@@ -231,6 +235,10 @@ class SqliteStore(Watched):
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""
         return [Switch(*values) for values in await self._select("switches", ())]
+
+    async def ready(self) -> None:
+        """See ``Store.ready``: whether it can be read; what it takes is found out by writing."""
+        await self.switches()
 
     async def blob(self, digest: str) -> bytes:
         """See ``Store.blob``."""

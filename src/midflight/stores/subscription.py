@@ -14,6 +14,7 @@ import anyio
 from midflight.errors import JournalNotFound
 from midflight.kernel import events as e
 from midflight.kernel.record import Recorded
+from midflight.overriding import override
 from midflight.stores.base import PAGE, Delta
 from midflight.stores.voices import Voice
 
@@ -192,13 +193,15 @@ class LiveSubscription(Subscription):
             self._backlog.append(voice)
             self._wake()
 
-    def _caught_up(self, journal: str) -> None:  # type: ignore[explicit-override]  # 3.12
+    @override
+    def _caught_up(self, journal: str) -> None:
         missed = [voice for voice in self._missed if voice.journal == journal]
         for voice in (*missed, *self._voices.of(journal)):
             self._missed.pop(voice, None)
             self.hear(voice)
 
-    async def __aiter__(self) -> AsyncIterator[Any]:  # type: ignore[explicit-override]  # 3.12
+    @override
+    async def __aiter__(self) -> AsyncIterator[Any]:
         while True:
             while self._backlog:
                 item = self._backlog.pop(0)

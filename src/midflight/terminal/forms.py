@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from midflight.errors import InvalidRequest
 from midflight.sheets.answers import facts, picks, written
+
+BEGINNINGS: Final = frozenset('{["')
+"""Nobody begins a word with these."""
 
 
 class Choice(Struct, frozen=True):
@@ -39,8 +43,11 @@ def plain(text: str, schema: Any) -> Any:
     """What somebody has typed, as the plain data that the question wants.
 
     Text stays text where text is wanted, even if it looks like a number. Words where only an object
-    with ``respond`` takes words become that object.
+    with ``respond`` takes words become that object. What begins as JSON is JSON, or refused: half
+    of an answer must not become the answer.
     """
+    if text.lstrip()[:1] in BEGINNINGS and not _wants_text(text, schema):
+        return _json(text, schema)
     if _fits(text, schema):
         return text
     folded = text.strip().casefold()
@@ -53,6 +60,24 @@ def plain(text: str, schema: Any) -> Any:
         value = text
     words = {"respond": text}
     return words if not _fits(value, schema) and _fits(words, schema) else value
+
+
+def _json(text: str, schema: Any) -> Any:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(
+            f"the answer begins as JSON and is none: {error}. Nothing was answered."
+        ) from None
+    words = {"respond": text}
+    quoted = isinstance(value, str) and not _fits(value, schema) and _fits(words, schema)
+    return words if quoted else value
+
+
+def _wants_text(text: str, schema: Any) -> bool:
+    """Whether text is what is asked for, and nothing that JSON would have to say."""
+    only_text = not (_fits({}, schema) or _fits([], schema))
+    return only_text and _fits(text, schema)
 
 
 def _fits(value: Any, schema: Any) -> bool:

@@ -13,6 +13,7 @@ from midflight.sheets import RunSheet, StepSheet
 from midflight.sheets.caps import CAP, holding
 from midflight.sheets.figures import cap_words, clock, elapsed, is_near, nearest, spending
 from midflight.sheets.shapes import Asked, Background
+from midflight.terminal.visible import visible
 
 SIGNS: Final = {
     "queued": "◌",
@@ -79,8 +80,8 @@ def ago(seconds: float) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """Cut to a width; line ends become spaces."""
-    flat = " ".join(text.split())
+    """Cut to a width; line ends become spaces, and what would steer a terminal takes its room."""
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else f"{flat[: max(0, width - 1)]}…"
 
 

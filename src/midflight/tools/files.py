@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from midflight.overriding import override
 from midflight.tools.base import (
     ChangedSince,
     Done,
@@ -32,7 +33,7 @@ from midflight.tools.base import (
 )
 from midflight.tools.folder import Content, Folder, refuse, version_of
 from midflight.tools.reading import Reading
-from midflight.tools.replacing import Desk, Kept
+from midflight.tools.replacing import Kept, Replacer
 
 FILE_BYTES_MAX: Final = 10_000_000
 WRITE_BYTES_MAX: Final = 500_000  # arguments are in the journal
@@ -62,8 +63,8 @@ class Workspace(Reading):
     ) -> None:
         self.name = name
         self._folder = Folder(folder, size_max=file_bytes_max)
-        self._desk = Desk(self._folder)
-        self._keep = self._desk.keep
+        self._replacer = Replacer(self._folder)
+        self._keep = self._replacer.keep
         self.read_file = self._reads(self._read_file, "read_file")
         self.list_files = self._reads(self._list_files, "list_files")
         self.search_files = self._reads(self._search_files, "search_files")
@@ -85,13 +86,15 @@ class Workspace(Reading):
             self.move_file,
         )
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
+    @override
+    def __eq__(self, other: object) -> bool:
         """The same folder under the same name is the same workspace, as after a reload."""
         if not isinstance(other, Workspace):
             return NotImplemented
         return (self.name, self._folder.path) == (other.name, other._folder.path)
 
-    def __hash__(self) -> int:  # type: ignore[explicit-override]
+    @override
+    def __hash__(self) -> int:
         return hash((self.name, self._folder.path))
 
     def _reads(self, function: Any, name: str) -> Tool:
@@ -121,7 +124,7 @@ class Workspace(Reading):
         new file, which must not exist yet. Folders on the way are made.
         """
         data = _encoded(path, text)
-        with self._desk.alone():
+        with self._replacer.alone():
             before = self._expected(path, version)
             self._put(path, data, before, idempotency_key)
         return FileChanged(path, version_of(data))
@@ -133,7 +136,7 @@ class Workspace(Reading):
 
         ``version`` is what read_file, or the last change, gave for the file.
         """
-        with self._desk.alone():
+        with self._replacer.alone():
             before = self._expected(path, version)
             if before is None:
                 refuse(path, "needs the version that read_file gives")
@@ -143,12 +146,12 @@ class Workspace(Reading):
 
     def _delete_file(self, path: str, version: str, idempotency_key: str = "") -> FileChanged:
         """Delete a file of the workspace; ``version`` is what read_file gave for it."""
-        with self._desk.alone():
+        with self._replacer.alone():
             before = self._expected(path, version)
             if before is None:
                 refuse(path, "is not in the workspace")
             self._keep.save(idempotency_key, before, [])
-            self._desk.remove(path)
+            self._replacer.remove(path)
         return FileChanged(path, "")
 
     def _move_file(
@@ -158,13 +161,13 @@ class Workspace(Reading):
 
         ``version`` is what read_file gave for it.
         """
-        with self._desk.alone():
+        with self._replacer.alone():
             if self._expected(path, version) is None:
                 refuse(path, "is not in the workspace")
             made = self._folder.missing_folders(to)
             self._keep.save(idempotency_key, None, made)
             with self._unmaking(made):
-                self._desk.move(path, to)
+                self._replacer.move(path, to)
         return FileChanged(to, version)
 
     def _expected(self, path: str, version: str) -> Content | None:
@@ -184,7 +187,7 @@ class Workspace(Reading):
         made = self._folder.missing_folders(path)
         self._keep.save(key, before, made)
         with self._unmaking(made):
-            self._desk.put(path, Content(data, before.mode if before else None), before)
+            self._replacer.put(path, Content(data, before.mode if before else None), before)
 
     @contextmanager
     def _unmaking(self, made: list[str]) -> Iterator[None]:
@@ -192,7 +195,7 @@ class Workspace(Reading):
         try:
             yield
         except ToolRefused:
-            self._desk.remove_folders(made)
+            self._replacer.remove_folders(made)
             raise
 
     # ── was it done, and taking it back ──────────────────────────────────────────────────────
@@ -222,7 +225,7 @@ class Workspace(Reading):
         """Put back exactly what was there, unless others have changed it since."""
         given = _given(takes, performed)
         path, before = given["path"], given.get("version", "")
-        with self._desk.alone():
+        with self._replacer.alone():
             kept = self._keep.load(performed.key)
             now = self._folder.content(path)
             version = now.version if now is not None else ""
@@ -237,12 +240,12 @@ class Workspace(Reading):
 
     def _restore(self, path: str, before: str, now: Content | None, kept: Kept | None) -> None:
         if not before:
-            self._desk.remove(path)
-            self._desk.remove_folders(kept.made if kept else [])
+            self._replacer.remove(path)
+            self._replacer.remove_folders(kept.made if kept else [])
         elif kept is None or kept.content.version != before:
             raise ToolFailed(LOST.format(path))
         else:
-            self._desk.put(path, kept.content, now)
+            self._replacer.put(path, kept.content, now)
 
     def _after(self, given: dict[str, Any], kept: Kept | None) -> str | None:
         """The version that the change leads to; None if that cannot be told."""
@@ -268,15 +271,15 @@ class Workspace(Reading):
     def _undo_move(self, takes: Takes, performed: Performed) -> None:
         given = _given(takes, performed)
         path, to, version = given["path"], given["to"], given["version"]
-        with self._desk.alone():
+        with self._replacer.alone():
             here, there = self._look(path), self._look(to)
             if here == version and not there:
                 return
             if there != version or here not in {"", version}:
                 raise ChangedSince(path if here else to)
-            self._desk.move(to, path)
+            self._replacer.move(to, path)
             kept = self._keep.load(performed.key)
-            self._desk.remove_folders(kept.made if kept else [])
+            self._replacer.remove_folders(kept.made if kept else [])
 
 
 def _given(takes: Takes, performed: Performed) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import anyio
 from msgspec import Struct
 
 from midflight.errors import InvalidTool
+from midflight.overriding import override
 from midflight.tools.addresses import addresses
 from midflight.tools.base import Tool, ToolFailed, ToolRefused, tool
 
@@ -202,7 +203,8 @@ class Doorkeeper(httpcore.AsyncNetworkBackend):
         self._allow = allow
         self._inner = httpcore.AnyIOBackend()
 
-    async def connect_tcp(  # type: ignore[explicit-override]
+    @override
+    async def connect_tcp(
         self,
         host: str,
         port: int,
@@ -219,7 +221,8 @@ class Doorkeeper(httpcore.AsyncNetworkBackend):
                 continue
         return await self._inner.connect_tcp(last, port, timeout)
 
-    async def connect_unix_socket(  # type: ignore[explicit-override]
+    @override
+    async def connect_unix_socket(
         self,
         path: str,
         timeout: float | None = None,  # noqa: ASYNC109 - of the class that we extend

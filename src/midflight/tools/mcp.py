@@ -33,6 +33,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest, InvalidTool
+from midflight.overriding import override
 from midflight.schemas import check_schema
 from midflight.tools.base import Tool, ToolFailed, ToolRefused, tool
 from midflight.tools.mcp_link import (
@@ -133,13 +134,15 @@ class McpServer:
         connect = partial(over_http, url, dict(headers or {}))
         return cls(connect, name=name, address=(url,), effects=effects, timeout_s=timeout_s)
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
+    @override
+    def __eq__(self, other: object) -> bool:
         """The same server under the same name: its tools may be declared again."""
         if not isinstance(other, McpServer):
             return NotImplemented
         return (self.name, self._address) == (other.name, other._address)
 
-    def __hash__(self) -> int:  # type: ignore[explicit-override]
+    @override
+    def __hash__(self) -> int:
         return hash((self.name, self._address))
 
     # ── being connected ──────────────────────────────────────────────────────────────────────

@@ -134,19 +134,20 @@ async def call_with_output(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] = MappingProxyType({}),
     *,
-    cwd: str | os.PathLike[str] | None = None,
-    env: Mapping[str, str] | None = None,
     on_output: OnOutput | None = None,
-    output_max: int = OUTPUT_MAX,
-    end_grace_s: float = END_GRACE_S,
 ) -> tuple[Any, Ended]:
-    """Like ``call_in_process``, with choices, and with what the function has printed."""
+    """Like ``call_in_process``, and with what the function has printed."""
     title, call = calls.packed(function, args, kwargs)
-    command = calls.command()
     job = partial(
-        Supervised, command, cwd=cwd, env=env, stdin=call, extra="result", grace_s=end_grace_s
+        Supervised,
+        calls.command(),
+        cwd=None,
+        env=None,
+        stdin=call,
+        extra="result",
+        grace_s=END_GRACE_S,
     )
-    output = Output(output_max, on_output or output_of_process())
+    output = Output(OUTPUT_MAX, on_output or output_of_process())
     ended = await _run(title, job, output, None)
     if not output.result:
         said = ended.stderr.decode(errors="replace").strip()

@@ -81,7 +81,7 @@ class Keep:
             os.close(handle)
 
 
-class Desk:
+class Replacer:
     """Changes files of a folder, one at a time, also among processes that do it in this way."""
 
     def __init__(self, folder: Folder) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from midflight.errors import DOTS, InvalidRequest
+from midflight.overriding import override
 
 MARK: Final = "$secret"
 
@@ -40,7 +41,8 @@ class Secret:
             _values.add(value)
         return value
 
-    def __repr__(self) -> str:  # type: ignore[explicit-override]  # typing.override is newer
+    @override
+    def __repr__(self) -> str:
         """Never the value."""
         return f"Secret({self.name!r})"
 

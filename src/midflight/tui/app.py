@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 from rich.text import Text
@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.events import Resize
+from textual.filter import LineFilter
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import Worker
@@ -23,15 +24,18 @@ from midflight.terminal.slots import Slot
 from midflight.tui import pictures
 from midflight.tui.bar import Bar, Slotted
 from midflight.tui.card import Card
+from midflight.tui.harmless import Harmless
 from midflight.tui.keys import know_alt_enter
 from midflight.tui.layer import Layer
 from midflight.tui.pressing import Pressing
 from midflight.tui.session import Session
 from midflight.tui.theme import DARK, LIGHT, STYLE, tones
 
+if TYPE_CHECKING:
+    from midflight.remote.control import AnyControl
+
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0
-CLOCK_S: Final = 5.0
 LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
 WRITE: Final = "Write to the agent"
@@ -60,7 +64,7 @@ class MidflightApp(App[None]):
     ]
 
     def __init__(
-        self, control: Any, *, run: str = "", named: Mapping[str, Who] | None = None
+        self, control: AnyControl, *, run: str = "", named: Mapping[str, Who] | None = None
     ) -> None:
         know_alt_enter()
         super().__init__()
@@ -102,6 +106,10 @@ class MidflightApp(App[None]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own names of colours, also before a theme is chosen."""
         return dict(DARK.variables)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What is drawn is of others, too: no character of it steers the terminal."""
+        return [*super().get_line_filters(), Harmless()]
 
     async def on_mount(self) -> None:
         """See Textual."""

@@ -16,6 +16,7 @@ from midflight.kernel.state import RunState
 from midflight.sheets import RunSheet
 from midflight.terminal import looks
 from midflight.terminal.slots import Slot, slots
+from midflight.terminal.visible import visible
 from midflight.tui.pictures import Tones
 
 KEYS: Final = ("Esc", "^R", "^X")
@@ -44,14 +45,15 @@ class Slotted(Static, can_focus=True):
     def put(self, slot: Slot, tones: Tones, *, by_key: bool) -> None:
         """Show what it is now. After the end no key presses it: a late one costs nothing."""
         self.slot = slot
-        self.tooltip = slot.consequence
+        told = visible(slot.consequence)
+        self.tooltip = Text(told)
         width = max(12, self.size.width)
         out = Text()
         ink = "bold" if slot.enabled else tones["quiet"]
         out.append(slot.label, ink)
         out.append(f"  {KEYS[self.number - 1] if by_key else 'Tab, Enter'}\n", tones["quiet"])
-        told = wrap(slot.consequence, width, max_lines=2, placeholder="…")
-        out.append("\n".join(told), tones["quiet"])
+        lines = wrap(told, width, max_lines=2, placeholder="…")
+        out.append("\n".join(lines), tones["quiet"])
         self.update(out)
 
     def action_press(self) -> None:

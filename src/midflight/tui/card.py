@@ -12,11 +12,14 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from midflight.errors import InvalidRequest
 from midflight.sheets.answers import facts
 from midflight.sheets.figures import clock
 from midflight.sheets.shapes import Asked
 from midflight.terminal import looks
 from midflight.terminal.forms import Choice, choices, plain, takes_words, wanted
+from midflight.terminal.visible import visible
+from midflight.tui.bar import Bar
 
 EDIT: Final = "Edit - Change it, then do it"
 DETAILS_WIDTH: Final = 300
@@ -43,7 +46,7 @@ class Card(Vertical):
         """See Textual."""
         yield Static(id="card-title")
         yield Static(id="card-about")
-        yield OptionList(id="card-choices")
+        yield OptionList(id="card-choices", markup=False)
         yield Vertical(id="card-fields")
         yield Input(id="card-line", placeholder="or answer in words")
 
@@ -56,7 +59,7 @@ class Card(Vertical):
         if asked is not None:
             left = "" if asked.expires_at is None else _left(asked.expires_at - now)
             title = Text()
-            title.append(f"? {asked.message}", "bold")
+            title.append(f"? {visible(asked.message)}", "bold")
             title.append(left, quiet)
             self.query_one("#card-title", Static).update(title)
 
@@ -66,7 +69,7 @@ class Card(Vertical):
         self._choices = choices(schema)
         options = self.query_one("#card-choices", OptionList)
         options.clear_options()
-        options.add_options([Option(choice.label) for choice in self._choices])
+        options.add_options([Option(visible(choice.label)) for choice in self._choices])
         if self._editable:
             options.add_option(Option(EDIT))
         options.display = bool(self._choices)
@@ -74,7 +77,7 @@ class Card(Vertical):
         line = self.query_one("#card-line", Input)
         line.value = ""
         line.display = takes_words(schema) and not self._fields
-        line.placeholder = "or answer in words" if self._choices else "; ".join(wanted(schema))
+        line.placeholder = "or answer in words" if self._choices else _hint(schema)
         shown = "   ".join(facts(schema.get("x-details")))
         details = self.query_one("#card-about", Static)
         details.update(Text(looks.one_line(shown, DETAILS_WIDTH), quiet))
@@ -86,9 +89,9 @@ class Card(Vertical):
         holder = self.query_one("#card-fields", Vertical)
         await holder.remove_children()
         for name, part in self._fields.items():
-            hint = "; ".join(wanted(part))
-            line = Input(placeholder=hint, name=name, classes="field-line")
-            await holder.mount(Horizontal(Static(name), line, classes="field"))
+            line = Input(placeholder=_hint(part), name=name, classes="field-line")
+            label = Static(visible(name), markup=False)
+            await holder.mount(Horizontal(label, line, classes="field"))
         holder.display = bool(self._fields)
 
     @property
@@ -121,8 +124,14 @@ class Card(Vertical):
         line.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter in a line of the card."""
+        """Enter in a line of the card; what is no answer stays there to be put right."""
         event.stop()
+        try:
+            self._submit(event)
+        except InvalidRequest as error:
+            self.screen.query_one(Bar).notice(str(error))
+
+    def _submit(self, event: Input.Submitted) -> None:
         if not self._fields:
             if event.value.strip():
                 self._answer(plain(event.value, self._schema))
@@ -138,6 +147,10 @@ class Card(Vertical):
     def _answer(self, payload: Any) -> None:
         if self.asked is not None:
             self.post_message(self.Answered(self.asked.question, payload))
+
+
+def _hint(schema: Any) -> str:
+    return visible("; ".join(wanted(schema)))
 
 
 def _left(seconds: float) -> str:

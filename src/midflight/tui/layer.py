@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 
+from midflight.terminal.visible import visible
+
 Done = Callable[[str], Coroutine[Any, Any, None]]
 
 
@@ -22,9 +24,9 @@ class Layer(Vertical):
 
     def compose(self) -> ComposeResult:
         """See Textual."""
-        yield Static(id="layer-title")
+        yield Static(id="layer-title", markup=False)
         yield Input(id="layer-line", select_on_focus=True)
-        yield Static(id="layer-hint")
+        yield Static(id="layer-hint", markup=False)
 
     @property
     def is_open(self) -> bool:
@@ -36,8 +38,8 @@ class Layer(Vertical):
     ) -> None:
         """Show it; ``prefill`` None asks for Enter alone."""
         self.kind, self._done = kind, done
-        self.query_one("#layer-title", Static).update(title)
-        self.query_one("#layer-hint", Static).update(hint)
+        self.query_one("#layer-title", Static).update(visible(title))
+        self.query_one("#layer-hint", Static).update(visible(hint))
         line = self.query_one("#layer-line", Input)
         line.value = prefill or ""
         line.styles.opacity = 1.0 if prefill is not None else 0.0

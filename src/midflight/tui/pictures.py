@@ -16,6 +16,7 @@ from midflight.sheets.figures import money
 from midflight.stores.base import Row
 from midflight.terminal import looks
 from midflight.terminal import talk as talking
+from midflight.terminal.visible import visible
 from midflight.verbs.transcript import Line
 
 Tones = Mapping[str, str]
@@ -53,7 +54,7 @@ def _changed(out: Text, was: str, now: str, applied: bool, tones: Tones) -> None
     out.append("Changed  " if applied else "Will change  ", f"bold {tones['soft']}")
     marks = {"same": tones["soft"], "removed": f"strike {tones['quiet']}", "added": "bold"}
     for piece in word_diff(was, now):
-        out.append(f"{piece.text} ", marks[piece.kind])
+        out.append(f"{visible(piece.text)} ", marks[piece.kind])
     out.append("\n\n")
 
 
@@ -79,7 +80,7 @@ def _step(out: Text, step: StepSheet, now: float, width: int, tones: Tones) -> N
 def _said(out: Text, text: str, width: int, tones: Tones) -> None:
     """The end of what a step has said so far."""
     room = max(10, width - 4)
-    for line in wrap(text[-room * SAID_LINES * 2 :], room)[-SAID_LINES:]:
+    for line in wrap(visible(text)[-room * SAID_LINES * 2 :], room)[-SAID_LINES:]:
         out.append(f"   {line}\n", tones["soft"])
 
 

@@ -5,7 +5,7 @@ Nothing here draws. Whoever shows it looks at ``version``, which grows with ever
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -17,6 +17,9 @@ from midflight.stores.base import PAGE, Delta, Query, Row
 from midflight.tasks import owned_tasks
 from midflight.verbs.todos import TodoOffer
 
+if TYPE_CHECKING:
+    from midflight.remote.control import AnyControl
+
 AGAIN_S: Final = 2.0  # after trouble
 BACKGROUND_S: Final = 2.0  # how often runs that were begun by this one are looked at
 SHOWER_S: Final = 0.1  # news come in showers; one look is enough for each
@@ -25,7 +28,7 @@ SHOWER_S: Final = 0.1  # news come in showers; one look is enough for each
 class Session:
     """One run and its thread, as they are told."""
 
-    def __init__(self, control: Any, run: str) -> None:
+    def __init__(self, control: AnyControl, run: str) -> None:
         self.control = control
         self.run = run
         self.book = RunBook(run)

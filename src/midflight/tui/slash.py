@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -11,12 +11,16 @@ from midflight.errors import InvalidRequest
 from midflight.kernel.limits import limits_from
 from midflight.kernel.record import Limits, Who
 from midflight.sheets import RunSheet
+from midflight.verbs.covering import Accepted
+
+if TYPE_CHECKING:
+    from midflight.remote.control import AnyControl
 
 
 class Order(Struct, frozen=True):
     """A line as it was written: the word, what stands behind it, and what it is about."""
 
-    control: Any
+    control: AnyControl
     sheet: RunSheet
     named: dict[str, Who]
     word: str
@@ -36,7 +40,7 @@ class Order(Struct, frozen=True):
     def number(self) -> int:
         """The number that comes first."""
         first = self.rest.partition(" ")[0]
-        if not first.isdigit():
+        if not first.isdecimal():
             raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
         return int(first)
 
@@ -44,7 +48,7 @@ class Order(Struct, frozen=True):
     def numbers(self) -> list[int]:
         """All numbers, with commas or spaces between them; none is allowed."""
         parts = self.rest.replace(",", " ").split()
-        if not all(part.isdigit() for part in parts):
+        if not all(part.isdecimal() for part in parts):
             raise InvalidRequest(f"{usage(self.word)}: N is a number. Nothing was changed.")
         return [int(part) for part in parts]
 
@@ -83,19 +87,19 @@ def _only(numbers: list[int], able: list[int], what: str) -> int:
     return able[0]
 
 
-def _stop(order: Order) -> Any:
+def _stop(order: Order) -> Awaitable[Accepted]:
     able = [flying.position for flying in order.sheet.in_flight if flying.can_be_stopped]
     effect = _only(order.numbers, able, "an effect in flight that can be stopped")
     return order.control.stop_effect(order.run, effect)
 
 
-def _decline(order: Order) -> Any:
+def _decline(order: Order) -> Awaitable[Accepted]:
     asked = [one.question for one in order.sheet.questions]
     question = _only(order.numbers, asked, "a question to decline")
     return order.control.decline(order.run, question)
 
 
-def _raise(order: Order) -> Any:
+def _raise(order: Order) -> Awaitable[Accepted]:
     return order.control.raise_limits(order.run, limits_of(order.rest))
 
 
@@ -121,7 +125,7 @@ SLASH: Final[dict[str, Slash]] = {
     "undo": Slash("[N,N]", lambda o: o.control.undo(o.run, o.numbers)),
     "kill": Slash(
         "SCOPE",
-        lambda o: o.control.kill(o.rest, **o.named),
+        lambda o: o.control.kill(o.rest, reason="", **o.named),
         asks="Stop everything in {} now? No undo and no saving.",
     ),
     "release": Slash("SCOPE", _release),

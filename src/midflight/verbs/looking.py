@@ -5,7 +5,7 @@ Whatever is shown is folded from the journal, here as on the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from midflight.errors import InvalidRequest
@@ -29,6 +29,11 @@ def scope_of(scope: str) -> tuple[str, str]:
             f"{scope!r} is not a scope; use all, agent:NAME or thread:ID. Nothing was changed."
         )
     return kind, name
+
+
+def cursors_of(watched: str | Mapping[str, int], after: int) -> Mapping[str, int]:
+    """The position after which each is watched, of one or of several; ``after`` is for the one."""
+    return {watched: after} if isinstance(watched, str) else watched
 
 
 class Looking:

@@ -7,7 +7,7 @@ and the pause, “never mind, do that instead” and the redirect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Query, View
 from midflight.stores.codec import check_readable
 from midflight.verbs.covering import Accepted, below, cover
 from midflight.verbs.overruling import Overruling
-from midflight.verbs.telling import Telling, take_over
+from midflight.verbs.telling import By, Telling, bring_along
 from midflight.verbs.transcript import Line, lines_of
 
 REDIRECTED: Final = "redirected"
@@ -88,19 +88,21 @@ class Messages(Telling):
             return ""
         return answer(state, await self.store.now(), hosted=hosted, heard=heard)
 
-    async def edit_message(self, thread: str, message: int, text: str, **by: Any) -> Accepted:
+    async def edit_message(
+        self, thread: str, message: int, text: str, **by: Unpack[By]
+    ) -> Accepted:
         """Give a message that nobody has read yet another text. Its sender only."""
         return await self._tell(
             thread, "edit", self._by(t.MessageEdited, message=message, text=text, **by)
         )
 
-    async def withdraw_message(self, thread: str, message: int, **by: Any) -> Accepted:
+    async def withdraw_message(self, thread: str, message: int, **by: Unpack[By]) -> Accepted:
         """Take a message back that nobody has read yet. Its sender only."""
         return await self._tell(
             thread, "withdraw", self._by(t.MessageWithdrawn, message=message, **by)
         )
 
-    async def overrule(self, thread: str, message: int, choice: str, **by: Any) -> Accepted:
+    async def overrule(self, thread: str, message: int, choice: str, **by: Unpack[By]) -> Accepted:
         """Want something else done about a message than was chosen.
 
         ``incorporate``: into the work in front. ``switch``: do it now, and park what is in front.
@@ -116,14 +118,18 @@ class Messages(Telling):
 
         return await self._tell(thread, "overrule", request, then)
 
-    async def heard(self, thread: str, text: str, *, run: str, of: int = 0, **by: Any) -> Accepted:
+    async def heard(
+        self, thread: str, text: str, *, run: str, of: int = 0, how: str = "", **by: Unpack[By]
+    ) -> Accepted:
         """Note how much a listener has heard of what ``run`` has said, who cut it short.
 
         ``of`` is the place of the words in the thread; 0 if the run was still speaking. From here
-        on the conversation holds what was heard, for people and for models.
+        on the conversation holds what was heard, for people and for models. ``how="hung up"``: the
+        run speaks on, without them; its words are marked when they come. Of several listeners
+        the one counts who has heard the most; ``how="whole"`` is who has heard it to its end.
         """
         return await self._tell(
-            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, **by)
+            thread, "heard", self._by(t.SpeechHeard, text=text, run=run, of=of, how=how, **by)
         )
 
     async def transcript(self, thread: str) -> list[Line]:
@@ -169,7 +175,7 @@ def _redirected(
     if Cause.PARKED in state.holds or view.switches:
         return {}
     draft = cover(view, run, "redirect", e.RedirectRequested(who=sent.who, text=course))
-    take_over(moves, draft)
+    bring_along(moves, draft)
     moves.add(
         talk.journal,
         t.MessageTriaged(message=sent.position, choice="redirect", run=run, why="its own words"),
@@ -202,7 +208,7 @@ def _stopped(
     for state in working:
         if Cause.USER not in state.holds:
             draft = cover(view, state.journal, "pause", e.PauseRequested(who=sent.who))
-            take_over(moves, draft)
+            bring_along(moves, draft)
             flying += draft.note.in_flight
     target = working[0].journal if working else ""
     taken = (sent.position,)

@@ -23,13 +23,11 @@ from midflight.kernel.state import RunState
 from midflight.kernel.thread import FrontChanged, MessageSent, ThreadCreated, ThreadState
 from midflight.run import Agent
 from midflight.schemas import plain_data
-from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Store, Submit, View
+from midflight.stores.base import RUN_PREFIX, THREAD_PREFIX, Draft, Query, Submit, View
+from midflight.stores.waiting import run_state
 from midflight.verbs import turns
-from midflight.verbs.asides import Asides
 from midflight.verbs.covering import Accepted
-from midflight.verbs.looking import Looking
 from midflight.verbs.messages import Messages
-from midflight.verbs.todos import Todos
 
 _ID: Final = re.compile(r"[0-9a-f]{28}")  # as ``new_id`` makes them
 
@@ -42,10 +40,8 @@ class Turn(Struct, frozen=True):
     started: bool = False
 
 
-class Starting(Messages, Todos, Asides, Looking):
-    """The part of ``Control`` that makes runs."""
-
-    store: Store
+class Starting(Messages):
+    """The part of ``Control`` that makes runs; who converses also sends."""
 
     async def start(
         self,
@@ -167,7 +163,7 @@ class Starting(Messages, Todos, Asides, Looking):
         ``at`` is a step's name or a position: what was recorded before it is taken over, it and
         what came after it are done anew. The new run asks about effects that came after it.
         """
-        old = await self.state(run)
+        old = await run_state(self.store, run)
         known = self._engine.agent(old.agent)
         if old.alive:
             raise InvalidRequest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from midflight.engines.base import Engine
 from midflight.errors import InvalidRequest, JournalNotFound
@@ -15,14 +15,28 @@ from midflight.kernel.decide import Known, decide
 from midflight.kernel.record import Request, Who
 from midflight.stores.base import THREAD_PREFIX, Draft, Query, Store, View
 from midflight.stores.codec import check_readable
+from midflight.stores.waiting import thread_state
 from midflight.verbs.covering import Accepted
 
 Then = Callable[[View, t.ThreadState, front.Moves], dict[str, Any]]
 """What follows from a request, in the same transaction; gives what its receipt says of that."""
 
 
-TAKEN: Final = ("who", "key")
-"""What every verb takes; those over runs take ``expect`` too."""
+class By(TypedDict, total=False):
+    """What every verb takes: who asks, and a key under which it can be repeated."""
+
+    who: Who | None
+    key: str
+
+
+class RunBy(By, total=False):
+    """What a verb over a run takes: also the position that it was decided on, or it is outdated."""
+
+    expect: int | None
+
+
+TAKEN: Final = tuple(By.__annotations__)
+TAKEN_OF_RUNS: Final = tuple(RunBy.__annotations__)
 
 
 def refuse_unknown(unknown: Iterable[str], taken: Iterable[str]) -> None:
@@ -53,10 +67,7 @@ class Telling:
         return kind(who=self._asks(who), **asked)
 
     async def _thread(self, thread: str) -> t.ThreadState:
-        talk = await self.store.load(thread)
-        if not isinstance(talk, t.ThreadState):
-            raise JournalNotFound(thread)
-        return talk
+        return await thread_state(self.store, thread)
 
     async def _tell(
         self,
@@ -100,7 +111,7 @@ class Telling:
         return next((row.journal for row in runs if not row.parent), "")
 
 
-def take_over(moves: front.Moves, draft: Draft) -> None:
+def bring_along(moves: front.Moves, draft: Draft) -> None:
     """What was decided about a run comes with what is decided about its thread."""
     for journal, events in draft.events.items():
         moves.add(journal, *events)

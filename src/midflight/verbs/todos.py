@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from midflight.kernel.state import RunState
 from midflight.stores.base import RUN_PREFIX, View
 from midflight.verbs.covering import Accepted, cover, runs_below
 from midflight.verbs.overruling import Overruling
-from midflight.verbs.telling import Telling, take_over
+from midflight.verbs.telling import By, Telling, bring_along
 
 
 class TodoOffer(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Todos(Telling):
         offer = preview(state, await runs_below(self.store, state))["cancel"]
         return f"Cancels that run: {offer.consequence}" if offer.enabled else "Its run has ended"
 
-    async def do_now(self, thread: str, todo: int, **by: Any) -> Accepted:
+    async def do_now(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
         """Take a todo now: a parked run comes back, a deferred message is done."""
         request = self._by(t.TodoWanted, todo=todo, **by)
         new = RUN_PREFIX + self._ids()
@@ -72,13 +72,13 @@ class Todos(Telling):
 
         return await self._tell(thread, "do now", request, then)
 
-    async def reorder(self, thread: str, order: Sequence[int], **by: Any) -> Accepted:
+    async def reorder(self, thread: str, order: Sequence[int], **by: Unpack[By]) -> Accepted:
         """Put todos in the person's order; what is left out follows in the usual one."""
         return await self._tell(
             thread, "reorder", self._by(t.TodosReordered, order=tuple(order), **by)
         )
 
-    async def remove_todo(self, thread: str, todo: int, **by: Any) -> Accepted:
+    async def remove_todo(self, thread: str, todo: int, **by: Unpack[By]) -> Accepted:
         """Do not want it any more. A parked run is cancelled with its todo, and undone."""
         request = self._by(t.TodoRemoved, todo=todo, **by)
 
@@ -87,7 +87,7 @@ class Todos(Telling):
             if removed.kind != "parked" or not front.is_parked(removed, finder(view)):
                 return {}
             draft = cover(view, removed.run, "cancel", e.CancelRequested(who=request.who))
-            take_over(moves, draft)
+            bring_along(moves, draft)
             return {"did": "cancelled", "target": removed.run, "in_flight": draft.note.in_flight}
 
         return await self._tell(thread, "remove todo", request, then)

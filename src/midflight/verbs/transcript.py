@@ -18,7 +18,8 @@ class Line(Struct, frozen=True):
 
     That is ``stored``, then ``read``, ``put off`` or ``withdrawn``, with ``settled`` as the place.
     Words that were spoken and ``cut short`` are those that were heard. Work that was saved from a
-    run which was cut short while it spoke is ``not heard``: it is kept, and was not said.
+    run which was cut short while it spoke is ``not heard``: it is kept, and was not said. So is an
+    answer that came after its listener had hung up in the midst of it: it is there to be read.
     """
 
     position: int
@@ -40,7 +41,7 @@ CUT: Final = "cut short"
 """Of words that were spoken: the text is what was heard of them."""
 
 UNHEARD: Final = "not heard"
-"""Of saved work: its words were being spoken, and were cut short."""
+"""Of saved work and of answers: their words were being spoken, and not heard to the end."""
 
 ABOUT_TODOS: Final = {
     t.TodoTaken: "todo taken",
@@ -63,7 +64,7 @@ def take_line(found: dict[int, Line], record: Recorded) -> None:
     _settle(found, record)
     line = _line(record)
     if line is not None:
-        found[record.position] = line
+        found[record.position] = _after_hanging_up(found, line)
         _mark_unheard(found, line)
 
 
@@ -76,6 +77,15 @@ def _mark_unheard(found: dict[int, Line], new: Line) -> None:
         for at, line in of_run.items():
             if line.kind == "said: partial":
                 found[at] = replace(line, status=UNHEARD)
+
+
+def _after_hanging_up(found: dict[int, Line], new: Line) -> Line:
+    """The answer that somebody has hung up on, now that all of it is written."""
+    if new.kind != "said: text" or new.status:
+        return new
+    left = (line for line in found.values() if line.run == new.run and line.why == t.HUNG_UP)
+    goes_on = any(t.goes_on(line.text, new.text) for line in left)
+    return replace(new, status=UNHEARD) if goes_on else new
 
 
 def _settle(found: dict[int, Line], record: Recorded) -> None:
@@ -97,9 +107,17 @@ def _settle(found: dict[int, Line], record: Recorded) -> None:
         case t.TodoAdded() if event.message in found:
             found[event.message] = replace(found[event.message], status="put off", settled=at)
         case t.SpeechHeard() if event.of in found:
-            found[event.of] = replace(found[event.of], text=event.text, status=CUT, settled=at)
+            found[event.of] = _as_heard(found[event.of], event, at)
         case _:
             pass
+
+
+def _as_heard(line: Line, heard: t.SpeechHeard, at: int) -> Line:
+    """Words as they were heard by who has heard the most; ``settled`` once anybody has told."""
+    whole = heard.how == t.WHOLE
+    if line.settled and not whole and (line.status != CUT or len(heard.text) <= len(line.text)):
+        return line
+    return replace(line, text=heard.text, status="" if whole else CUT, settled=at)
 
 
 def _line(record: Recorded) -> Line | None:
@@ -114,7 +132,8 @@ def _line(record: Recorded) -> Line | None:
         case t.Said():
             return Line(*place, f"said: {event.kind}", event.text, run=event.run)
         case t.SpeechHeard() if not event.of:
-            return Line(*place, "said: text", event.text, run=event.run, status=CUT)
+            cut = Line(*place, "said: text", event.text, run=event.run, status=CUT)
+            return replace(cut, why=event.how)
         case t.MessageTriaged():
             chose = Line(*place, "choice", run=event.run, message=event.message)
             return replace(chose, choice=event.choice, why=event.why)

@@ -6,8 +6,7 @@ so that this run knows; after a verb that aborts the model, because only then no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,24 +14,27 @@ import anyio
 
 from midflight.control import Control
 from midflight.conversation import stop_word
-from midflight.errors import JournalNotFound, MidflightError, NotAllowed, Refused
+from midflight.errors import MidflightError, Refused
 from midflight.inputs import Ids
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
-from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
+from midflight.stores.waiting import thread_if_any
 from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, approves, cancels
 from midflight.voice.mouth import Mouth
-from midflight.voice.shown import Saying, Shown
+from midflight.voice.noting import Noting
 from midflight.voice.utterance import Utterance
 
 STOP: Final = "stop"
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
 TO_RUNS: Final = WORDS | {Act.REDIRECT}  # what may be about a question
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
+NOTHING_YET: Final = "Nothing is at work here yet."
+KEPT: Final = "your message is kept"  # how a status ends that says why nothing was begun
+BROKEN_OFF: Final = "[The line ended while they said this; there may be more to it.] "
 YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
 
 
@@ -48,10 +50,10 @@ class Acts:
         *,
         ids: Ids,
         mouth: Mouth,
-        show: Callable[[Shown], None],
+        noting: Noting,
     ) -> None:
         self._control, self._agent, self._thread = control, agent, thread
-        self._who, self._ids, self._mouth, self._show = who, ids, mouth, show
+        self._who, self._ids, self._mouth, self._noting = who, ids, mouth, noting
         self._one = anyio.Lock()
         self._cancelling = ("", 0)  # a run that was stopped, and where in the thread
         self._answers = Answers(control, thread, mouth)
@@ -60,6 +62,8 @@ class Acts:
         """Do it; what is refused is answered with why, and changes nothing."""
         async with self._one:
             try:
+                if not moment.whole:
+                    return await self._do_what_is_safe(meant)
                 return await self._do(meant, moment)
             except MidflightError as error:
                 return Done(meant.act, str(error), refused=True)
@@ -87,6 +91,22 @@ class Acts:
                 answered = await self._answer(run, meant, moment)
                 return answered or await self._to_front(run, meant, moment)
 
+    async def _do_what_is_safe(self, meant: Meaning) -> Done:
+        """The line has ended in the midst of it: "yes" may have been "yes, but only to Bob".
+
+        What holds the work is done. Else it is a message that says so, and first, so that no words
+        in it are more than that: it answers, redirects and resumes nothing.
+        """
+        match meant.act:
+            case Act.PAUSE:
+                return await self._pause(await self._front())
+            case Act.STOP:
+                return await self._stop(meant.said)
+            case _:
+                await self.hang_up()
+                await self._write(BROKEN_OFF + meant.said)
+                return Done(Act.SAY)
+
     async def _to_front(self, run: RunState | None, meant: Meaning, moment: Moment) -> Done:
         match meant.act:
             case _ if run is None or not run.alive:
@@ -111,8 +131,10 @@ class Acts:
         """Nothing is at work: words begin something."""
         if meant.act is Act.GO_ON:
             return Done(Act.GO_ON, go_on=True)
-        begun = await self._send(meant.said)
-        if meant.act is Act.STRATEGY and begun:
+        begun, status = await self._send(meant.said)
+        if not begun:  # an operator has stopped it all, or they may only look on
+            return Done(Act.SAY, _kept(status))
+        if meant.act is Act.STRATEGY:
             await self._control.redirect(begun, meant.said, profile=meant.text, **self._by())
             return Done(Act.STRATEGY)
         return Done(Act.SAY)
@@ -122,7 +144,7 @@ class Acts:
         if meant.act is Act.GO_ON:
             return Done(Act.GO_ON, WITH_A_PERSON, go_on=True)
         if meant.act is Act.HUMAN:
-            return Done(Act.HUMAN, WITH_A_PERSON)
+            return Done(Act.HUMAN, WITH_A_PERSON, go_on=True)
         await self._send(meant.said)
         return Done(Act.SAY)
 
@@ -154,6 +176,8 @@ class Acts:
 
     async def _stop(self, text: str) -> Done:
         """The panic word costs nothing: it pauses, and asks whether to cancel."""
+        if await thread_if_any(self._control.store, self._thread) is None:
+            return Done(Act.STOP, NOTHING_YET)  # there is not even a thread to write it into
         word = text if stop_word(text) else STOP
         accepted = await self._control.send(self._thread, word, **self._by())
         if not accepted.target:
@@ -221,22 +245,22 @@ class Acts:
             return Done(meant.act, LATER if Cause.PARKED in found.run.holds else PASSED_ON)
         return Done(meant.act, go_on=True)
 
-    async def _send(self, text: str) -> str:
-        """Write it into the thread; gives the run that it has begun."""
+    async def _send(self, text: str) -> tuple[str, str]:
+        """Write it into the thread; gives the run that it has begun, and how it stands."""
         await self.give_up()
         return await self._write(text)
 
-    async def _write(self, text: str) -> str:
-        talk = await self._talk()
+    async def _write(self, text: str) -> tuple[str, str]:
+        talk = await thread_if_any(self._control.store, self._thread)
         key = self._ids()
         if talk is None or (talk.host is None and not talk.front):
             said = [(key, text)]
             turn = await self._control.converse(
                 self._agent, self._thread, said, key=key, who=self._who
             )
-            return turn.run
+            return turn.run, ""
         accepted = await self._control.send(self._thread, text, who=self._who, key=key)
-        return accepted.target
+        return accepted.target, accepted.status
 
     async def give_up(self) -> None:
         """What was put aside will not be said; what was heard of it goes on record."""
@@ -244,32 +268,28 @@ class Acts:
 
     async def hang_up(self) -> None:
         """Nobody listens any longer. What was not begun stays what it is: words to be read."""
-        await self._record(self._mouth.hang_up())
+        for said in self._mouth.hang_up():
+            await self._noting.cut(said, hung_up=True)
 
     async def _record(self, cut: Sequence[Utterance]) -> None:
         for said in cut:
-            self._show(Saying(said.heard, cut=True))
-            if said.run:
-                with suppress(NotAllowed):  # who may only look leaves no record of what they heard
-                    await self._control.heard(
-                        self._thread, said.heard, run=said.run, of=said.of, **self._by()
-                    )
+            await self._noting.cut(said)
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
-    async def _talk(self) -> ThreadState | None:
-        try:
-            talk = await self._control.store.load(self._thread)
-        except JournalNotFound:
-            return None
-        return talk if isinstance(talk, ThreadState) else None
-
     async def _front(self) -> RunState | None:
-        talk = await self._talk()
+        talk = await thread_if_any(self._control.store, self._thread)
         return await self._control.state(talk.front) if talk is not None and talk.front else None
 
     def _by(self) -> dict[str, Any]:
         return {"who": self._who, "key": self._ids()}
+
+
+def _kept(status: str) -> str:
+    """Why nothing was begun, if the status says so; it tells of what was at work before, too."""
+    last = status.rpartition("; ")[2]
+    why = last if last.endswith(KEPT) else KEPT
+    return f"{why[0].upper()}{why[1:]}."
 
 
 def _is_thought(run: str, said: Utterance) -> bool:

@@ -17,6 +17,7 @@ from midflight.kernel.events import QuestionOpened
 from midflight.kernel.phases import Cause
 from midflight.kernel.state import RunState
 from midflight.sheets.answers import Pick, picks, written
+from midflight.stores.waiting import question_at
 from midflight.voice.asking import worded
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import Act, Meaning, doing
@@ -42,7 +43,7 @@ class Fitting(Struct, frozen=True):
 
 
 class Answers:
-    """One line's."""
+    """Finds the question that words on a line answer, among those that they had heard by then."""
 
     def __init__(self, control: Control, thread: str, mouth: Mouth) -> None:
         self._control, self._thread, self._mouth = control, thread, mouth
@@ -101,9 +102,8 @@ class Answers:
         """The question, if it is open and nobody has its run; with what the words would answer."""
         if run is None or question.place not in run.questions or Cause.HUMAN in run.holds:
             return None
-        records = await self._control.store.read(run.journal, after=question.place - 1, limit=1)
-        asked = records[0].event if records else None
-        if not isinstance(asked, QuestionOpened):
+        asked = await question_at(self._control.store, run.journal, question.place)
+        if asked is None:
             return None
         return Fitting(question, run, asked, payload_of(asked, meant))
 

@@ -40,6 +40,8 @@ WAITING_MAX: Final = 256  # messages to a page that does not read them
 UNHEARD_MAX: Final = 24 * RATE  # samples that wait to be heard: those before the line was open, too
 KEYS_MAX: Final = 20  # times that a key is pressed in so many seconds: each is a recognition
 KEYS_S: Final = 10.0
+STILL_S: Final = 1.0  # in which nothing comes from a page: the line's time goes on without it
+STILL_FRAMES: Final = 8  # at once, then
 SILENT_S: Final = 5.0  # not a breath: the microphone is off
 LAST_WORD_S: Final = 1.0  # to a page that is shut out
 LAST_HEARD_S: Final = 2.0  # to hear what had come when it hung up
@@ -84,7 +86,7 @@ class Call:
         self._in, self._to_hear = anyio.create_memory_object_stream[Sound | Talk](math.inf)
         self._there = anyio.CancelScope()  # as long as the page is
         self._shut_out = anyio.CancelScope()  # whose last words are not wanted either
-        self._heard_at = 0.0
+        self._came_at = self._heard_at = 0.0
         self._misfit = False
         self._push = self._pressed = False
         self._unheard = 0  # samples that wait
@@ -121,6 +123,7 @@ class Call:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._write, self._to_write)
                     tasks.start_soon(self._look, line)
+                    tasks.start_soon(self._let_time_pass)
                     await self._read()
                     self._there.cancel()
             self._in.close()  # what came is heard to its end, if that is soon
@@ -146,6 +149,7 @@ class Call:
             frame = read_bytes(data)
             self._sink.note(frame.played)
             if not self._misfit:
+                self._came_at = anyio.current_time()
                 self._put(Sound(frame.pcm, self._push))
             return
         try:
@@ -161,7 +165,7 @@ class Call:
             case Talk():
                 self._take_key(said)
             case Silenced():
-                self._sink.silenced(said.played)
+                self._sink.silenced(said.played, said.number)
 
     def _take_key(self, said: Talk) -> None:
         """A key that is let go is never dropped: one that stays down would keep us silent."""
@@ -199,6 +203,19 @@ class Call:
                 self._note_silence(any(heard.pcm))
             else:  # nobody presses, or for too long: it is silent, and time passes
                 await line.hear(bytes(FRAME * WIDTH))
+                self._heard_at = anyio.current_time()  # nothing was to be heard of the microphone
+
+    async def _let_time_pass(self) -> None:
+        """A line's time is its sound's. Without any, who was held would be for ever.
+
+        A browser that suspends a page's sound, as for a telephone call, sends nothing.
+        """
+        self._came_at = anyio.current_time()
+        while True:
+            await anyio.sleep(STILL_FRAMES * FRAME / RATE)
+            if anyio.current_time() - self._came_at >= STILL_S:
+                for _ in range(STILL_FRAMES):
+                    self._put(Sound(b"", self._push))
 
     def _note_silence(self, sounds: bool) -> None:
         now = anyio.current_time()

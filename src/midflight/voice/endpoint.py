@@ -18,12 +18,11 @@ from msgspec.structs import replace
 from starlette.websockets import WebSocketDisconnect
 
 from midflight.control import Control
-from midflight.errors import JournalNotFound
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
-from midflight.kernel.thread import ThreadState
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
+from midflight.stores.waiting import thread_if_any
 from midflight.voice.call import POLICY, Call
 from midflight.voice.line import Engines
 from midflight.voice.seams import SpeechFailed
@@ -96,7 +95,8 @@ class _Lines:
 
     def _refused(self, thread: str, who: Who) -> tuple[str, int] | None:
         if self._open.total() >= LINES_MAX:
-            return f"{LINES_MAX} people talk here already. Try again later, or write.", FULL
+            why_not = f"All {LINES_MAX} lines of this server are taken. Try again later, or write."
+            return why_not, FULL
         if self._open[who.by] >= LINES_EACH:
             return f"You are on {LINES_EACH} lines here already. Hang one up, or write.", FULL
         if not thread.startswith(THREAD_PREFIX):
@@ -108,9 +108,6 @@ class _Lines:
     async def _agent(self, thread: str) -> Agent:
         """Who answers there; where nobody does yet, the first."""
         first = next(iter(self._agents.values()))
-        try:
-            talk = await self._control.store.load(thread)
-        except JournalNotFound:
-            return first
-        host = talk.host if isinstance(talk, ThreadState) else None
+        talk = await thread_if_any(self._control.store, thread)
+        host = talk.host if talk is not None else None
         return self._agents.get(host.agent, first) if host is not None else first

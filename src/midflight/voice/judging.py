@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from midflight.voice.assents import ASSENTING, is_assent, says_nothing
-from midflight.voice.lexicon import HOLDING, ORDERED, Act, meaning
+from midflight.voice.lexicon import FIRM, HOLDING, ORDERED, Act, approves, meaning
 from midflight.voice.phrases import plain
 from midflight.voice.seams import Heard
 from midflight.voice.taking import Verdict
@@ -54,7 +54,9 @@ def judge(
     words = plain(heard.text).split()
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
     if heard.confidence is None:
-        return _judge_by_words(heard.text, words, spoke_ms, short=short, whole=whole, held=held)
+        known = _judge_by_words(heard.text, words, spoke_ms, short=short, whole=whole, held=held)
+        doubtful = _approves_for_all_we_know(heard.text, words) and not asked
+        return Verdict.UNCLEAR if known is Verdict.WORDS and doubtful else known
     act = meaning(heard.text).act
     if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
         needed = SURE_HOLD if act in HOLDING else SURE_ORDER
@@ -147,3 +149,11 @@ def _judge_by_words(
     if known and (whole or act in HOLDING):
         return Verdict.WORDS
     return Verdict.WORDS if whole and not short else Verdict.UNCLEAR
+
+
+def _approves_for_all_we_know(text: str, words: list[str]) -> bool:
+    """Whether it may approve something, and is no plain "yes": recognisers write "okay" for breath.
+
+    Where nobody says how sure they are, it is asked about once.
+    """
+    return (meaning(text).act is Act.YES or approves(text)) and FIRM.isdisjoint(words)

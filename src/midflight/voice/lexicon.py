@@ -137,6 +137,14 @@ _TURN: Final = r"(?:no|nope|nah|actually|wait|stop|sorry|hold on)[,.;:!-]+\s*"
 OTHERWISE: Final = re.compile(
     rf"(?:{_NOT}[\s,.;:!-]+|{_TURN})(?:{_TURN})*(?P<rest>.{{3,}})", re.IGNORECASE | re.DOTALL
 )
+HOLDS: Final = re.compile(r"\b(?:wait|stop|hold on)\b", re.IGNORECASE)
+EXCUSED: Final = re.compile(r"\bsorry[,.;:!-]+\s*$", re.IGNORECASE)
+EXCUSE: Final = re.compile(
+    "(?:i was|i'm|i am)(?: just| still| back)? "
+    + any_of("on mute", "muted", "away", "back", "distracted", "coughing", "sneezing", "late")
+)
+"""What people say of themselves after "sorry": nothing is asked for."""
+
 ORDERED: Final = frozenset(map(plain, ORDERS))
 
 
@@ -169,7 +177,17 @@ def _otherwise(text: str) -> Meaning | None:
         return Meaning(order.act, order.text, text)
     if order is not None or plain(rest) in ORDERED:  # "no, yes", "sorry, what?"
         return None
+    if _asks_for_nothing(text[: turned.start("rest")], rest):
+        return None
     return Meaning(Act.REDIRECT, rest, text)
+
+
+def _asks_for_nothing(before: str, rest: str) -> bool:
+    """Whether it turns nothing: "no, that's fine". Who has said "wait" may mean that, though."""
+    if HOLDS.search(before):
+        return False
+    excuse = EXCUSED.search(before) and EXCUSE.fullmatch(plain(rest))
+    return is_assent(rest) or bool(excuse)
 
 
 def doing(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midflight.control import Control
 from midflight.inputs import Ids, new_id
@@ -29,11 +30,13 @@ from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
 from midflight.voice.judging import judge
 from midflight.voice.lexicon import is_firm, meaning
 from midflight.voice.mouth import Mouth
+from midflight.voice.noting import Noting, OwnIds
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
 from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.sounds import is_noisy
 from midflight.voice.taking import Floor, Order, Taking, Verdict, advance
 from midflight.voice.telling import Telling
+from midflight.voice.utterance import Utterance
 
 log: Final = logging.getLogger("midflight.voice")
 
@@ -83,8 +86,12 @@ class Line:
         self.taking = Taking()
         voice = AnySynthesiser(*engines.synthesisers)
         self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
-        self._acts = Acts(control, agent, thread, who, ids=ids, mouth=self.mouth, show=show)
-        self._telling = Telling(control, thread, self.mouth, who, begin=self.begin, show=show)
+        own = OwnIds(ids)
+        self._noting = noting = Noting(control, thread, who, ids=own, show=show)
+        self._acts = Acts(control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting)
+        self._telling = Telling(
+            control, thread, self.mouth, who, own=own, noting=noting, begin=self.begin, show=show
+        )
         self._account = Account(who, thread)
         self._moment = Moment()  # when the sound began that is heard now
         self._obeying = anyio.Lock()  # orders are carried out one after the other, as given
@@ -112,6 +119,8 @@ class Line:
         with anyio.move_on_after(SETTLE_S, shield=True):
             await self._settle()
         with anyio.move_on_after(RECORD_S, shield=True):
+            for said in self._noting.due():
+                await self._noting.whole(said)
             await self._acts.hang_up()
         self._account.close(self.mouth.played)
 
@@ -119,6 +128,7 @@ class Line:
         while self.pending or self.taking.floor in {Floor.HELD, Floor.HEARING}:
             if self.taking.floor in {Floor.HELD, Floor.HEARING}:
                 await self._happen(t.Pressed(True))
+                self._moment = replace(self._moment, whole=False)
                 await self._happen(t.Pressed(False))  # they have ended in the middle of it
             await anyio.sleep(0.01)  # recognitions and verbs, each of which has a bound
 
@@ -144,6 +154,8 @@ class Line:
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""
         self.mouth.stir()
+        for said in self._noting.due():
+            await self._begin_task(partial(self._noting.whole, said))
         floor = self.taking.floor
         ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.can_go_on)
         if ended and not self.mouth.is_busy:
@@ -227,6 +239,7 @@ class Line:
         except Exception as error:  # an edge: one utterance's trouble does not end the line
             log.exception("Words could not be dealt with", extra={"action": "voice_failed"})
             self._show(Trouble(f"That could not be done: {error}. You can say it again, or write."))
+            await self._speak_on()
         finally:
             self.pending -= 1
 
@@ -253,13 +266,19 @@ class Line:
         done = await self._acts.do(meaning(heard.text), moment)
         self._account.note_act(done.act, refused=done.refused)
         self._show(Did(done.act, done.say))
-        if done.say:
-            self.mouth.say(done.say, about=done.about)
+        answer = self.mouth.say(done.say, about=done.about) if done.say else None
         if done.go_on:
             self.mouth.release()
-            async with self._obeying:
-                await (self.mouth.bring_back() if self.taking.held else self.mouth.go_on())
+        if done.go_on or done.refused:
+            await self._speak_on(behind=answer if done.refused else None)
         self.begin()
+
+    async def _speak_on(self, behind: Utterance | None = None) -> None:
+        """What was put aside is said on, but for what is to wait: its run does, or the listener."""
+        async with self._obeying:
+            await self.mouth.bring_back(behind=behind)
+            if not self.taking.held:
+                await self.mouth.go_on()
 
     # ── when something is not understood, or does not work ───────────────────────────────────
 

@@ -15,13 +15,13 @@ import anyio
 from midflight.voice.seams import FRAME_MS, RATE, WIDTH, Sink, SpeechFailed
 
 log: Final = logging.getLogger("midflight.voice")
-ANSWER_S: Final = 2.0  # for whatever it is told: a page has half a second
+ANSWER_S: Final = 2.0  # for whatever it is told: a page has a little less
 AHEAD: Final = 2 * RATE  # of what we know: a page may be late to say that it was cut; more is a lie
 STALLED_MS: Final = 4_000  # in which it has sound to play, and plays none
 
 
 class Loudspeaker:
-    """One line's."""
+    """Stands between a line's mouth and its sink, and keeps count of what was given and played."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

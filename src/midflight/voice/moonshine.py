@@ -45,15 +45,14 @@ Floats = NDArray[np.float32]
 
 
 class Moonshine:
-    """``assents`` and ``orders`` are the phrases between which short sounds are weighed."""
+    """Recognises English on this machine, and weighs short sounds between assents and orders."""
 
     name = "moonshine"
     within_s = TURN_S + THINK_S + LONGEST_S * THINK_A_SECOND + 1.0
 
-    def __init__(self, assents: Sequence[str] = WEIGHED, orders: Sequence[str] = ORDERS) -> None:
+    def __init__(self) -> None:
         self._model = _model()
-        self._assents, self._orders = tuple(assents), tuple(orders)
-        self._controls = [n for n, order in enumerate(orders) if meaning(order).act in CONTROLS]
+        self._controls = [n for n, order in enumerate(ORDERS) if meaning(order).act in CONTROLS]
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.name)
 
     async def recognise(self, pcm: bytes) -> Heard:
@@ -112,9 +111,7 @@ class Moonshine:
         The former twice over, as it is and against how well each fits no sound at all: the first
         knows which words are frequent, the second hears.
         """
-        phrases, many = (*self._assents, *self._orders), len(self._assents)
-        if not (self._assents and self._orders):
-            return {}
+        phrases, many = (*WEIGHED, *ORDERS), len(WEIGHED)
         fits = self._model.fit(hidden, phrases)
         against = fits - self._model.fit_of_noise(phrases)
         both = [fit[:many].max() - fit[many:].max() for fit in (fits, against)]

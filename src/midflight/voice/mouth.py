@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import aclosing
 from itertools import islice
 from typing import Final
 
 import anyio
 
 from midflight.voice.loudspeaker import Loudspeaker
-from midflight.voice.played import clauses, speakable
+from midflight.voice.making import Making
+from midflight.voice.played import clauses
 from midflight.voice.seams import RATE, WIDTH, Sink, SpeechFailed, Synthesiser
 from midflight.voice.utterance import Clause, Question, Utterance
 
@@ -42,7 +42,8 @@ class Mouth:
         may: Callable[[], bool] = lambda: True,
     ) -> None:
         self._sink = Loudspeaker(sink)
-        self._synthesiser, self._failed, self._may = synthesiser, failed, may
+        self._making = Making(synthesiser, self.stir)
+        self._failed, self._may = failed, may
         self._queue: deque[Utterance] = deque()
         self._aside: deque[Utterance] = deque()  # put aside where they were
         self._asked: deque[Utterance] = deque(maxlen=ASKED)  # questions that have begun
@@ -50,9 +51,8 @@ class Mouth:
         self._segments: deque[tuple[int, Clause, int, int]] = deque()  # in the sink, not played
         self._given = 0  # samples that the sink has got in all, without what it was made to forget
         self._stir = anyio.Event()
-        self._epoch = 0  # grows when the queue is put aside: who makes speech looks again
+        self._epoch = 0  # grows when the sink is cut: who gives it speech looks again
         self._silent = False
-        self._making = False
 
     # ── what is to be said ───────────────────────────────────────────────────────────────────
 
@@ -101,7 +101,7 @@ class Mouth:
     @property
     def is_making(self) -> bool:
         """Whether speech is being made that is not there yet."""
-        return self._making
+        return self._making.is_busy
 
     @property
     def can_go_on(self) -> bool:
@@ -116,8 +116,15 @@ class Mouth:
         self._note_played()
         while self._queue and self._queue[0].is_heard:
             self._queue.popleft()
+        if self._making.is_busy:
+            self._making.drop_all_but(self._to_be_said())
         self._stir.set()
         self._stir = anyio.Event()
+
+    def _to_be_said(self) -> set[Clause]:
+        """Now or later, and not shown instead."""
+        every = (clause for said in (*self._queue, *self._aside) for clause in said.clauses)
+        return {clause for clause in every if not clause.failed}
 
     # ── stopping and going on ────────────────────────────────────────────────────────────────
 
@@ -134,13 +141,17 @@ class Mouth:
         await self._sink.go_on()
         self.stir()
 
-    async def bring_back(self) -> None:
-        """What was put aside is said next, but for what is kept; it stays silent if it is."""
+    async def bring_back(self, *, behind: Utterance | None = None) -> None:
+        """What was put aside is said next, but for what is kept; it stays silent if it is.
+
+        Next, or right behind something that is said now.
+        """
         back = [said for said in self._aside if not said.kept]
         if back:
             await self._forget_in_sink()
             later = [said for said in self._queue if not said.fleeting]
-            self._queue = deque([*back, *later])
+            before = [said for said in later if said is behind]
+            self._queue = deque([*before, *back, *(said for said in later if said is not behind)])
             for said in back:
                 said.late = False
             self._aside = deque(said for said in self._aside if said.kept)
@@ -287,18 +298,22 @@ class Mouth:
 
     async def run(self) -> None:
         """Speak for as long as it is not cancelled."""
-        while True:
-            clause = self._next()
-            stirred = self._stir
-            if clause is None or self._silent or not self._may():
-                with anyio.move_on_after(PATIENCE_S):
-                    await stirred.wait()
-                self.stir()
-                continue
-            epoch = self._epoch
-            if not clause.made and not clause.failed and not clause.pcm:
-                await self._make(clause, epoch)
-            await self._give(clause, epoch)
+        async with anyio.create_task_group() as tasks:
+            while True:
+                clause = self._next()
+                stirred = self._stir
+                if clause is None or self._silent or not self._may():
+                    await _a_while(stirred)
+                    self.stir()
+                    continue
+                self._making.begin(clause, tasks)
+                if clause.given < clause.samples:
+                    await self._give(clause, self._epoch)
+                elif clause.broken is not None:
+                    self._fail(clause, clause.broken)
+                    self.stir()
+                elif not clause.made:
+                    await _a_while(stirred)
 
     def _next(self) -> Clause | None:
         """The first clause of which the sink has not got all."""
@@ -315,25 +330,6 @@ class Mouth:
                 return None  # what comes after it waits
         return None
 
-    async def _make(self, clause: Clause, epoch: int) -> None:
-        text = speakable(clause.text)
-        try:
-            if text.strip():
-                async with aclosing(self._synthesiser.speak(text)) as chunks:
-                    self._making = True
-                    async for chunk in chunks:
-                        self._making = False
-                        clause.pcm += chunk.pcm
-                        clause.marks += chunk.marks
-                        if epoch == self._epoch:
-                            await self._give(clause, epoch)
-                        self._making = True
-            clause.made = True
-        except SpeechFailed as error:
-            self._fail(clause, error)
-        finally:
-            self._making = False
-
     def _fail(self, clause: Clause, error: SpeechFailed) -> None:
         if not clause.failed:
             clause.failed = True
@@ -345,8 +341,7 @@ class Mouth:
             stirred = self._stir
             room = AHEAD - (self._given - self._sink.played)
             if room <= 0 or self._silent or not self._may():
-                with anyio.move_on_after(PATIENCE_S):
-                    await stirred.wait()
+                await _a_while(stirred)
                 continue
             count = min(room, clause.samples - clause.given)
             start = clause.given * WIDTH
@@ -366,3 +361,8 @@ class Mouth:
             self._segments.pop()
             self._given -= count
             clause.given -= count
+
+
+async def _a_while(stirred: anyio.Event) -> None:
+    with anyio.move_on_after(PATIENCE_S):
+        await stirred.wait()

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import anyio
 import httpx
 
 from midflight.voice.seams import WIDTH, Chunk, Heard, SpeechFailed
@@ -19,9 +20,18 @@ from midflight.voice.sounds import Resampler, as_wav
 SPEECH_RATE: Final = 24_000  # of ``pcm`` as the API gives it
 BY_TOKENS: Final = {"response_format": "json", "include[]": "logprobs"}
 BY_SEGMENTS: Final = {"response_format": "verbose_json"}
-"""Two ways to ask how sure a server is; some know one of them, some none."""
+PLAIN: Final = {"response_format": "json"}
+WAYS: Final = (BY_TOKENS, BY_SEGMENTS, PLAIN)
+"""Two ways to ask how sure a server is; some know one of them, some none, and some refuse them."""
+REFUSED: Final = frozenset({httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY})
+OTHERWISE_S: Final = 1.0  # for another way, where its words are known already
+OTHERWISE_TRIES: Final = 3  # that came to nothing, before it is not asked so any more
 TIMEOUT: Final = httpx.Timeout(10.0, connect=3.0)
 PIECE: Final = 9_600  # bytes that are asked for at once: a fifth of a second
+
+
+class _NotInThisWay(SpeechFailed):
+    """It refuses to be asked so, or what it answered has no words in it."""
 
 
 class OpenAISpeech:
@@ -39,28 +49,58 @@ class OpenAISpeech:
         self.name = f"{httpx.URL(url).host}"
         self._url, self._key = url.rstrip("/"), key
         self._hears, self._speaks, self._voice = hears, speaks, voice
-        self._way = BY_TOKENS
-        self._tried_both = False
+        self._way: Mapping[str, str] | None = None  # in which it is asked, once that is known
+        self._tries = 0
 
     async def recognise(self, pcm: bytes) -> Heard:
         """What was said, and how sure the server is if it says so."""
         async with self._asking() as http:
-            heard = await self._transcribed(http, pcm, self._way)
-            if heard.confidence is None and not self._tried_both:
-                return await self._asked_otherwise(http, pcm, heard)
-            return heard
+            if self._way is not None:
+                return await self._transcribed(http, pcm, self._way)
+            return await self._asked_in_every_way(http, pcm)
 
-    async def _asked_otherwise(self, http: httpx.AsyncClient, pcm: bytes, first: Heard) -> Heard:
-        """Once: whether it says so where it is asked in the other way, which it may refuse."""
-        self._tried_both = True
+    async def _asked_in_every_way(self, http: httpx.AsyncClient, pcm: bytes) -> Heard:
+        """It is asked from then on as it first says how sure it is, else as it first answered."""
+        found: tuple[Mapping[str, str], Heard] | None = None
+        why = SpeechFailed(self.name, "was not asked")
+        for way in WAYS:
+            if found is not None and (way is PLAIN or not found[1].text):
+                break  # it would tell no more
+            try:
+                heard = await self._asked_so(http, pcm, way, found[1] if found else None)
+            except _NotInThisWay as error:
+                why = error
+                continue
+            if heard is None:
+                assert found is not None
+                return found[1]  # nobody knows what it would have said: another time
+            if found is None or heard.confidence is not None:
+                found = (way, heard)
+            if heard.confidence is not None:
+                break
+        if found is None:
+            raise why
+        self._way = found[0] if found[1].text else None  # of silence nobody is sure
+        return found[1]
+
+    async def _asked_so(
+        self, http: httpx.AsyncClient, pcm: bytes, way: Mapping[str, str], known: Heard | None
+    ) -> Heard | None:
+        """What it says in this way; None if that could not be found out, and its words are known.
+
+        For what is known already nobody waits long, nor again and again.
+        """
+        if known is None:
+            return await self._transcribed(http, pcm, way)
+        self._tries += 1
         try:
-            heard = await self._transcribed(http, pcm, BY_SEGMENTS)
+            with anyio.move_on_after(OTHERWISE_S):
+                return await self._transcribed(http, pcm, way)
+        except _NotInThisWay:
+            raise
         except (SpeechFailed, httpx.HTTPError):
-            return first
-        if heard.confidence is None:
-            return first
-        self._way = BY_SEGMENTS
-        return heard
+            pass
+        return known if self._tries >= OTHERWISE_TRIES else None
 
     async def _transcribed(
         self, http: httpx.AsyncClient, pcm: bytes, way: Mapping[str, str]
@@ -74,7 +114,7 @@ class OpenAISpeech:
     def _heard(self, told: dict[str, Any]) -> Heard:
         text = told.get("text")
         if not isinstance(text, str):
-            raise SpeechFailed(self.name, "gave no text")
+            raise _NotInThisWay(self.name, "gave no text")
         return Heard(text.strip(), _confidence(told) if text.strip() else 0.0)
 
     async def speak(self, text: str) -> AsyncGenerator[Chunk, None]:
@@ -111,6 +151,8 @@ class OpenAISpeech:
             raise SpeechFailed(self.name, f"could not be asked: {why}") from None
 
     def _check(self, answer: httpx.Response) -> None:
+        if answer.status_code in REFUSED:
+            raise _NotInThisWay(self.name, f"answered {answer.status_code}")
         if answer.status_code != httpx.codes.OK:
             raise SpeechFailed(self.name, f"answered {answer.status_code}")
 

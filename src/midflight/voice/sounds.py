@@ -105,7 +105,8 @@ def read_wav(given: Path | bytes) -> bytes:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
             raw = file.readframes(file.getnframes())
     except (wave.Error, EOFError, OSError) as error:
-        raise InvalidRequest(f"{name} cannot be read as WAV: {error}. Nothing was done.") from None
+        why = getattr(error, "strerror", None) or str(error) or "it ends too soon"
+        raise InvalidRequest(f"{name} cannot be read as WAV: {why}. Nothing was done.") from None
     if width != WIDTH or not rate:
         raise InvalidRequest(
             f"{name} has {width * 8} bits a sample; only 16 are taken. Nothing was done."

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Container
 from typing import Final
 
 from midflight.control import Control
 from midflight.conversation import stopped_here, why_stopped
-from midflight.errors import JournalNotFound, NotAllowed
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
-from midflight.kernel.phases import LIVE, Cause, Effect
+from midflight.kernel.phases import LIVE, Cause, Effect, Outcome
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch, Query
+from midflight.stores.waiting import thread_if_any
 from midflight.voice.asking import Asking
 from midflight.voice.mouth import Mouth
-from midflight.voice.shown import Handed, Saying, Shown
+from midflight.voice.noting import Noting
+from midflight.voice.shown import Handed, Shown
 from midflight.voice.utterance import Question, Utterance
 
 CANCEL: Final = "cancel?"
@@ -34,10 +34,13 @@ class Telling:
         mouth: Mouth,
         who: Who,
         *,
+        own: Container[str],
+        noting: Noting,
         begin: Callable[[], None],
         show: Callable[[Shown], None],
     ) -> None:
         self._control, self._thread, self._mouth, self._who = control, thread, mouth, who
+        self._own, self._noting = own, noting  # ``own``: the keys of what this line has asked
         self._begin, self._show = begin, show  # ``begin``: somebody has something to say
         self.front = ""
         self._asking = Asking(control, mouth, begin)
@@ -71,14 +74,15 @@ class Telling:
                     await self._take_step(item)
 
     async def _others(self) -> dict[str, int]:
-        """Where the other runs of the thread are that live: they may ask something, too."""
+        """Where the other runs of the thread are that live: they may ask something, too.
+
+        One may have come to the front since we looked, and is speaking: that is met as well.
+        """
         places: dict[str, int] = {}
         query = Query(thread=self._thread, phases=LIVE)
         for row in reversed(await self._control.runs(query)):
             if row.journal != self.front:
-                places[row.journal] = row.head
-                if row.open_questions:
-                    places[row.journal] = await self._meet(row.journal, places)
+                places[row.journal] = await self._meet(row.journal, places)
         return places
 
     async def _meet(self, run: str, known: dict[str, int]) -> int:
@@ -87,6 +91,7 @@ class Telling:
         for place, attempt in state.open.items():
             if attempt.effect is Effect.MODEL:
                 self._thinking[run, attempt.step] = place
+                self._noting.doubt_answer(run)
         for place, asked in state.questions.items():
             [record] = await self._control.store.read(run, after=place - 1, limit=1)
             self._asking.note(Question(run, place), asked.message, record.at)
@@ -109,11 +114,8 @@ class Telling:
 
     async def _talk(self) -> t.ThreadState:
         """The thread as it is; an empty one where nothing was ever said."""
-        with suppress(JournalNotFound):
-            talk = await self._control.store.load(self._thread)
-            if isinstance(talk, t.ThreadState):
-                return talk
-        return t.ThreadState(self._thread)
+        known = await thread_if_any(self._control.store, self._thread)
+        return known or t.ThreadState(self._thread)
 
     def _hear(self, delta: Delta) -> None:
         """A piece of what a step says; a model's is spoken, a tool's progress is not."""
@@ -127,6 +129,16 @@ class Telling:
         self._mouth.add(said, delta.text[len(said.text) - delta.offset :])
         self._begin()
 
+    def _hear_record(self, run: str, kept: e.TextStreamed) -> None:
+        """The same from the record, where it comes from another process and by no other way.
+
+        Of what was told already nothing is new; and who has missed the beginning waits for all.
+        """
+        said = self._open.get((run, kept.step))
+        known = len(said.text) if said is not None else 0
+        if kept.offset <= known < kept.offset + len(kept.text):
+            self._hear(Delta(run, kept.step, kept.attempt, kept.offset, kept.text))
+
     async def _take_line(self, record: Recorded) -> None:
         event = record.event
         match event:
@@ -136,6 +148,8 @@ class Telling:
                     self._follow(event.run)
             case t.Said() if event.kind in SPOKEN and not event.to:
                 await self._said(record.position, event)
+            case t.SpeechHeard():
+                self._noting.doubt(event)
             case t.MessageSent() if self._human and event.who.by != self._who.by:
                 self._say(f"{event.who.by} says: {event.text}")
             case _:
@@ -147,27 +161,21 @@ class Telling:
         if said is None or not event.text.startswith(said.text.rstrip()):
             about = Question(self._thread, position) if event.kind == CANCEL else None
             if about is not None or event.run not in self._ended:
-                self._mouth.say(event.text, run=event.run, of=position, about=about)
+                new = self._mouth.say(event.text, run=event.run, of=position, about=about)
+                self._noting.follow(new)
         elif why and not said.is_heard:
             said.of = position
             await self._break_off(said, why)
         else:
             said.of = position
             self._mouth.add(said, event.text[len(said.text) :], ended=True)
+            self._noting.follow(said)
         self._begin()
 
     async def _break_off(self, said: Utterance, why: str) -> None:
         """A policy has ended it. Speech is behind the model, and may be in the midst of it."""
         heard = await self._mouth.break_off(said, f"Stopped here: {why}.")
-        await self._note(said, heard, stopped_here(heard, why))
-
-    async def _note(self, said: Utterance, heard: str, words: str) -> None:
-        self._show(Saying(heard, cut=True))
-        if said.run:
-            with suppress(NotAllowed):  # who may only look leaves no record of what they heard
-                await self._control.heard(
-                    self._thread, words, run=said.run, of=said.of, who=self._who
-                )
+        await self._noting.cut(said, stopped_here(heard, why))
 
     def _say(self, text: str) -> None:
         self._mouth.say(text)
@@ -179,7 +187,7 @@ class Telling:
         """Of these words of a run no more is said; true if there were any."""
         gone = await self._mouth.take_back(lambda said: said.run == run and which(said))
         for said in gone:
-            await self._note(said, said.heard, said.heard)
+            await self._noting.cut(said)
         last = self._last.get(run)
         if last is not None and not last.is_heard:  # should it be said after all, then from anew
             del self._last[run]
@@ -193,14 +201,14 @@ class Telling:
             await self._mouth.bring_back()
             self._begin()
 
-    async def _over(self, run: str, told: str, who: Who) -> None:
+    async def _over(self, run: str, told: str, key: str) -> None:
         """Somebody has ended it: so has what it was saying."""
         self._ended.add(run)
         for place in [place for place in self._thinking if place[0] == run]:
             del self._thinking[place]
         await self._asking.settle_all(run)
         was_speaking = await self._silence(run, lambda _: True)
-        if who != self._who and (was_speaking or run == self.front):  # our own acts tell it
+        if key not in self._own and (was_speaking or run == self.front):  # our own acts tell it
             self._say(told)
 
     def _with_a_person(self, run: str, name: str) -> None:
@@ -219,7 +227,9 @@ class Telling:
                 self._thinking[run, event.step] = record.position
                 self._open.pop((run, event.step), None)
             case e.AttemptSettled() | e.LateOutcome():
-                self._settled(run, event)
+                await self._settled(run, event)
+            case e.TextStreamed():
+                self._hear_record(run, event)
             case e.QuestionOpened():
                 question = Question(run, record.position)
                 await self._asking.ask(question, event.message, self.front)
@@ -237,16 +247,16 @@ class Telling:
         """Whoever it comes from: what the run was saying is not said on."""
         match event:
             case e.CancelRequested():
-                await self._over(run, self._by(event.who, "cancelled"), event.who)
+                await self._over(run, self._by(event.who, "cancelled"), event.key)
             case e.Killed():
-                await self._over(run, self._by(event.who, "stopped"), event.who)
+                await self._over(run, self._by(event.who, "stopped"), event.key)
             case _ if run not in self._spoken_for:
                 pass  # it has said nothing here, and others tell how it ended
             case e.PauseRequested():
                 await self._mouth.keep(run)
             case e.ResumeRequested():
                 await self._begins_anew(run)
-            case e.RedirectRequested() if event.who != self._who:  # our own acts give it all up
+            case e.RedirectRequested() if event.key not in self._own:  # which give it all up
                 await self._begins_anew(run, resumes=event.resume)
             case _:
                 self._take_turn(event, run)
@@ -275,10 +285,24 @@ class Telling:
             case _:
                 pass
 
-    def _settled(self, run: str, event: e.AttemptSettled | e.LateOutcome) -> None:
+    async def _settled(self, run: str, event: e.AttemptSettled | e.LateOutcome) -> None:
         for place, attempt in list(self._thinking.items()):
             if place[0] == run and attempt == event.attempt:
                 del self._thinking[place]
                 said = self._open.pop(place, None)
-                if said is not None:  # also where it broke off: no more of it will come
+                if said is not None and (event.outcome is Outcome.DONE or said.kept):
                     self._mouth.add(said, "", ended=True)
+                elif said is not None:
+                    await self._end_here(said)
+
+    async def _end_here(self, said: Utterance) -> None:
+        """Its model was stopped, or broke off: its words come on no record but by who heard them.
+
+        What waits for somebody to go on is kept until then: they may redirect it, and its model
+        has to be told what they had heard.
+        """
+        for gone in await self._mouth.take_back(lambda one: one is said):
+            if gone.heard:
+                await self._noting.cut(gone)
+        if self._last.get(said.run) is said:
+            del self._last[said.run]

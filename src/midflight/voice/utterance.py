@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from midflight.voice.played import heard_of
-from midflight.voice.seams import RATE, WIDTH, Mark
+from midflight.voice.seams import RATE, WIDTH, Mark, SpeechFailed
 
 REACTION: Final = int(0.4 * RATE)  # nobody knows sooner that they are being asked something
 LETTERS_A_SECOND: Final = 15  # of speech whose length is not known yet
@@ -65,8 +65,10 @@ class Clause:
     text: str
     pcm: bytearray = field(default_factory=bytearray)
     marks: list[Mark] = field(default_factory=list)
+    begun: bool = False  # to be made
     made: bool = False
-    failed: bool = False
+    broken: SpeechFailed | None = None  # why no more of it could be made
+    failed: bool = False  # and it was shown instead
     given: int = 0  # samples that the sink has got
     played: int = 0
 

@@ -21,7 +21,7 @@ HEADER: Final = 4
 SOUND_MAX: Final = 2 * RATE * WIDTH  # two seconds at once: nobody's microphone gives more
 TEXT_MAX: Final = 4_096
 PIECE: Final = RATE // 5 * WIDTH  # what is sent at once, so that a hold is never behind much of it
-ANSWER_S: Final = 0.5  # for a page to say how much it has played
+ANSWER_S: Final = 1.5  # for a page to say how much it has played: what is on record hangs on it
 
 
 class Misfit(Exception):
@@ -49,9 +49,13 @@ class Talk(Struct, frozen=True, tag_field="t", tag="talk", forbid_unknown_fields
 
 
 class Silenced(Struct, frozen=True, tag_field="t", tag="silenced", forbid_unknown_fields=True):
-    """The page has dropped what was waiting; so much was played before."""
+    """The page has dropped what was waiting; so much was played before.
+
+    It says to which cut that is the answer. Pages of before answer in their order, and say none.
+    """
 
     played: int
+    number: int = 0
 
 
 FromPage: TypeAlias = Hello | Talk | Silenced
@@ -89,11 +93,20 @@ def read_text(text: str) -> FromPage:
 
 
 class PageSink:
-    """A page's loudspeaker. Only the page knows what was really played."""
+    """A page's loudspeaker. Only the page knows what was really played.
+
+    A cut that it did not answer in time is on record as if it had played no more than it had said.
+    Until it does answer, what it says is about what was cut, and counts for nothing that came
+    after; the answer then tells from where on it does.
+    """
 
     def __init__(self, send: Callable[[bytes | dict[str, object]], None]) -> None:
         self._send = send
-        self._silenced = anyio.Event()
+        self._cuts = 0
+        self._unanswered: dict[int, anyio.Event] = {}  # by their number
+        self._given_up: set[int] = set()  # those of them that nobody waits for any longer
+        self._told = 0  # the page's own count
+        self._beyond = 0  # of it: played of what was cut, after we had given up
         self.played = 0
 
     async def play(self, pcm: bytes) -> None:
@@ -111,20 +124,36 @@ class PageSink:
 
     async def cut(self) -> int:
         """Forget what waits; the page says how much was played, or we go by its last word."""
-        self._silenced = anyio.Event()
-        self._send({"t": "cut"})
-        with anyio.move_on_after(ANSWER_S):
-            await self._silenced.wait()
+        self._cuts += 1
+        number, answered = self._cuts, anyio.Event()
+        self._unanswered[number] = answered
+        self._send({"t": "cut", "number": number})
+        try:
+            with anyio.move_on_after(ANSWER_S):
+                await answered.wait()
+        finally:
+            if number in self._unanswered:
+                self._given_up.add(number)
         return self.played
 
     def note(self, played: int) -> None:
         """So much was played: never less than before, whatever a page says."""
-        self.played = max(self.played, played)
+        self._told = max(self._told, played)
+        if not self._given_up:
+            self.played = max(self.played, self._told - self._beyond)
 
-    def silenced(self, played: int) -> None:
-        """The page has done as it was told."""
+    def silenced(self, played: int, number: int = 0) -> None:
+        """The page has done as it was told. What it does not answer any more, it has missed."""
+        number = number or min(self._unanswered, default=0)
+        if number not in self._unanswered:
+            return  # it has said that before, or makes it up
+        late = bool(self._given_up)
         self.note(played)
-        self._silenced.set()
+        if late:
+            self._beyond = self._told - self.played
+        for old in [old for old in self._unanswered if old <= number]:
+            self._unanswered.pop(old).set()
+            self._given_up.discard(old)
 
 
 def as_text(shown: Shown | dict[str, object]) -> str:

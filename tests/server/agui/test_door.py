@@ -13,7 +13,7 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
 from midflight.run import Agent, Run, agent
 from midflight.server.quotas import Quotas
-from midflight.server.sse import Pace
+from midflight.server.streaming import Pace
 from midflight.stores.base import Query
 from midflight.tools.base import tool
 from midflight.tools.progress import emit

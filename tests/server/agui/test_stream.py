@@ -13,6 +13,7 @@ from midflight.control import Control
 from midflight.kernel.events import RunFinished
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Who
+from midflight.overriding import override
 from midflight.run import Agent
 from midflight.server.agui import take_turn
 from midflight.server.agui_input import read_input
@@ -119,8 +120,9 @@ class ThreadLast:
 
 
 class BusyControl(Control):
-    def watch_live(self, cursors: Mapping[str, int]) -> Any:  # type: ignore[explicit-override]
-        return ThreadLast(super().watch_live(cursors))
+    @override
+    def watch_live(self, watched: str | Mapping[str, int], after: int = 0) -> Any:
+        return ThreadLast(super().watch_live(watched, after))
 
 
 async def test_the_last_words_are_told_also_when_the_end_is_heard_before_them(

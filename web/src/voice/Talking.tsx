@@ -1,7 +1,7 @@
 /** Talk to the agent: hands-free, or while a key is held down. What was heard is shown, never guessed. */
 import { useEffect, useRef, useState } from "react";
 import { Call } from "./call";
-import { after, floorInWords, NOTHING_YET, type Mode } from "./talk";
+import { after, floorInWords, NOTHING_YET, troubleInWords, type Mode } from "./talk";
 import "./voice.css";
 
 const LINE = { off: "", opening: "Opening the line.", on: "The line is open." };
@@ -71,9 +71,9 @@ export default function Talking({ thread }: { thread: string }) {
           {shown.heard && <q>{shown.heard}</q>}
         </p>
       )}
-      {shown.trouble && (
+      {troubleInWords(shown) && (
         <p className="voice-trouble" role="alert">
-          {shown.trouble}
+          {troubleInWords(shown)}
         </p>
       )}
     </section>

@@ -73,10 +73,13 @@ class Tape {
   sample = (number: number): number => this.sound[number - this.begins] ?? 0;
 }
 
-/** A loudspeaker: counts samples of the line that were really played. */
+/** A loudspeaker: counts samples of the line that were really played: what is rendered is heard a little later. */
 export class Player {
   held = false;
+  delay = 0; // samples of the browser's between the two
   private place = 0;
+  private rendered = 0; // samples of the browser's, silence too
+  private readonly trail = [{ at: 0, place: 0 }]; // how far it was when; the first is what is heard now
   private readonly tape = new Tape();
   private readonly between: Between;
 
@@ -85,15 +88,16 @@ export class Player {
   }
 
   get played(): number {
-    return Math.floor(this.place);
+    return Math.floor(this.trail[0]!.place);
   }
 
   add(pcm: Int16Array): void {
     this.tape.add(Float32Array.from(pcm, (sample) => sample / 32_768));
   }
 
+  /** What is rendered is on its way, and nobody can call it back: it counts. */
   cut(): number {
-    this.place = this.played;
+    this.place = Math.floor(this.place);
     this.tape.restart(this.place);
     return this.place;
   }
@@ -104,7 +108,10 @@ export class Player {
       out[at] = this.between.at(this.place, this.tape.sample); // what is not written is silence
       this.place = Math.min(end, this.place + RATE / this.rate);
     }
-    this.tape.forget(this.played - this.between.reach);
+    this.tape.forget(Math.floor(this.place) - this.between.reach);
+    this.rendered += out.length;
+    this.trail.push({ at: this.rendered, place: this.place });
+    while (this.trail[1] && this.trail[1].at <= this.rendered - this.delay) this.trail.shift();
   }
 }
 

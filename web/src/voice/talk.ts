@@ -3,11 +3,13 @@ export const RATE = 16_000;
 export const FRAME = 512;
 const HEADER = 4;
 
-export type ToWorklet = ArrayBuffer | "hold" | "go on" | "cut";
-export type FromWorklet = { silenced: number } | { played: number; heard: Int16Array; level: number };
+export type Cut = { t: "cut"; number?: number }; // a server of before gives none
+export type ToWorklet = ArrayBuffer | "hold" | "go on" | Cut | { t: "latency"; seconds: number };
+export type FromWorklet = { silenced: number; number: number | undefined } | { played: number; heard: Int16Array; level: number };
 
 export type FromServer =
-  | { t: "hold" | "go on" | "cut" }
+  | { t: "hold" | "go on" }
+  | Cut
   | { t: "floor"; floor: Floor }
   | { t: "outcome"; outcome: string; heard?: string; confidence?: number | null }
   | { t: "saying"; text: string; cut?: boolean }
@@ -52,8 +54,11 @@ export class Early {
   }
 }
 
-export type Shown = { floor: Floor; outcome: string; heard: string; trouble: string; with: string };
-export const NOTHING_YET: Shown = { floor: "quiet", outcome: "", heard: "", trouble: "", with: "" };
+/** `written` is what could not be spoken: it counts as heard, so it stands there until somebody says something. */
+export type Shown = { floor: Floor; outcome: string; heard: string; trouble: string; written: string; with: string };
+export const NOTHING_YET: Shown = { floor: "quiet", outcome: "", heard: "", trouble: "", written: "", with: "" };
+export const troubleInWords = (shown: Shown): string => [shown.trouble, shown.written].filter(Boolean).join(" ");
+const WORDS: ReadonlySet<string> = new Set(["heard", "interrupted"]);
 
 const FLOORS: Record<Floor, string> = {
   quiet: "Listening",
@@ -79,11 +84,11 @@ export function after(shown: Shown, said: FromServer): Shown {
       return { ...shown, floor: said.floor };
     case "outcome":
       if (said.outcome === "ignored") return shown; // it was nothing, and what was heard before still was
-      return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard ?? "", trouble: "" };
+      return { ...shown, outcome: OUTCOMES[said.outcome] ?? said.outcome, heard: said.heard ?? "", trouble: "", written: WORDS.has(said.outcome) ? "" : shown.written };
     case "handed":
       return { ...shown, with: said.to };
     case "trouble":
-      return { ...shown, trouble: said.instead ? `${said.text} ${said.instead}` : said.text };
+      return { ...shown, trouble: said.text, written: [shown.written, said.instead?.trim()].filter(Boolean).join(" ") };
     case "did":
       return said.text ? { ...shown, outcome: said.text } : shown;
     default:

@@ -19,8 +19,9 @@ class LineProcessor extends AudioWorkletProcessor {
 
   private take(order: ToWorklet): void {
     if (order instanceof ArrayBuffer) this.player.add(new Int16Array(order));
-    else if (order === "cut") this.tell({ silenced: this.player.cut() });
-    else this.player.held = order === "hold";
+    else if (typeof order === "string") this.player.held = order === "hold";
+    else if (order.t === "latency") this.player.delay = order.seconds * sampleRate;
+    else this.tell({ silenced: this.player.cut(), number: order.number });
   }
 
   process(inputs: Float32Array[][], outputs: Float32Array[][]): boolean {

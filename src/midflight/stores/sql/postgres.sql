@@ -156,6 +156,9 @@ SELECT body FROM blobs WHERE hash = $1
 -- name: purge
 SELECT runs, threads, values_removed FROM purge($1, $2)
 
+-- name: only_reads
+SELECT current_setting('transaction_read_only')::boolean
+
 -- name: clock
 SELECT clock()
 
@@ -170,23 +173,35 @@ WHERE locktype = 'advisory' AND objsubid = 2
     AND classid::bigint = hashtext('midflight')::bigint & 4294967295
     AND objid::bigint = hashtext($1)::bigint & 4294967295
 
--- name: notify
-SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload
+-- name: process
+-- Which process of the server we have. A pooler may have told us another.
+SELECT pg_backend_pid()
 
--- name: wait_for_no_disk
--- For news only, which tell of what is on the disk already: a NOTIFY is a transaction, and its commit
--- would be synced too, while somebody waits for their cancel to arrive.
-SELECT set_config('synchronous_commit', 'off', false)
+-- name: notify
+-- News tell of what is on the disk already. A NOTIFY is a transaction, and its commit would be synced
+-- too, while somebody waits for their cancel to arrive: so this one, and no other, waits for no disk.
+WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+SELECT pg_notify($1, payload) FROM hurry CROSS JOIN unnest($2::text[]) AS payload
 
 -- name: settle_in
 -- An acknowledgement means that it is on the disk, whatever the server's default. And a statement
--- whose client has died gives its locks back soon, where the server can find that out.
+-- whose client has died gives its locks back soon, where the server can find that out. A limit for
+-- whole transactions, which servers have since version 17, is not for ours: a kill or a purge is one.
+-- What is asked back shows whether a pooler has kept our settings from the server.
 SELECT
+    pg_backend_pid() AS pid,
+    ARRAY(
+        SELECT current_setting(name)
+        FROM unnest($1::text[]) WITH ORDINALITY AS asked (name, place) ORDER BY place
+    ) AS settings,
     CASE WHEN current_setting('synchronous_commit') = 'off'
         THEN set_config('synchronous_commit', 'on', false)
     END,
     CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL
         THEN set_config('client_connection_check_interval', '500ms', false)
+    END,
+    CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+        THEN set_config('transaction_timeout', '0', false)
     END
 
 -- name: lock_layout

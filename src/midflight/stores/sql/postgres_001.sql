@@ -64,7 +64,8 @@ CREATE TABLE blob_uses (
 );
 CREATE INDEX blob_uses_by_journal ON blob_uses (journal);
 
--- A switch that is off keeps its row: whoever starts something must have a row to lock.
+-- A switch that is off has a row too: whoever starts something must have a row to lock. Only a purge
+-- removes it, with the last of its thread.
 CREATE TABLE switches (
     scope text COLLATE "C" PRIMARY KEY,
     is_on boolean NOT NULL DEFAULT false,
@@ -72,6 +73,8 @@ CREATE TABLE switches (
     at double precision NOT NULL DEFAULT 0,
     reason text NOT NULL DEFAULT ''
 );
+
+CREATE INDEX switches_on ON switches (scope) WHERE is_on;  -- a few among one for each thread
 
 CREATE TABLE leases (
     driver text COLLATE "C" PRIMARY KEY,
@@ -232,8 +235,11 @@ CREATE FUNCTION lock_for_kill(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    INSERT INTO switches (scope) VALUES (wanted_scope) ON CONFLICT DO NOTHING;
-    PERFORM FROM switches WHERE scope = wanted_scope FOR UPDATE;
+    LOOP
+        INSERT INTO switches (scope) VALUES (wanted_scope) ON CONFLICT DO NOTHING;
+        PERFORM FROM switches WHERE scope = wanted_scope FOR UPDATE;
+        EXIT WHEN FOUND;  -- else a purge has removed it while we waited
+    END LOOP;
     UPDATE switches SET is_on = true, stopped_by = who, at = clock(), reason = why
     WHERE scope = wanted_scope AND NOT is_on;
     SELECT json_agg(s) INTO stopped FROM switches AS s WHERE s.scope = wanted_scope;
@@ -295,6 +301,7 @@ CREATE FUNCTION purge(
 #variable_conflict use_column
 DECLARE
     hashes text[];
+    emptied text[];
 BEGIN
     runs := ARRAY(
         SELECT journal FROM journals
@@ -302,6 +309,7 @@ BEGIN
             AND updated_at < ended_before
         ORDER BY journal LIMIT at_most FOR UPDATE SKIP LOCKED
     );
+    emptied := ARRAY(SELECT DISTINCT thread FROM journals WHERE journal = ANY (runs));
     DELETE FROM journals WHERE journal = ANY (runs);
     threads := ARRAY(
         SELECT journal FROM journals AS t
@@ -324,4 +332,17 @@ BEGIN
     WHERE b.hash = ANY (hashes) AND NOT EXISTS (SELECT FROM blob_uses AS u WHERE u.hash = b.hash);
     GET DIAGNOSTICS values_removed = ROW_COUNT;
     DELETE FROM leases WHERE expires_at < clock() - 86400;
+
+    -- A switch that is off and that nobody holds says nothing: who needs it next makes its row anew,
+    -- and looks again if it was removed while they waited for it. Those who hold it come first:
+    -- everybody else takes switches before heads, so to wait for one here could be a deadlock.
+    DELETE FROM switches WHERE scope IN (
+        SELECT s.scope FROM switches AS s
+        WHERE NOT s.is_on
+            AND s.scope IN (
+                SELECT 'thread:' || t FROM unnest(emptied || threads) AS t
+                WHERE NOT EXISTS (SELECT FROM journals AS j WHERE j.thread = t)
+            )
+        ORDER BY s.scope FOR UPDATE SKIP LOCKED
+    );
 END $$;

@@ -21,6 +21,7 @@ from midflight.demo import memo
 from midflight.demo.figures import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
 from midflight.models.base import CHARACTERS_PER_TOKEN
+from midflight.overriding import override
 from midflight.tools.base import Done, NotDone, Performed, Tool, ToolRefused, tool
 from midflight.tools.progress import emit, spend
 
@@ -56,7 +57,7 @@ class Written(Struct, frozen=True):
     path: str
 
 
-class Desk:
+class AnalystTools:
     """Tools over one folder. ``pace`` stretches all that takes time; 0 is for tests."""
 
     def __init__(
@@ -93,8 +94,8 @@ class Desk:
         )(self._send_memo)
 
     @property
-    def tools(self) -> tuple[Tool, ...]:
-        """Those for a model."""
+    def for_a_model(self) -> tuple[Tool, ...]:
+        """Those that a model gets."""
         return (
             self.fetch_customers,
             self.join_mrr,
@@ -106,11 +107,13 @@ class Desk:
             self.send_memo,
         )
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
-        """The same folder is the same desk, as after a reload."""
-        return isinstance(other, Desk) and self.folder == other.folder
+    @override
+    def __eq__(self, other: object) -> bool:
+        """Of the same folder they are the same, as after a reload."""
+        return isinstance(other, AnalystTools) and self.folder == other.folder
 
-    def __hash__(self) -> int:  # type: ignore[explicit-override]
+    @override
+    def __hash__(self) -> int:
         return hash(self.folder)
 
     def _writes(self, function: Any, noun: str) -> Tool:

@@ -15,6 +15,7 @@ from midflight.run import Agent
 from midflight.server.access import caller
 from midflight.server.bodies import Asked, IdempotencyKey
 from midflight.server.problems import Problem, as_json
+from midflight.verbs import telling
 
 JSON: Final = "application/json"
 WAIT_MAX_S: Final = 30.0  # for which a request for a receipt may wait
@@ -26,13 +27,13 @@ def control_of(request: Request) -> Control:
     return control
 
 
-def asker(who: Annotated[Who, Depends(caller)], key: IdempotencyKey = "") -> dict[str, Any]:
+def asker(who: Annotated[Who, Depends(caller)], key: IdempotencyKey = "") -> telling.By:
     """Who asks and under which key, as every verb of ``Control`` takes it."""
     return {"who": who, "key": key}
 
 
 Controlled = Annotated[Control, Depends(control_of)]
-By = Annotated[dict[str, Any], Depends(asker)]
+By = Annotated[telling.By, Depends(asker)]
 Caller = Annotated[Who, Depends(caller)]
 
 
@@ -86,7 +87,7 @@ def add_verb(router: APIRouter, path: str, name: str, kind: type[Asked], target:
     """Have a verb of ``Control`` at a path; the path's parameter says to what it is done."""
 
     async def press(
-        request: Request, control: Control, by: dict[str, Any], body: Asked | None, **path: str
+        request: Request, control: Control, by: telling.By, body: Asked | None, **path: str
     ) -> Response:
         (journal,) = path.values()
         verb = getattr(control, name)

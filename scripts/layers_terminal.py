@@ -1,0 +1,46 @@
+"""The protecting layers between text of others and a terminal; see ``layers.py``."""
+
+from __future__ import annotations
+
+from layers import Mutant
+
+CLI = "src/midflight/cli/"
+FORGED = "tests/cli/test_forged.py::test_"
+
+TERMINAL_MUTANTS = (
+    Mutant(
+        "terminal: what a command prints steers nothing",
+        CLI + "printing.py",
+        "(visible(str(word)) for word in words)",
+        "(str(word) for word in words)",
+        (FORGED + "questions_previews_and_deliveries_steer_nothing",),
+    ),
+    Mutant(
+        "terminal: what is printed in colour steers nothing but by its styles",
+        CLI + "screen.py",
+        "yield segment if segment.control else _shown(segment)",
+        "yield segment",
+        (FORGED + "a_viewer_cannot_write_on_the_screen_of_who_reads_the_thread",),
+    ),
+    Mutant(
+        "terminal: no text of others is markup",
+        CLI + "screen.py",
+        "markup=False, emoji=False",
+        "markup=True, emoji=True",
+        (FORGED + "brief_step_words_result_and_receipt_are_shown_and_steer_nothing",),
+    ),
+    Mutant(
+        "terminal: what is logged steers nothing",
+        CLI + "logs.py",
+        "return escaped(msgspec.json.encode(line, enc_hook=str).decode())",
+        "return msgspec.json.encode(line, enc_hook=str).decode()",
+        (FORGED + "what_is_logged_steers_nothing_and_can_be_read_back",),
+    ),
+    Mutant(
+        "terminal: what the app draws steers nothing, whoever forgot to make it visible",
+        "src/midflight/tui/app.py",
+        "[*super().get_line_filters(), Harmless()]",
+        "super().get_line_filters()",
+        ("tests/tui/test_forged.py",),
+    ),
+)

@@ -1,0 +1,53 @@
+"""A console on which nothing but our own styles steers the terminal."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from midflight.cli.printing import answering
+from midflight.overriding import override
+from midflight.terminal.visible import visible
+
+
+class Screen(Console):
+    """Rich's, for text of others: no markup and no names of emoji unless asked for.
+
+    Whatever is printed, be it a string, a table or a live picture, is rendered here: no call can
+    forget it. Segments with ``control`` are Rich's own, such as moving the cursor.
+    """
+
+    def __init__(self) -> None:
+        terminal = sys.stdout.isatty()
+        super().__init__(highlight=False, soft_wrap=not terminal, markup=False, emoji=False)
+        if not self.is_terminal:
+            self.width = 1000  # who reads it may cut it
+
+    @override
+    def print(self, *objects: Any, **how: Any) -> None:
+        """See Rich."""
+        with answering():
+            super().print(*objects, **how)
+
+    @override
+    def on_broken_pipe(self) -> None:
+        """See Rich: who reads us has left, which is no failure of the command."""
+        raise BrokenPipeError(errno.EPIPE, "who reads has left")
+
+    @override
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """See Rich."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else _shown(segment)
+
+
+def _shown(segment: Segment) -> Any:
+    text = visible(segment.text)
+    return segment if text == segment.text else Segment(text, segment.style)

@@ -1,0 +1,159 @@
+"""What a cancel does to the runs below it, and what a cancelled one owes to those above.
+
+A child counts at its spawn: one that lives is cancelled and compensated to its end, one that has
+ended is undone like any effect.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from midflight.errors import JournalNotFound, Refused
+from midflight.executor.children import WAS_PURGED, load_run
+from midflight.kernel import events as e
+from midflight.kernel.decide import Known, decide
+from midflight.kernel.facts import claim
+from midflight.kernel.fold import advance
+from midflight.kernel.phases import Phase
+from midflight.kernel.receipt import receipt
+from midflight.kernel.record import Who
+from midflight.kernel.state import RunState
+from midflight.stores.base import Draft, Submit, View, Watch
+from midflight.tasks import owned_tasks
+
+if TYPE_CHECKING:
+    from midflight.executor.drive import Driver
+
+UNDO_S: Final = 600.0  # what a child has to end and to undo its effects, before that is given up
+
+
+async def undo_child(driver: Driver, child: str) -> tuple[bool, str]:
+    """Cancel it if it lives, undo what it did if it has ended; whether all of it is undone."""
+    who = driver.log.state.ended_by or Who(by=driver.run)
+    key = f"undo:{driver.run}"
+    try:
+        with anyio.fail_after(UNDO_S):
+            state = await load_run(driver, child)
+            if state.alive:
+                state = await _ask(driver, child, e.CancelRequested(who=who, key=key))
+                state = await _until(driver, await _end_unborn(driver, state), ended=True)
+            elif any(effect.can_be_undone for effect in state.effects.values()):
+                state = await _ask(
+                    driver, child, e.UndoRequested(who=who, key=f"{key}:{state.head}")
+                )
+            state = await _until(driver, state, ended=False)
+    except TimeoutError:
+        return False, f"it did not end within {UNDO_S:g} s"
+    except JournalNotFound:
+        return False, WAS_PURGED
+    left = [
+        line.text
+        for line in receipt(state).lines
+        if line.word not in {"undone", "not started", "aborted"}
+    ]
+    return not left, "; ".join(left[:3])
+
+
+async def _end_unborn(driver: Driver, child: RunState) -> RunState:
+    """A child whose function was never called has nothing to undo, so anybody may end it."""
+
+    def decided(view: View) -> Draft:
+        state = view.states[child.journal]
+        assert isinstance(state, RunState)
+        if state.phase is not Phase.CANCELLING or state.entered or state.driver:
+            return Draft()
+        claimed = claim(state, driver.lease.driver, lease_gone=True)
+        epoch = state.epoch + 1
+        ended = e.RunFinished(epoch=epoch, outcome="cancelled")
+        left = e.DriverReleased(epoch=epoch, why="never begun")
+        return Draft({child.journal: (*claimed, ended, left)})
+
+    await driver.store.submit(Submit(driver.ids(), (child.journal,), decided))
+    return await load_run(driver, child.journal)
+
+
+async def await_turn(driver: Driver) -> None:
+    """A cancelled child undoes nothing before what its parent did after the spawn is undone."""
+    child, state = await _above(driver)
+    if state is None:
+        return
+
+    def goes_first() -> bool:
+        mine = next((x for x in state.effects.values() if x.child == child), None)
+        covers = state.phase is Phase.CANCELLING and state.cancel_tree and not state.cancel_now
+        return covers and mine is not None and not mine.undo and mine.undone is None
+
+    def its_turn() -> bool:
+        return driver.lost or driver.log.state.cancel_now or not goes_first()
+
+    async def listen(news: Watch) -> None:
+        async for told in news:
+            advance(state, told)
+            driver.log.stir()
+
+    async with driver.store.watch({state.journal: state.head}) as news, owned_tasks() as tasks:
+        tasks.start_soon(listen, news)
+        await driver.log.until(its_turn)
+
+
+async def _above(driver: Driver) -> tuple[str, RunState | None]:
+    """The nearest run above that lives, and which of its children leads to this one."""
+    child, parent = driver.run, driver.log.state.parent
+    try:
+        while parent:
+            state = await load_run(driver, parent)
+            if state.alive:
+                return child, state
+            child, parent = parent, state.parent
+    except JournalNotFound:
+        pass  # it has ended long ago, and was purged
+    return child, None
+
+
+async def await_all(driver: Driver) -> None:
+    """Nobody below acts any more. Those who were cancelled in a hurry end by themselves.
+
+    Also those below a child that has ended: it may have left them at work.
+    """
+    state = driver.log.state
+    effects = state.effects.values() if state.cancel_tree else ()
+    unseen = [effect.child for effect in effects if effect.child and effect.undone is None]
+    with anyio.move_on_after(UNDO_S):
+        while unseen and not driver.lost:
+            with suppress(JournalNotFound):  # it has ended long ago, and was purged
+                below = await _end_unborn(driver, await load_run(driver, unseen.pop()))
+                unseen += (await _until(driver, below, ended=True)).children
+
+
+async def _ask(
+    driver: Driver, child: str, request: e.CancelRequested | e.UndoRequested
+) -> RunState:
+    def decided(view: View) -> Draft:
+        state = view.states[child]
+        try:
+            verdict = decide(state, request)
+        except Refused:
+            return Draft()  # it is there already
+        return Draft() if isinstance(verdict, Known) else Draft({child: verdict})
+
+    await driver.store.submit(Submit(driver.ids(), (child,), decided))
+    await driver.ensure(child)
+    return await load_run(driver, child)
+
+
+async def _until(driver: Driver, state: RunState, *, ended: bool) -> RunState:
+    """Wait until it has ended, or until nothing more of it is to be undone."""
+
+    def there() -> bool:
+        return not state.alive if ended else not (state.undo_wanted or state.undos)
+
+    async with driver.store.watch({state.journal: state.head}) as news:
+        if not there():
+            async for told in news:
+                advance(state, told)
+                if there():
+                    break
+    return state

@@ -1,0 +1,120 @@
+"""What all event streams of a server share: how fast they go, when they end, who is dropped.
+
+A reader that does not keep up costs its own stream only: what it has not read yet is in the store,
+not in memory, and when it takes nothing for a while it is dropped and may come back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import anyio
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from midflight.kernel.record import Recorded
+from midflight.server.metrics import Metrics
+from midflight.server.quotas import Meter
+
+HEARTBEAT_S: Final = 15.0  # proxies end what is silent for 30 s or more
+STALL_S: Final = 10.0  # a reader that takes nothing for so long is dropped
+KNOWN_S: Final = 15.0  # a key that was revoked is good for so long, in a stream that is open
+NOT_KNOWN: Final = "the key with which this stream was opened is not valid any more."
+ALIVE: Final = b": alive\n\n"
+REMEMBERED_MAX: Final = 1024  # records whose JSON is kept for the other watchers
+NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+log: Final = logging.getLogger(__name__)
+
+
+class Pace(Struct, frozen=True):
+    """How often a silent stream says that it lives, and how long a reader may take nothing."""
+
+    heartbeat_s: float = HEARTBEAT_S
+    stall_s: float = STALL_S
+
+
+class Streams:
+    """The event streams of one app."""
+
+    def __init__(self, meter: Meter, metrics: Metrics, pace: Pace) -> None:
+        self.meter, self.metrics, self.pace = meter, metrics, pace
+        self._open: set[anyio.CancelScope] = set()
+        self._leaving = False
+        self._encoded: dict[tuple[str, int], bytes] = {}
+
+    def enter(self, scope: anyio.CancelScope) -> None:
+        """A stream begins; if the server is leaving it ends at once."""
+        self._open.add(scope)
+        if self._leaving:
+            scope.cancel()
+
+    def exit(self, scope: anyio.CancelScope) -> None:
+        """It has ended."""
+        self._open.discard(scope)
+
+    def close(self) -> None:
+        """End them all, in good order: the server leaves, and their readers come back later."""
+        self._leaving = True
+        for scope in tuple(self._open):
+            scope.cancel()
+
+    async def until_unknown(self, scope: Scope, stream: anyio.CancelScope) -> None:
+        """End a stream when its reader would not be let in any more.
+
+        Whose app has no door of ours in front says itself who may read for how long.
+        """
+        still_known = scope.get("state", {}).get("still_known")
+        if still_known is None:
+            return
+        while still_known():  # noqa: ASYNC110 - another process may revoke it, and tells nobody
+            await anyio.sleep(min(self.pace.heartbeat_s, KNOWN_S))
+        stream.cancel()
+
+    def encoded(self, record: Recorded) -> bytes:
+        """A record as JSON; once for everybody who watches it now."""
+        place = (record.journal, record.position)
+        found = self._encoded.get(place)
+        if found is None:
+            if len(self._encoded) >= REMEMBERED_MAX:
+                self._encoded.clear()
+            found = self._encoded[place] = msgspec.json.encode(record)
+        return found
+
+
+class Stalled(Exception):
+    """The reader takes nothing."""
+
+
+class Streamed(Response):
+    """An answer that is a stream of events: every write is bounded, and a reader may leave."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: Streams, headers: Mapping[str, str] = NO_MORE) -> None:
+        super().__init__(headers={"x-accel-buffering": "no", **headers})
+        del self.headers["content-length"]  # nobody knows it yet
+        self._streams = streams
+
+    async def _put(self, send: Send, chunk: bytes) -> None:
+        """Write it, as soon as the reader has taken what was written before."""
+        with anyio.move_on_after(self._streams.pace.stall_s) as bound:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if bound.cancelled_caught:
+            raise Stalled
+
+    async def _until_gone(self, receive: Receive, scope: anyio.CancelScope) -> None:
+        """End the stream when its reader has left."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    def _dropped(self, by: str, **more: Any) -> None:
+        """Note it. The answer is left without an end, so the server hangs up."""
+        self._streams.metrics.count("midflight_streams_dropped_total")
+        about = {"action": "reader_dropped", "by": by, **more}
+        log.warning("A reader that took nothing was dropped", extra=about)

@@ -1,0 +1,150 @@
+"""An answer that finds no place: what was done is not called undone."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.scene import CALL_S, MIDFLIGHT, Scene
+from midflight.cli.failing import UNREACHABLE, said
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+FULL = Path("/dev/full")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    made = Scene(tmp_path)
+    made.said("run", "cli.staff:asker", "tea", "--detach")
+    return made
+
+
+def answered_to(place: Path, scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
+    with place.open("w", encoding="utf-8") as out:
+        return subprocess.run(
+            [*MIDFLIGHT, *arguments],
+            cwd=scene.folder,
+            env=scene.env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=CALL_S,
+        )
+
+
+def test_a_kill_whose_answer_cannot_be_written_says_so_and_not_that_nothing_changed(
+    scene: Scene,
+) -> None:
+    done = answered_to(FULL, scene, "kill", "all", "--yes")
+    assert done.returncode == 1
+    assert "the answer could not be written: No space left on device." in done.stderr
+    assert "stays done" in done.stderr
+    assert "Nothing was changed" not in done.stderr
+    assert done.stderr.count("\n") == 1  # and Python adds no complaint of its own
+    assert "all  stopped by" in scene.said("release")
+
+    done = answered_to(FULL, scene, "release", "all", "--json")
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "answer_lost")
+    assert "Nothing is stopped" in scene.said("release")
+
+
+def test_a_table_in_colour_that_cannot_be_written_is_an_answer_too(scene: Scene) -> None:
+    done = answered_to(FULL, scene, "runs")
+    assert (done.returncode, done.stderr.count("could not be written")) == (1, 1)
+
+
+def test_of_other_trouble_of_the_system_it_is_not_claimed_that_nothing_was_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def half_way() -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "half.db")
+
+    assert said(half_way, as_json=False) == UNREACHABLE
+    assert capsys.readouterr().err == "midflight: half.db: No space left on device.\n"
+
+
+def in_a_shell(scene: Scene, words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f"{shlex.join(MIDFLIGHT)} {words}"],
+        cwd=scene.folder,
+        env=scene.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CALL_S,
+    )
+
+
+@pytest.mark.parametrize("words", ["runs", "token bob --json", "kill all --yes", "show last"])
+def test_a_closed_output_is_an_answer_that_cannot_be_written(scene: Scene, words: str) -> None:
+    done = in_a_shell(scene, f"{words} >&-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the answer could not be written: Bad file descriptor." in done.stderr
+    if words.startswith("kill"):
+        assert "all  stopped by" in scene.said("release")
+
+
+def test_a_closed_input_is_one_that_nobody_can_be_asked_on(scene: Scene) -> None:
+    done = in_a_shell(scene, "kill all <&-")
+    assert (done.returncode, "Say so with --yes" in done.stderr) == (1, True)
+    assert in_a_shell(scene, "runs 2>&-").returncode == 0
+
+
+@pytest.mark.parametrize("store", [".", "..", "sqlite:", "sqlite:.", "/", "folder"])
+@pytest.mark.parametrize("command", [["runs"], ["run", "cli.staff:asker", "tea"], ["doctor"]])
+def test_a_folder_is_no_store_and_no_bug(scene: Scene, store: str, command: list[str]) -> None:
+    (scene.folder / "folder").mkdir()
+    told = scene.said(*command, "--store", store, status=1 if command == ["doctor"] else 3)
+    assert "is a folder: name a file in it" in told
+
+
+@pytest.mark.parametrize("words", [["runs"], ["show", "last"], ["runs", "--json"], ["--help"]])
+def test_who_leaves_before_all_was_read_makes_no_failure(scene: Scene, words: list[str]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)  # who was to read has left already
+    with os.fdopen(writes, "w") as out:
+        done = subprocess.run(
+            [*MIDFLIGHT, *words],
+            cwd=scene.folder,
+            env=scene.env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=CALL_S,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["shw"], 2),
+        (["runs", "--lmit", "3"], 2),
+        (["runs", "--limit", "three"], 2),
+        (["runs", "--phase", "asleep"], 2),
+        (["redirect", "last"], 2),
+        (["kill", "foo", "--yes"], 1),
+        (["purge", "--older-than", "30x"], 1),
+        (["run", "cli.staff:asker", "--input", "{bad"], 1),
+        (["runs", "--server", "ftp://x"], 1),
+        (["runs", "--server", "http://[::1"], 1),
+        (["todos", "last", "--order", "²"], 1),
+        (["fork", "last", "²"], 1),
+        (["kit", "report", "--results", "midflight.db"], 1),
+        (["runs", "--server", "http://127.0.0.1:9", "--store", "a.db"], 1),
+    ],
+)
+def test_the_status_is_that_of_the_table(scene: Scene, words: list[str], status: int) -> None:
+    """2: no such command or option, or a value that an option does not take; 1: refused."""
+    scene.said(*words, status=status)

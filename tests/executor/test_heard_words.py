@@ -1,0 +1,72 @@
+"""What a triage or a question aside is told of words that were spoken aloud."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from midflight.control import Control, local
+from midflight.executor.talk import CUT, NOT_HEARD, spoken
+from midflight.kernel.record import Who
+from midflight.kernel.thread import HUNG_UP, WHOLE
+from midflight.run import Run, agent
+
+pytestmark = pytest.mark.anyio
+ANN, CARL = Who("ann", channel="voice"), Who("carl", channel="voice")
+THREAD = "t-phone"
+
+
+@agent(converses=True)
+async def clerk(run: Run) -> str:
+    await run.say("one two three four")
+    return "counted"
+
+
+async def told(control: Control) -> list[str]:
+    head = (await control.store.row(THREAD)).head
+    lines = await spoken(control.store, THREAD, head, 20)
+    return [line.text for line in lines if line.role == "agent"]
+
+
+async def counted(control: Control) -> tuple[str, int]:
+    """A run that has counted, and where it has."""
+    run = await control.start(clerk, "Count", thread=THREAD, who=ANN)
+    await control.ended(run)
+    [said] = [line for line in await control.transcript(THREAD) if line.kind == "said: text"]
+    return run, said.position
+
+
+async def test_of_several_listeners_the_one_counts_who_has_heard_the_most(tmp_path: Path) -> None:
+    async with local("memory:", clerk, workdir=tmp_path) as control:
+        run, at = await counted(control)
+        await control.heard(THREAD, "one two three", run=run, of=at, who=CARL)
+        await control.heard(THREAD, "one two", run=run, of=at, who=ANN)
+        assert await told(control) == [f"one two three {CUT}"]
+
+        await control.heard(THREAD, "one two three four", run=run, of=at, how=WHOLE, who=CARL)
+        await control.heard(THREAD, "one", run=run, of=at, who=ANN)
+        assert await told(control) == ["one two three four"]
+
+
+async def test_words_that_went_on_after_somebody_hung_up_are_told_as_not_heard(
+    tmp_path: Path,
+) -> None:
+    goes_on = anyio.Event()
+
+    @agent(converses=True)
+    async def slow(run: Run) -> str:
+        await run.step("Wait", goes_on.wait)
+        await run.say("one two three four")
+        await run.say("five")
+        return "counted"
+
+    async with local("memory:", slow, workdir=tmp_path) as control:
+        run = await control.start(slow, "Count", thread=THREAD, who=ANN)
+        await control.heard(THREAD, "one two", run=run, how=HUNG_UP, who=ANN)
+        goes_on.set()
+        await control.ended(run)
+
+        cut, went_on = f"one two {CUT}", f"one two three four\n\n{NOT_HEARD}"
+        assert await told(control) == [cut, went_on, "five"]

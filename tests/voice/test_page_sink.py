@@ -1,0 +1,158 @@
+"""A page's loudspeaker: only it knows what was played, and it may be late to say so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from midflight.voice import wire
+from midflight.voice.mouth import Mouth
+from midflight.voice.utterance import Question
+from midflight.voice.wire import PageSink, Silenced, read_text
+from voice.studio import WORD, PlainSynthesiser
+
+pytestmark = pytest.mark.anyio
+TEXT = "one two three four five six seven eight nine ten eleven twelve"
+LATE_S = 0.05
+
+
+class Page:
+    """A mouth whose sink is a page's, and what the page was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes | dict[str, object]] = []
+        self.sink = PageSink(self.sent.append)
+        self.mouth = Mouth(self.sink, PlainSynthesiser(), lambda *_: None)
+
+    @property
+    def cuts(self) -> list[int]:
+        told = [sent for sent in self.sent if isinstance(sent, dict)]
+        return [int(str(one["number"])) for one in told if one["t"] == "cut"]
+
+    async def plays(self, words: int) -> None:
+        """The page says with a frame that it has played so many in all."""
+        self.sink.note(words * WORD)
+        await self.works()
+
+    async def works(self) -> None:
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        self.mouth.stir()
+
+    async def answers_in_time(self, words: int, number: int | None = None) -> None:
+        """The next cut; an old page gives no number."""
+        before = len(self.cuts)
+        with anyio.fail_after(10):
+            while len(self.cuts) == before:
+                await anyio.lowlevel.checkpoint()
+        self.sink.silenced(words * WORD, number if number is not None else self.cuts[-1])
+
+
+@asynccontextmanager
+async def page(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
+    monkeypatch.setattr(wire, "ANSWER_S", LATE_S)
+    there = Page()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(there.mouth.run)
+        yield there
+        tasks.cancel_scope.cancel()
+
+
+async def test_what_a_late_page_had_played_before_the_cut_is_not_taken_for_the_next_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch) as there:
+        first = there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        await there.mouth.put_aside()  # the page has not answered
+        asked = there.mouth.say("may I delete the backup now please", about=Question("r-1", 5))
+        await there.works()
+        await there.plays(8)  # of the first: it has not got the cut yet
+        there.sink.silenced(9 * WORD, there.cuts[-1])
+        await there.works()
+
+        assert (first.heard, asked.heard) == ("one two three", "")
+        assert not there.mouth.asked
+        await there.plays(11)
+        assert asked.heard == "may I"
+        await there.plays(16)
+        assert asked.is_heard
+
+
+async def test_a_late_answer_to_one_cut_is_none_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch) as there:
+        there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        await there.mouth.put_aside()
+        second = there.mouth.say("alpha beta gamma delta epsilon zeta")
+        await there.works()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(there.mouth.put_aside)
+            await there.answers_in_time(9, number=1)  # to the first: it had played nine
+            await there.works()
+            there.sink.silenced(11 * WORD, 2)
+
+        assert second.heard == "alpha beta"
+
+
+async def test_an_answer_that_was_given_already_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(there.mouth.put_aside)
+            await there.answers_in_time(3)
+        await there.mouth.go_on()  # which cuts too, and is not answered
+        await there.works()
+        there.sink.silenced(6 * WORD, 1)
+        there.sink.silenced(6 * WORD, 77)
+        await there.works()
+
+        assert said.heard == "one two three"
+
+
+async def test_a_page_that_gives_no_numbers_answers_in_the_order_in_which_it_was_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch) as there:
+        there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        await there.mouth.put_aside()
+        second = there.mouth.say("alpha beta gamma delta epsilon zeta")
+        await there.works()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(there.mouth.put_aside)
+            await there.answers_in_time(9, number=0)
+            await there.works()
+            there.sink.silenced(11 * WORD, 0)
+
+        assert second.heard == "alpha beta"
+        assert read_text('{"t": "silenced", "played": 7}') == Silenced(7)
+
+
+async def test_a_page_that_has_missed_a_cut_is_followed_again_from_the_next_that_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch) as there:
+        there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        await there.mouth.put_aside()
+        await there.mouth.put_aside()
+        there.sink.silenced(9 * WORD, 2)
+        second = there.mouth.say("alpha beta gamma delta epsilon zeta")
+        await there.works()
+        await there.plays(10)
+
+        assert second.heard == "alpha"
