@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from httpx import ASGITransport, AsyncClient
 
@@ -19,6 +20,7 @@ from midflight.channels import People, Switchboard
 from midflight.models.scripted import ScriptedModel, say
 from midflight.stores.memory import MemoryStore
 from midflight.stores.opening import open_store
+from midflight.tools.base import Options, Tool
 from stores.runs import running
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -253,6 +255,17 @@ def test_every_example_runs(example: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert not [words for words in SHOWN[example.name] if words not in done.stdout], done.stdout
+
+
+def test_the_table_of_a_tools_options_is_what_the_source_takes_unless_it_is_told() -> None:
+    text = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", text, re.MULTILINE))
+    assert rows.keys() == Options.__annotations__.keys()
+    for field in msgspec.structs.fields(Tool):
+        default = field.default
+        if field.name in rows and (default is None or isinstance(default, bool | int | float)):
+            told = f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+            assert told in rows[field.name], field.name
 
 
 def test_the_public_names_are_these() -> None:
