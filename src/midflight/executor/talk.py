@@ -169,9 +169,12 @@ async def spoken(store: Store, thread: str, upto: int, limit: int) -> list[Spoke
     return [not_said(line, cut) for line in list(found.values())[-limit:]]
 
 
-def as_said(said: Said, at: float, left: Mapping[str, str]) -> Spoken:
-    """What was said, as a model is told of it; ``left`` is what was heard by who had hung up."""
-    heard = left.get(said.run) if said.kind == "text" else None
+def as_said(said: Said, at: float, left: dict[str, str]) -> Spoken:
+    """What was said, as a model is told of it; ``left`` is what was heard by who had hung up.
+
+    That was of the next answer of the run and of none after it, so it is taken from there.
+    """
+    heard = left.pop(said.run, None) if said.kind == "text" else None
     text = said.text
     if heard is not None and goes_on(heard, text):
         text = f"{text}\n\n{NOT_HEARD}"
@@ -180,7 +183,7 @@ def as_said(said: Said, at: float, left: Mapping[str, str]) -> Spoken:
 
 def hung_up_on(heard: SpeechHeard) -> dict[str, str]:
     """The run that goes on speaking to nobody, and what was heard of it."""
-    return {heard.run: heard.text} if heard.how == HUNG_UP else {}
+    return {heard.run: heard.text} if heard.how == HUNG_UP and not heard.of else {}
 
 
 def cut_short(heard: SpeechHeard, at: float) -> Spoken:

@@ -109,7 +109,7 @@ def is_further(heard: SpeechHeard, before: SpeechHeard | None) -> bool:
 
 def goes_on(heard: str, said: str) -> bool:
     """Whether what was said in the end is what somebody had heard the beginning of."""
-    return said.lstrip().startswith(heard.strip())
+    return bool(heard.strip()) and said.lstrip().startswith(heard.strip())
 
 
 class TodoAdded(Event, frozen=True, kw_only=True, tag="todo.added"):

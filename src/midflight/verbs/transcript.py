@@ -80,11 +80,14 @@ def _mark_unheard(found: dict[int, Line], new: Line) -> None:
 
 
 def _after_hanging_up(found: dict[int, Line], new: Line) -> Line:
-    """The answer that somebody has hung up on, now that all of it is written."""
+    """The answer that somebody has hung up on, now that all of it is written; no later one is."""
     if new.kind != "said: text" or new.status:
         return new
-    left = (line for line in found.values() if line.run == new.run and line.why == t.HUNG_UP)
-    goes_on = any(t.goes_on(line.text, new.text) for line in left)
+    goes_on = False
+    for at, line in found.items():
+        if line.run == new.run and line.why == t.HUNG_UP and not line.settled:
+            goes_on |= t.goes_on(line.text, new.text)
+            found[at] = replace(line, settled=new.position)
     return replace(new, status=UNHEARD) if goes_on else new
 
 
