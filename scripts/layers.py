@@ -779,7 +779,7 @@ MUTANTS = (
     Mutant(
         "Postgres: what was lost on its way is sent again",
         STORES + "postgres_links.py",
-        "            if anyio.current_time() + pause > deadline:",
+        "            if left < 0 or (isinstance(error, REPLICA) and not waits_here):",
         "            if True:",
         ("tests/stores/test_postgres_lost.py",),
     ),

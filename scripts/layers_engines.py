@@ -93,8 +93,8 @@ ENGINE_MUTANTS = (
     Mutant(
         "Postgres workers: one whose code is not called any more says so",
         ENGINES + "restate_known.py",
-        "    if newest != ours:\n",
-        "    if not newest:\n",
+        '        if where.rstrip("/") != uri.rstrip("/"):\n',
+        "        if not where:\n",
         (
             "tests/engines/test_known.py::"
             "test_after_a_rollback_the_old_workers_say_that_calls_go_to_the_newer_ones",

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from engines.link import all_have_left, let_nobody_else_in
-from midflight.errors import StoreUnavailable
+from midflight.errors import StoreError, StoreUnavailable
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.record import Limits, Recorded
@@ -30,12 +30,13 @@ from midflight.stores.postgres import PostgresStore
 from midflight.stores.postgres_lease import TTL_S
 from midflight.stores.postgres_server import ANSWER_S, PATIENCE_S, SQL
 from stores import programs
-from stores.halfway import Connection, by_hand, not_committed
+from stores.halfway import Connection, by_hand, not_committed, stores_wait
 from stores.passing import let_pass
 from stores.runs import (
     ANN,
     OLGA,
     RUN,
+    Driver,
     ask,
     decision,
     names,
@@ -290,7 +291,7 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
         await running(store)
         append = decision(RUN, 3, started("send"))
         proxy.refuses = True
-        proxy.cut()
+        proxy.tear = b"send"
 
         with monkeypatch.context() as impatient:
             impatient.setattr(postgres_links, "PATIENCE_S", 0.3)
@@ -300,12 +301,88 @@ async def test_a_server_that_stays_away_is_reported_and_the_append_may_be_repeat
             ) as refused:
                 await store.append(append)
             assert refused.value.unsure  # so that programs are not told that nothing was changed
+            proxy.cut()
             with pytest.raises(StoreUnavailable, match="cannot be reached"):
                 await store.read(RUN)
 
         proxy.refuses = False
         await store.append(append)
         assert names(await read_all(store, after=3)) == ["attempt.started"]
+
+
+async def test_what_was_never_sent_has_changed_nothing(
+    proxy: Proxy, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (postgres_links, postgres_writer):
+        monkeypatch.setattr(module, "PATIENCE_S", 0.3)
+    async with through(tmp_path, schema) as store:
+        await running(store)
+        proxy.refuses = True
+        for link in store._links:
+            link.drop()
+
+        with pytest.raises(StoreUnavailable, match="Nothing was changed") as refused:
+            await store.append(decision(RUN, 3, started("send")))
+        assert not refused.value.unsure
+
+
+@pytest.mark.slow
+async def test_of_a_batch_that_was_not_answered_nobody_is_told_that_nothing_was_changed(
+    proxy: Proxy,
+    tmp_path: Path,
+    postgres_address: str,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when it was taken apart afterwards, and each append alone was refused."""
+    monkeypatch.setattr(postgres_links, "PATIENCE_S", 4.0)
+    monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "1min")
+    told: list[StoreError] = []
+    async with through(tmp_path, schema) as store:
+        alone, first, *others = [await running(store, f"r-{number}") for number in range(5)]
+
+        async def begins(driver: Driver) -> None:
+            try:
+                await driver.begins("step")
+            except StoreError as error:
+                told.append(error)
+
+        hold = "SELECT FROM journals WHERE journal = $1 FOR UPDATE"
+        hold_all_but = "SELECT FROM journals WHERE kind = 'run' AND journal <> $1 FOR UPDATE"
+        async with (
+            not_committed(postgres_address, schema, hold_all_but, first.run),
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(begins, alone)
+            assert await stores_wait(postgres_address, 1)
+            async with not_committed(postgres_address, schema, hold, first.run):
+                tasks.start_soon(begins, first)
+                assert await stores_wait(postgres_address, 2)
+                for driver in others:
+                    tasks.start_soon(begins, driver)
+                with anyio.fail_after(20):
+                    while len(store._writer._queue) < len(others):  # noqa: ASYNC110
+                        await anyio.sleep(0.01)
+            with anyio.fail_after(20):
+                while store._writer._queue:  # noqa: ASYNC110 - they are a batch now
+                    await anyio.sleep(0.01)
+            assert await stores_wait(postgres_address, 2)
+            monkeypatch.setitem(postgres_server.SETTINGS, "lock_timeout", "200ms")
+            proxy.cut()
+
+    assert [error.unsure for error in told] == [True] * (1 + len(others))
+
+
+async def test_a_release_whose_answer_was_lost_is_told_as_done(
+    proxy: Proxy, tmp_path: Path, schema: str
+) -> None:
+    async with through(tmp_path, schema) as store:
+        await store.kill("agent:lost", OLGA)
+        proxy.swallow = b"agent:lost"
+
+        assert await store.release("agent:lost", OLGA)
+        assert not proxy.swallow
+        assert not await store.release("agent:lost", OLGA)
 
 
 async def test_a_server_that_falls_silent_is_taken_for_lost(

@@ -18,7 +18,7 @@ from midflight.stores.postgres import PostgresStore
 from server.house import opened
 from stores.backends import postgres_server
 from stores.restarts import restart_as_a_standby
-from stores.runs import RUN, decision, names, read_all, running, started
+from stores.runs import OLGA, RUN, decision, names, read_all, running, started
 from stores.standby import served
 
 pytestmark = [pytest.mark.postgres, pytest.mark.anyio]
@@ -70,6 +70,33 @@ async def test_who_has_read_from_a_standby_reads_from_the_primary_soon_after(
 
         assert not await reads_from_the_primary()
         await until(reads_from_the_primary)
+
+
+async def test_while_what_writes_waits_for_the_primary_what_reads_is_answered(
+    postgres_address: str, schema: str
+) -> None:
+    async with (
+        served(postgres_address) as server,
+        PostgresStore.open(server.address, schema=schema, connections=2) as store,
+    ):
+        for number in range(8):
+            await store.kill(f"agent:a-{number}", OLGA)
+        await server.lead_to_a_standby()
+        released: list[bool] = []
+
+        async def release(number: int) -> None:
+            released.append(await store.release(f"agent:a-{number}", OLGA))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(release, number)
+            await anyio.sleep(0.5)
+            for _ in range(3):
+                await store.now()
+            assert released == []  # they wait, and keep nobody from reading
+            await server.lead_to_the_primary()
+
+        assert released == [True] * 8
 
 
 async def test_a_server_that_takes_nothing_is_reported_as_that_and_nothing_was_changed(

@@ -8,7 +8,8 @@ in it, it has to look anew.
 from __future__ import annotations
 
 import logging
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
@@ -26,8 +27,11 @@ except ImportError as missing:
 
 REGISTER_S: Final = 2.0  # between two tries
 ANSWER_S: Final = 10.0  # Restate tries for two seconds before it says what is wrong there
+SHARED_S: Final = 60.0  # the longest pause between two looks at an address that others have, too
 IN_VAIN: Final = 3  # times registered and not known: after one it may not have got round yet
 REASON_MAX: Final = 500  # characters of what Restate says
+TROUBLE: Final = (httpx.HTTPError, msgspec.DecodeError)
+T = TypeVar("T")
 log: Final = logging.getLogger(__name__)
 
 
@@ -39,12 +43,11 @@ class _Service(Struct, frozen=True):
 class _Deployment(Struct, frozen=True):
     """What Restate takes to be at an address."""
 
-    id: str
     services: tuple[_Service, ...]
 
 
 class _Address(Struct, frozen=True):
-    uri: str = ""
+    uri: str
 
 
 async def keep_registered(engine: RestateEngine, restate: Restate, uri: str) -> None:
@@ -70,19 +73,21 @@ async def keep_registered(engine: RestateEngine, restate: Restate, uri: str) -> 
 
 async def register(restate: Restate, uri: str) -> None:
     """Tell Restate where workers with this code are, until it has found us there."""
-    anew = False
+    anew, pause = False, REGISTER_S
     while True:
         try:
             async with _admin(restate) as admin:
                 if await _is_found(admin, restate.service, uri, anew=anew):
+                    await _tell_who_is_newer(admin, restate.service, uri)
                     return
-        except (httpx.HTTPError, msgspec.DecodeError) as error:
+        except TROUBLE as error:
             about = {"action": "register_failed", "uri": shown(uri), "error": shown(_reason(error))}
             log.warning("Restate was not told of this worker; trying again", extra=about)
             await anyio.sleep(REGISTER_S)
             continue
-        if anew:
-            await anyio.sleep(REGISTER_S)
+        if anew:  # whoever shares the address says the same of theirs: do not fight for it
+            await anyio.sleep(pause)
+            pause = min(2 * pause, SHARED_S)
         anew = True
 
 
@@ -100,24 +105,26 @@ async def _is_found(admin: httpx.AsyncClient, service: str, uri: str, *, anew: b
         log.warning(_instead(found, anew=anew), extra=about)
         return False
     log.info("Registered", extra={"action": "worker_registered", **about})
-    await _tell_who_is_newer(admin, service, there.id)
     return True
 
 
-async def _tell_who_is_newer(admin: httpx.AsyncClient, service: str, ours: str) -> None:
+async def _tell_who_is_newer(admin: httpx.AsyncClient, service: str, uri: str) -> None:
     """New calls go to the address that was registered last, whether anybody is there or not."""
-    answer = await admin.get(f"/services/{service}")
-    newest = msgspec.json.decode(answer.raise_for_status().content, type=_Service).deployment_id
-    if newest != ours:
-        answer = await admin.get(f"/deployments/{newest}")
-        where = shown(msgspec.json.decode(answer.content, type=_Address).uri)
-        log.warning(
-            "Restate's new calls go to %s, which was registered after this worker's address. "
-            "To have them here again, as for a rollback: DELETE /deployments/%s?force=true",
-            where or newest,
-            newest,
-            extra={"action": "not_newest", "service": service, "newest": where},
-        )
+    with suppress(*TROUBLE):  # we are registered all the same
+        newest = (await _got(admin, f"/services/{service}", _Service)).deployment_id
+        where = (await _got(admin, f"/deployments/{newest}", _Address)).uri
+        if where.rstrip("/") != uri.rstrip("/"):
+            log.warning(
+                "Restate's new calls go to %s, which was registered after this worker's address. "
+                "To have them here again, as for a rollback: DELETE /deployments/%s?force=true",
+                shown(where),
+                newest,
+                extra={"action": "not_newest", "service": service, "newest": shown(where)},
+            )
+
+
+async def _got(admin: httpx.AsyncClient, path: str, kind: type[T]) -> T:
+    return msgspec.json.decode((await admin.get(path)).raise_for_status().content, type=kind)
 
 
 def _instead(found: list[str], *, anew: bool) -> str:

@@ -48,7 +48,7 @@ from midflight.stores.base import (
 from midflight.stores.plan import draft, plan
 from midflight.stores.postgres_clock import ServerClock
 from midflight.stores.postgres_lease import TTL_S, RowLease, hold
-from midflight.stores.postgres_links import Pool, mind
+from midflight.stores.postgres_links import Doubt, Pool, mind
 from midflight.stores.postgres_news import News
 from midflight.stores.postgres_reading import PostgresReading
 from midflight.stores.postgres_requests import (
@@ -144,10 +144,14 @@ class PostgresStore(PostgresReading):
     async def append(self, decision: Append) -> Committed:
         """See ``Store.append``."""
         expected = {entry.journal: entry.expected for entry in decision.entries}
+        in_doubt = False
         for _ in range(TRIES_MAX):
             job = await self._planned(decision, expected)
-            if job is not None and await self._writer.write(job):
-                return Committed(job.records)
+            if job is not None:
+                job.in_doubt = in_doubt
+                if await self._writer.write(job):
+                    return Committed(job.records)
+                in_doubt = job.in_doubt
             if known := await self._examine(decision.id, expected):
                 return known
         raise self._strange()
@@ -192,7 +196,9 @@ class PostgresStore(PostgresReading):
         None if neither: then its stamp was far from the server's clock, which we now know better.
         It only reads; but who cannot find out must not hear that nothing was changed.
         """
-        found, records = await self._pool.do(lambda c: _look(c, append_id, expected), writes=True)
+        found, records = await self._pool.do(
+            lambda c: _look(c, append_id, expected), doubt=Doubt(open=True)
+        )
         if found["known"]:
             self._landed(append_id, records)  # whoever wrote it may have died before telling
             return Committed(records, repeated=True)
@@ -357,7 +363,13 @@ class PostgresStore(PostgresReading):
     async def release(self, scope: str, who: Who) -> bool:
         """See ``Store.release``."""
         require_operator(who, "release")
-        return bool(await self._pool.do(lambda c: c.fetchval(SQL["release"], scope), writes=True))
+        doubt = Doubt()
+
+        async def let_go(connection: Connection) -> bool:
+            # off after a try that nobody answered: that try has done it
+            return bool(await connection.fetchval(SQL["release"], scope)) or doubt.open
+
+        return await self._pool.do(let_go, writes=True, doubt=doubt)
 
     async def switches(self) -> list[Switch]:
         """See ``Store.switches``."""

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 
-from midflight.errors import StoreBusy, StoreError
+from midflight.errors import StoreBusy, StoreError, StoreReadOnly
 from midflight.stores.postgres_server import (
     ANSWER_S,
     BUSY,
@@ -25,6 +25,7 @@ from midflight.stores.postgres_server import (
     GONE,
     PATIENCE_S,
     REFUSED,
+    REPLICA,
     Connection,
     Server,
     ServerError,
@@ -48,6 +49,7 @@ class Link:
         self._until: float | None = None
         self._overdue = float("inf")
         self._missed = anyio.Event()
+        self.sent = False  # whether the last work got as far as a connection
 
     @property
     def up(self) -> bool:
@@ -64,10 +66,12 @@ class Link:
 
     async def do(self, work: Work[T], answer_s: float = ANSWER_S) -> T:
         """Give the connection to ``work``, once."""
+        self.sent = False
         if not self.up:
             await self.connect()
         connection = self._connection
         assert connection is not None
+        self.sent = True
         self._overdue = asyncio.get_running_loop().time() + answer_s
         try:
             return await work(connection)
@@ -119,32 +123,55 @@ async def mind(links: Sequence[Link]) -> None:
             link.drop_if_silent(now)
 
 
+class Doubt:
+    """Whether some try of a piece of work was sent and not answered."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, *, open: bool = False) -> None:  # noqa: A002 - the word for it
+        self.open = open
+
+
 async def persist(
-    server: Server, link: Link, work: Work[T], *, writes: bool, answer_s: float = ANSWER_S
+    server: Server,
+    link: Link,
+    work: Work[T],
+    *,
+    writes: bool,
+    answer_s: float = ANSWER_S,
+    doubt: Doubt | None = None,
+    waits_here: bool = True,
 ) -> T:
-    """Do ``work`` until it is done or has an answer, through lost connections and deadlocks."""
+    """Do ``work`` until it is done or has an answer, through lost connections and deadlocks.
+
+    ``doubt`` is that of tries before it, and of these afterwards. Unless it ``waits_here`` for a
+    server that takes something, a replica's answer is the end: others want the link, to read.
+    """
+    doubt = doubt or Doubt()
     pause, deadline = 0.005, asyncio.get_running_loop().time() + PATIENCE_S
-    unsure = False
     while True:
         try:
             return await link.do(work, answer_s)
         except (*GONE, *BUSY) as error:
-            unsure |= writes and not isinstance(error, REFUSED)
-            if anyio.current_time() + pause > deadline:
-                raise _given_up(server.explain(error), unsure=unsure) from error
-            answer_s = max(answer_s, min(2 * answer_s, PATIENCE_S))  # it may only have been slow
+            doubt.open |= writes and link.sent and not isinstance(error, REFUSED)
+            if isinstance(error, REPLICA):
+                pause = READ_ONLY_S
+            left = deadline - anyio.current_time() - pause
+            if left < 0 or (isinstance(error, REPLICA) and not waits_here):
+                raise _given_up(server.explain(error), doubt) from error
+            answer_s = max(answer_s, min(2 * answer_s, left))  # it may only have been slow
         except ServerError as error:
-            raise _given_up(server.explain(error), unsure=unsure) from error
+            raise _given_up(server.explain(error), doubt) from error
         await anyio.sleep(pause)
         pause = min(pause * 2, AGAIN_S)
 
 
-def _given_up(error: StoreError, *, unsure: bool) -> StoreError:
+def _given_up(error: StoreError, doubt: Doubt) -> StoreError:
     unknown = (
         "A try was not answered, so it is not known whether anything was changed; the same append "
         "id may be repeated safely."
     )
-    if unsure:
+    if doubt.open:
         return type(error)(f"{error} {unknown}").leaving_it_open()
     return type(error)(f"{error} Nothing was changed.")
 
@@ -152,16 +179,23 @@ def _given_up(error: StoreError, *, unsure: bool) -> StoreError:
 class _Errand:
     """Some work, whether it writes, how long it may take, and who waits for it."""
 
-    __slots__ = ("after", "answer", "answer_s", "given_up_at", "work", "writes")
+    __slots__ = ("after", "answer", "answer_s", "doubt", "given_up_at", "work", "writes")
 
     def __init__(
-        self, work: Work[Any], after: Callable[[], None], *, writes: bool, answer_s: float
+        self,
+        work: Work[Any],
+        after: Callable[[], None],
+        *,
+        writes: bool,
+        answer_s: float,
+        doubt: Doubt,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.work = work
         self.after = after
         self.writes = writes
         self.answer_s = answer_s
+        self.doubt = doubt
         self.answer: asyncio.Future[Any] = loop.create_future()
         self.given_up_at = loop.time() + PATIENCE_S
 
@@ -182,6 +216,7 @@ class Pool:
         self._server = server
         self._queue: deque[_Errand] = deque()
         self._pressing: deque[_Errand] = deque()
+        self._put_off: set[_Errand] = set()  # a replica has refused them; there may be a primary
         self._idle: list[asyncio.Future[None]] = []
         self._spare_idle: list[asyncio.Future[None]] = []
         self._closed = False
@@ -197,9 +232,10 @@ class Pool:
         first: bool = False,
         pressing: bool = False,
         answer_s: float = ANSWER_S,
+        doubt: Doubt | None = None,
     ) -> T:
         """Have ``work`` done. ``after`` is called when it is over, whether or not we still wait."""
-        errand = _Errand(work, after, writes=writes, answer_s=answer_s)
+        errand = _Errand(work, after, writes=writes, answer_s=answer_s, doubt=doubt or Doubt())
         if self._closed:
             errand.fail(self._server.closed())
         elif pressing:
@@ -227,6 +263,8 @@ class Pool:
     def close(self) -> None:
         """Refuse what has not begun."""
         self._closed = True
+        self._queue.extend(self._put_off)
+        self._put_off.clear()
         for errands in (self._pressing, self._queue):
             while errands:
                 errands.popleft().fail(self._server.closed())
@@ -243,12 +281,20 @@ class Pool:
     async def _run(self, link: Link, errand: _Errand) -> None:
         if errand.answer.done() or errand.given_up_at < anyio.current_time():
             late = f"{self._server.where}: all connections of this process were busy"
-            errand.fail(StoreBusy(f"{late} for {PATIENCE_S:g} s. Nothing was changed."))
+            errand.fail(_given_up(StoreBusy(f"{late} for {PATIENCE_S:g} s."), errand.doubt))
             return
         try:
             result = await persist(
-                self._server, link, errand.work, writes=errand.writes, answer_s=errand.answer_s
+                self._server,
+                link,
+                errand.work,
+                writes=errand.writes,
+                answer_s=errand.answer_s,
+                doubt=errand.doubt,
+                waits_here=False,
             )
+        except StoreReadOnly as error:
+            self._put_off_or_fail(errand, error)
         except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
             errand.fail(error)
         except BaseException:
@@ -258,3 +304,18 @@ class Pool:
             errand.after()
             if not errand.answer.done():
                 errand.answer.set_result(result)
+
+    def _put_off_or_fail(self, errand: _Errand, error: StoreReadOnly) -> None:
+        """Try it again later, if somebody still waits for it, and let others use the link."""
+        loop = asyncio.get_running_loop()
+        if self._closed or errand.answer.done() or loop.time() + READ_ONLY_S > errand.given_up_at:
+            errand.fail(error)
+            return
+        self._put_off.add(errand)
+        loop.call_later(READ_ONLY_S, self._take_up, errand)
+
+    def _take_up(self, errand: _Errand) -> None:
+        if errand in self._put_off:
+            self._put_off.discard(errand)
+            self._queue.append(errand)
+            self._wake(self._idle)

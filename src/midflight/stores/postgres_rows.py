@@ -31,6 +31,7 @@ class Job:
         "events",
         "expected",
         "given_up_at",
+        "in_doubt",
         "records",
         "requested",
         "rows",
@@ -58,7 +59,7 @@ class Job:
         self.sent_at = now
         self.turn = turn
         self.requested = requested
-        self.settled = self.written = False
+        self.settled = self.written = self.in_doubt = False
         self.error: StoreError | None = None
         self.waiter: asyncio.Future[None] | None = None
         self.given_up_at = float("inf")

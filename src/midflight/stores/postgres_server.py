@@ -69,6 +69,7 @@ GONE: Final = (
 )
 COLLIDED: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 BUSY: Final = (*COLLIDED, asyncpg.LockNotAvailableError)
+REPLICA: Final = asyncpg.ReadOnlySQLTransactionError
 REFUSED: Final = (*BUSY, asyncpg.ReadOnlySQLTransactionError, asyncpg.QueryCanceledError)
 """Answers that say that nothing was changed, though it is worth another try."""
 ERRORS: Final = (

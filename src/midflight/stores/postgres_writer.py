@@ -17,7 +17,7 @@ import anyio
 
 from midflight.errors import StoreError, StoreUnavailable
 from midflight.stores.postgres_clock import ServerClock
-from midflight.stores.postgres_links import Link, persist
+from midflight.stores.postgres_links import Doubt, Link, persist
 from midflight.stores.postgres_rows import Job, append_batch, append_one
 from midflight.stores.postgres_server import (
     ANSWER_S,
@@ -154,6 +154,7 @@ class Writer:
         if not batch:
             return
         self._busy += 1
+        doubt = Doubt(open=any(job.in_doubt for job in batch))
         try:
             failed = await persist(
                 self._server,
@@ -161,14 +162,17 @@ class Writer:
                 lambda c: self._send(c, batch),
                 writes=True,
                 answer_s=_answer_s(batch),
+                doubt=doubt,
             )
         except _Apart:
             for job in batch:
+                job.in_doubt = doubt.open
                 await self._write(link, [job])
         except StoreError as error:
             self._give_up(batch, error)
         else:
             for number, job in enumerate(batch, 1):
+                job.in_doubt = doubt.open
                 self._settle(job, written=number not in failed)
         finally:
             self._busy -= 1
