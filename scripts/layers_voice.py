@@ -191,4 +191,11 @@ VOICE_MUTANTS = (
         "    if False:\n",
         (LEXICON + "who_has_said_wait_is_not_taken_for_one_who_agrees",),
     ),
+    Mutant(
+        "voice: what was stopped is not given to a page that has not answered the cut yet",
+        VOICE + "mouth.py",
+        "not self._silent and not self._cutting and self._may()",
+        "not self._silent and self._may()",
+        (PAGE + "no_more_is_played_of_what_was_stopped_however_late_the_page_answers",),
+    ),
 )

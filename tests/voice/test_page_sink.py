@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -11,12 +11,13 @@ import pytest
 
 from midflight.voice import wire
 from midflight.voice.mouth import Mouth
-from midflight.voice.utterance import Question
+from midflight.voice.utterance import Question, Utterance
 from midflight.voice.wire import PageSink, Silenced, read_text
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
+LONG = " ".join(f"w{number}" for number in range(40))  # one clause of four seconds
 LATE_S = 0.05
 
 
@@ -32,6 +33,13 @@ class Page:
     def cuts(self) -> list[int]:
         told = [sent for sent in self.sent if isinstance(sent, dict)]
         return [int(str(one["number"])) for one in told if one["t"] == "cut"]
+
+    def sent_since_last_cut(self) -> bytes:
+        """Sound that it got after it was told to forget all."""
+        last = max(
+            n for n, sent in enumerate(self.sent) if isinstance(sent, dict) and "number" in sent
+        )
+        return b"".join(sent for sent in self.sent[last:] if isinstance(sent, bytes))
 
     async def plays(self, words: int) -> None:
         """The page says with a frame that it has played so many in all."""
@@ -53,8 +61,8 @@ class Page:
 
 
 @asynccontextmanager
-async def page(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
-    monkeypatch.setattr(wire, "ANSWER_S", LATE_S)
+async def page(monkeypatch: pytest.MonkeyPatch, within_s: float = LATE_S) -> AsyncIterator[Page]:
+    monkeypatch.setattr(wire, "ANSWER_S", within_s)
     there = Page()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(there.mouth.run)
@@ -156,3 +164,68 @@ async def test_a_page_that_has_missed_a_cut_is_followed_again_from_the_next_that
         await there.plays(10)
 
         assert second.heard == "alpha"
+
+
+# ── while a page has not said yet how much it had played ─────────────────────────────────────────
+
+
+async def takes_back(mouth: Mouth, said: Utterance) -> None:
+    await mouth.take_back(lambda one: one is said)
+
+
+async def keeps(mouth: Mouth, said: Utterance) -> None:
+    await mouth.keep(said.run)
+
+
+async def breaks_off(mouth: Mouth, said: Utterance) -> None:
+    await mouth.break_off(said, "")
+
+
+STOPS: dict[str, Callable[[Mouth, Utterance], Awaitable[None]]] = {
+    "taken back": takes_back,
+    "kept": keeps,
+    "broken off": breaks_off,
+}
+
+
+@pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
+async def test_no_more_is_played_of_what_was_stopped_however_late_the_page_answers(
+    monkeypatch: pytest.MonkeyPatch, stop: Callable[[Mouth, Utterance], Awaitable[None]]
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        said = there.mouth.say(LONG, run="r-1")
+        await there.works()
+        await there.plays(8)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stop, there.mouth, said)
+            await there.works()
+            there.sink.silenced(8 * WORD, there.cuts[-1])
+        await there.works()
+        await there.plays(10)
+
+        assert not there.sent_since_last_cut()
+        assert said.heard == "w0 w1 w2 w3 w4 w5 w6 w7"
+
+
+async def test_two_that_cut_at_once_both_wait_for_the_page_before_anything_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        first = there.mouth.say(LONG, run="r-1")
+        await there.works()
+        await there.plays(8)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(takes_back, there.mouth, first)
+            await there.works()
+            second = there.mouth.say("alpha beta", run="r-2")
+            tasks.start_soon(takes_back, there.mouth, second)
+            await there.works()
+            there.sink.silenced(8 * WORD, 1)
+            await there.works()
+            assert not there.sent_since_last_cut()
+            there.sink.silenced(8 * WORD, 2)
+        third = there.mouth.say("gamma delta")
+        await there.works()
+        await there.plays(10)
+
+        assert (second.heard, third.heard) == ("", "gamma delta")
