@@ -198,4 +198,11 @@ VOICE_MUTANTS = (
         "not self._silent and self._may()",
         (PAGE + "no_more_is_played_of_what_was_stopped_however_late_the_page_answers",),
     ),
+    Mutant(
+        "voice: speech that was dropped half made does not keep the line silent",
+        VOICE + "making.py",
+        "            clause.begun = not scope.cancelled_caught\n",
+        "            clause.begun = True\n",
+        (MOUTH + "speech_that_was_dropped_half_made_is_made_anew_if_it_is_said_after_all",),
+    ),
 )

@@ -27,7 +27,8 @@ class Page:
     def __init__(self) -> None:
         self.sent: list[bytes | dict[str, object]] = []
         self.sink = PageSink(self.sent.append)
-        self.mouth = Mouth(self.sink, PlainSynthesiser(), lambda *_: None)
+        self.voice = PlainSynthesiser()
+        self.mouth = Mouth(self.sink, self.voice, lambda *_: None)
 
     @property
     def cuts(self) -> list[int]:
@@ -229,3 +230,69 @@ async def test_two_that_cut_at_once_both_wait_for_the_page_before_anything_is_sa
         await there.plays(10)
 
         assert (second.heard, third.heard) == ("", "gamma delta")
+
+
+async def while_brought_back(
+    there: Page, said: Utterance, stop: Callable[[Mouth, Utterance], Awaitable[None]]
+) -> None:
+    """It is put aside after three words, brought back, and stopped before the page has answered."""
+    await there.works()
+    await there.plays(3)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(there.mouth.put_aside)
+        await there.answers_in_time(3)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(there.mouth.go_on)
+        await there.works()
+        tasks.start_soon(stop, there.mouth, said)
+        await there.works()
+        there.sink.silenced(3 * WORD, there.cuts[-1])
+
+
+async def test_words_that_are_taken_back_while_they_are_brought_back_are_not_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        there.voice.stalls_after = 6  # it is still being made
+        said = there.mouth.say(TEXT, run="r-1")
+        await while_brought_back(there, said, takes_back)
+        there.voice.stalls_after = None
+        later = there.mouth.say("It was cancelled.")
+        await there.works()
+        await there.plays(6)
+
+        assert (said.heard, later.heard) == ("one two three", "It was cancelled.")
+        assert not there.mouth.is_busy
+
+
+async def test_words_whose_run_is_held_while_they_are_brought_back_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await while_brought_back(there, said, keeps)
+        later = there.mouth.say("It is paused.")
+        await there.works()
+        await there.plays(6)
+
+        assert (said.heard, later.heard) == ("one two three", "It is paused.")
+        assert there.mouth.put_by == [said]
+
+
+async def test_what_a_run_says_while_it_is_being_held_waits_for_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keeps, there.mouth, said)
+            await there.works()
+            more = there.mouth.say("and more", run="r-1")
+            there.sink.silenced(3 * WORD, there.cuts[-1])
+        await there.works()
+        await there.plays(8)
+
+        assert (said.heard, more.heard) == ("one two three", "")
+        assert there.mouth.put_by == [said, more]

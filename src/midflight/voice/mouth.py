@@ -147,9 +147,9 @@ class Mouth:
 
         Next, or right behind something that is said now.
         """
-        back = [said for said in self._aside if not said.kept]
-        if back:
+        if any(not said.kept for said in self._aside):
             await self._forget_in_sink()
+            back = [said for said in self._aside if not said.kept]  # some may be gone by now
             later = [said for said in self._queue if not said.fleeting]
             before = [said for said in later if said is behind]
             self._queue = deque([*before, *back, *(said for said in later if said is not behind)])
@@ -169,9 +169,13 @@ class Mouth:
 
     async def keep(self, run: str = "") -> None:
         """It waits until ``release``: what is aside, or what a run says that is held."""
-        said_by_run = [said for said in self._queue if run and said.run == run and not said.about]
-        if said_by_run:
+
+        def is_said_by_run(said: Utterance) -> bool:
+            return bool(run) and said.run == run and not said.about
+
+        if any(map(is_said_by_run, self._queue)):
             await self._forget_in_sink()
+            said_by_run = list(filter(is_said_by_run, self._queue))  # with what came meanwhile
             self._queue = deque(said for said in self._queue if said not in said_by_run)
             self._aside.extend(said for said in said_by_run if not said.is_heard)
         for said in self._aside:
