@@ -205,4 +205,11 @@ VOICE_MUTANTS = (
         "            clause.begun = True\n",
         (MOUTH + "speech_that_was_dropped_half_made_is_made_anew_if_it_is_said_after_all",),
     ),
+    Mutant(
+        "voice: a question that a suspended page has not played was not asked",
+        VOICE + "line.py",
+        "            if self.taking.floor is Floor.SPEAKING and not fed:\n",
+        "            if self.taking.floor is Floor.SPEAKING:\n",
+        (ENDPOINT + "a_question_that_comes_while_the_sound_of_a_page_is_suspended_was_not_asked",),
+    ),
 )

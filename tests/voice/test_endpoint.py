@@ -385,6 +385,39 @@ async def test_a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_h
         assert phone.troubles() == []
 
 
+@agent(converses=True)
+async def asker(run: Run) -> str:
+    await run.step("Work", anyio.sleep, 1.0)
+    said = await run.ask("May I send it to everybody?", schema={"type": "boolean"})
+    return "sent" if said.payload else "kept"
+
+
+async def test_a_question_that_comes_while_the_sound_of_a_page_is_suspended_was_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.3)
+    monkeypatch.setattr("midflight.voice.loudspeaker.STALLED_MS", 1_000)
+    async with exchange(tmp_path, asker) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Begin"))
+        await phone.until(lambda: phone.heard())
+        phone.is_deaf_to_cuts = True  # it sends and plays nothing, for longer than it may
+        await anyio.sleep(3.5)
+        [run] = await there.control.runs()
+        assert (await there.control.state(run.journal)).questions
+        assert (phone.played, phone.troubles()) == (0, [])
+
+        phone.is_deaf_to_cuts = False
+        await phone.frames(there.words.said("Yes", 0.5))  # to somebody in the room
+        await phone.until(lambda: phone.outcomes().count("heard") == 2)
+        await phone.until(lambda: phone.played >= 6 * WORD)  # and now it is asked
+        assert (await there.control.state(run.journal)).questions
+        await phone.frames(SILENCE * 10 + there.words.said("Yes please", 0.5))
+        await phone.until(lambda: phone.outcomes().count("heard") == 3)
+
+        assert await there.control.result(run.journal) == "sent"
+
+
 async def test_a_key_that_nobody_lets_go_is_let_go_also_where_nothing_comes_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

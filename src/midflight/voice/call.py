@@ -53,10 +53,14 @@ BEHIND: Final = "I cannot keep up at the moment; some of that was not heard."
 
 
 class Sound(Struct, frozen=True):
-    """From a page. ``to_key``: to be heard only while the line knows its key to be down."""
+    """From a page. ``to_key``: to be heard only while the line knows its key to be down.
+
+    ``fed``: it is from nobody, because nothing comes from the page.
+    """
 
     pcm: bytes
     to_key: bool
+    fed: bool = False
 
     @property
     def length(self) -> int:
@@ -202,7 +206,7 @@ class Call:
                 await line.hear(heard.pcm)
                 self._note_silence(any(heard.pcm))
             else:  # nobody presses, or for too long: it is silent, and time passes
-                await line.hear(bytes(FRAME * WIDTH))
+                await line.hear(bytes(FRAME * WIDTH), fed=heard.fed)
                 self._heard_at = anyio.current_time()  # nothing was to be heard of the microphone
 
     async def _let_time_pass(self) -> None:
@@ -215,7 +219,7 @@ class Call:
             await anyio.sleep(STILL_FRAMES * FRAME / RATE)
             if anyio.current_time() - self._came_at >= STILL_S:
                 for _ in range(STILL_FRAMES):
-                    self._put(Sound(b"", self._push))
+                    self._put(Sound(b"", self._push, fed=True))
 
     def _note_silence(self, sounds: bool) -> None:
         now = anyio.current_time()

@@ -134,8 +134,11 @@ class Line:
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────
 
-    async def hear(self, pcm: bytes) -> None:
-        """Sound from the microphone, in pieces of any size."""
+    async def hear(self, pcm: bytes, *, fed: bool = False) -> None:
+        """Sound from the microphone, in pieces of any size; ``fed`` is silence that nobody sent.
+
+        Time passes with it for who speaks when, and says nothing of a loudspeaker.
+        """
         for frame in self._ear.frames(pcm):
             spoke = self.taking.spoke_ms
             await self._happen(t.FrameHeard(self._ear.hear(frame)))
@@ -143,7 +146,7 @@ class Line:
             if self._ear.trouble != self._told_of_ear:
                 self._told_of_ear = self._ear.trouble
                 self._show(Trouble(f"I hear less well than I should: {self._ear.trouble}."))
-            if self.taking.floor is Floor.SPEAKING:
+            if self.taking.floor is Floor.SPEAKING and not fed:
                 await self.mouth.watch()
             await self.tick()
 
