@@ -212,4 +212,14 @@ VOICE_MUTANTS = (
         "            if self.taking.floor is Floor.SPEAKING:\n",
         (ENDPOINT + "a_question_that_comes_while_the_sound_of_a_page_is_suspended_was_not_asked",),
     ),
+    Mutant(
+        "voice: what is being said when nothing comes any more is half of it, and approves nothing",
+        VOICE + "line.py",
+        "            if fed and self.taking.floor in {Floor.HELD, Floor.HEARING}:\n",
+        "            if False:\n",
+        (
+            ENDPOINT
+            + "what_was_said_when_nothing_came_any_more_may_be_half_of_it_and_approves_nothing",
+        ),
+    ),
 )

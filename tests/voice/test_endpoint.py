@@ -418,6 +418,52 @@ async def test_a_question_that_comes_while_the_sound_of_a_page_is_suspended_was_
         assert await there.control.result(run.journal) == "sent"
 
 
+async def asked_aloud(there: Exchange, phone: Phone) -> str:
+    """The run whose question they have heard to its end."""
+    await phone.tell(t="hello", rate=RATE)
+    await phone.frames(there.words.said("Begin"))
+    await phone.until(lambda: phone.played >= 6 * WORD)
+    await phone.frames(SILENCE * 10)
+    [run] = await there.control.runs()
+    return run.journal
+
+
+async def test_what_was_said_when_nothing_came_any_more_may_be_half_of_it_and_approves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.3)
+    async with exchange(tmp_path, asker) as there, there.call() as phone:
+        run = await asked_aloud(there, phone)
+        await phone.frames(there.words.said("Yes", 0.5))  # of "yes, but only to Bob"
+        with anyio.fail_after(10):
+            while phone.heard() != ["Begin", "Yes"]:  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.01)
+        await phone.frames(SILENCE * 20)
+
+        assert (await there.control.state(run)).questions
+        assert (await _thread_once_it_has(there.control, "message"))[-1] == f"{BROKEN_OFF}Yes"
+        await phone.frames(there.words.said("Yes please", 0.5))  # the network is back
+        await phone.until(lambda: len(phone.heard()) == 3)
+        assert await there.control.result(run) == "sent"
+
+
+async def test_a_network_that_stands_still_for_a_while_does_not_end_what_is_being_said(
+    tmp_path: Path,
+) -> None:
+    async with exchange(tmp_path, asker) as there, there.call() as phone:
+        run = await asked_aloud(there, phone)
+        said = there.words.said("No thank you", 1.024)
+        await phone.frames(said[: len(said) // 2])
+        await anyio.sleep(2.5)
+        assert phone.heard() == ["Begin"]
+        await phone.frames(said[len(said) // 2 :])
+        await phone.until(lambda: len(phone.heard()) == 2)
+        await phone.frames(SILENCE * 20)
+
+        assert phone.heard() == ["Begin", "No thank you"]
+        assert await there.control.result(run) == "kept"
+
+
 async def test_a_key_that_nobody_lets_go_is_let_go_also_where_nothing_comes_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ WAITING_MAX: Final = 256  # messages to a page that does not read them
 UNHEARD_MAX: Final = 24 * RATE  # samples that wait to be heard: those before the line was open, too
 KEYS_MAX: Final = 20  # times that a key is pressed in so many seconds: each is a recognition
 KEYS_S: Final = 10.0
-STILL_S: Final = 1.0  # in which nothing comes from a page: the line's time goes on without it
+STILL_S: Final = 8.0  # in which nothing comes: a network that stands still is back by then
 STILL_FRAMES: Final = 8  # at once, then
 SILENT_S: Final = 5.0  # not a breath: the microphone is off
 LAST_WORD_S: Final = 1.0  # to a page that is shut out
@@ -212,7 +212,8 @@ class Call:
     async def _let_time_pass(self) -> None:
         """A line's time is its sound's. Without any, who was held would be for ever.
 
-        A browser that suspends a page's sound, as for a telephone call, sends nothing.
+        A browser that suspends a page's sound, as for a telephone call, sends nothing. A network
+        that stands still does not either, and has the rest of what is being said.
         """
         self._came_at = anyio.current_time()
         while True:

@@ -137,10 +137,13 @@ class Line:
     async def hear(self, pcm: bytes, *, fed: bool = False) -> None:
         """Sound from the microphone, in pieces of any size; ``fed`` is silence that nobody sent.
 
-        Time passes with it for who speaks when, and says nothing of a loudspeaker.
+        Time passes with it for who speaks when. It says nothing of a loudspeaker, and nothing of
+        whether somebody has ended: what was being said is dealt with as half of it.
         """
         for frame in self._ear.frames(pcm):
             spoke = self.taking.spoke_ms
+            if fed and self.taking.floor in {Floor.HELD, Floor.HEARING}:
+                self._moment = replace(self._moment, whole=False)
             await self._happen(t.FrameHeard(self._ear.hear(frame)))
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble != self._told_of_ear:
