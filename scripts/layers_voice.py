@@ -222,4 +222,14 @@ VOICE_MUTANTS = (
             + "what_was_said_when_nothing_came_any_more_may_be_half_of_it_and_approves_nothing",
         ),
     ),
+    Mutant(
+        "voice: the last words of who hangs up do not wait for a page that is gone",
+        VOICE + "call.py",
+        "            self._sink.gone()\n",
+        "            pass\n",
+        (
+            ENDPOINT
+            + "who_says_wait_over_us_and_closes_the_page_is_not_waited_for_before_it_is_paused",
+        ),
+    ),
 )

@@ -147,6 +147,13 @@ async def worker(run: Run) -> str:
     return "worked"
 
 
+@agent(converses=True)
+async def reader(run: Run) -> str:
+    await run.say(" ".join(f"w{number}" for number in range(40)))
+    await run.step("Work", anyio.sleep, 30)
+    return "read"
+
+
 def clerk(*texts: str) -> Agent:
     model = ScriptedModel([say(text) for text in texts])
     return assistant("clerk", Profile(model, actions=()), delegates=False)
@@ -224,6 +231,24 @@ async def test_who_says_wait_and_closes_the_page_has_paused(tmp_path: Path) -> N
             await phone.frames(there.words.said("Wait"))
 
         with anyio.fail_after(10):
+            while not (await there.control.state(run.journal)).holds:  # noqa: ASYNC110 - it comes by the store
+                await anyio.sleep(0.02)
+
+
+async def test_who_says_wait_over_us_and_closes_the_page_is_not_waited_for_before_it_is_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("wire", "loudspeaker"):  # nobody is there to say how much was played
+        monkeypatch.setattr(f"midflight.voice.{module}.ANSWER_S", 60.0)
+    async with exchange(tmp_path, reader) as there:
+        async with there.call() as phone:
+            await phone.tell(t="hello", rate=RATE)
+            await phone.frames(there.words.said("Read it to me"))
+            await phone.until(lambda: phone.played >= 4 * WORD)
+            [run] = await there.control.runs()
+            await phone.frames(there.words.said("Wait"))
+
+        with anyio.fail_after(5):
             while not (await there.control.state(run.journal)).holds:  # noqa: ASYNC110 - it comes by the store
                 await anyio.sleep(0.02)
 

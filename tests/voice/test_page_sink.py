@@ -296,3 +296,18 @@ async def test_what_a_run_says_while_it_is_being_held_waits_for_it_too(
 
         assert (said.heard, more.heard) == ("one two three", "")
         assert there.mouth.put_by == [said, more]
+
+
+async def test_a_page_that_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with page(monkeypatch, within_s=60) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(there.mouth.put_aside)
+                await there.works()
+                there.sink.gone()
+            await there.mouth.go_on()  # which cuts once more
+
+        assert (said.heard, len(there.cuts)) == ("one two three", 1)

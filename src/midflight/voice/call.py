@@ -130,6 +130,7 @@ class Call:
                     tasks.start_soon(self._let_time_pass)
                     await self._read()
                     self._there.cancel()
+            self._sink.gone()
             self._in.close()  # what came is heard to its end, if that is soon
             hearing.cancel_scope.deadline = anyio.current_time() + LAST_HEARD_S
 
