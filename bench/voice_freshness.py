@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from figures import ROOT
 
@@ -17,12 +17,39 @@ LIST = "fourteenth"
 
 HEARS = ("ear", "silero", "moonshine", "sounds", "taking")
 JUDGES = ("judging", "lexicon", "assents", "phrases")
-PLAYED = {
-    "soon": "how soon we stop",
-    "lists": "commands, assents and noises",
-    "clarify": "what is not understood",
+SPEAKS = ("line", "mouth", "making", "loudspeaker", "acts", "answers", "fallback", "seams")
+SENDS = ("call", "wire", "endpoint")
+
+
+class Part(NamedTuple):
+    """What the figures of a part of the benchmark tell, and on which files they hang.
+
+    ``by`` are those that say how it is measured, but for ``speaking.py``, which is also the page:
+    who changes there how something is measured plays it anew.
+    """
+
+    tells: str
+    of: tuple[str, ...]
+    by: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Their paths."""
+        of = (f"src/midflight/voice/{name}.py" for name in self.of)
+        return (*of, *(f"bench/{name}.py" for name in self.by))
+
+
+LINE = (*HEARS, *JUDGES, *SPEAKS)
+MEASURED = {
+    "soon": Part("how soon we stop", LINE, ("voice_stage", "voice_scene")),
+    "lists": Part("commands, assents and noises", LINE, ("voice_scene",)),
+    "clarify": Part("what is not understood", (*HEARS, *JUDGES), ("voice_clarity", "voice_scene")),
+    "many": Part("many lines at once", LINE, ("voice_stage", "voice_scene")),
+    "sockets": Part("many pages at once", (*LINE, *SENDS), ("voice_stage", "voice_sockets")),
+    "pipecat": Part("Pipecat", (), ("pipecat_side", "pipecat_program")),
 }
-"""Parts of the benchmark that play the list, and what they tell."""
+PLAYED = ("soon", "lists", "clarify")
+"""Parts of the benchmark that play the list to what hears and judges."""
 
 FIRST = "first_played"
 OF_ANOTHER_LIST = """
@@ -30,29 +57,40 @@ OF_ANOTHER_LIST = """
 they were measured before this list was written, and before what hears and judges last changed.
 """
 OF_OTHER_CODE = """
-**Before the last change** of what hears or judges these were measured:
+**Before the last change** of what they hang on, or of how that is measured, these were measured:
 the figures of {parts}.
 """
 UNTOUCHED = """with which nothing was chosen
 that hears or judges: they were first played after its last change"""
 TOUCHED = """but not new any longer
 to what hears and judges: that was changed since they were first played"""
+NOT_YET = """which were not
+played yet"""
+
+
+@cache
+def codes() -> dict[str, str]:
+    """What every part hangs on, as it was when this process first asked: what it runs."""
+    return {name: _hashed(part.files) for name, part in MEASURED.items()}
 
 
 @cache
 def hearing() -> str:
-    """What hears and judges, as it was when this process first asked: what it runs."""
+    """What hears and judges, likewise."""
+    return _hashed(Part("", (*HEARS, *JUDGES), ()).files)
+
+
+def _hashed(files: tuple[str, ...]) -> str:
     whole = hashlib.sha256()
-    for name in (*HEARS, *JUDGES):
-        whole.update((ROOT / f"src/midflight/voice/{name}.py").read_bytes())
+    for file in files:
+        whole.update((ROOT / file).read_bytes())
     return whole.hexdigest()[:16]
 
 
 def stamp(part: str, before: dict[str, Any]) -> dict[str, Any]:
-    """What goes on record with the figures of a part: nothing, if it plays no list."""
-    if part not in PLAYED:
-        return {}
-    return {f"{part}_list": LIST, f"{part}_code": hearing(), FIRST: _first(before)}
+    """What goes on record with the figures of a part."""
+    first, code = _first(before), {f"{part}_code": codes()[part]}
+    return code | {f"{part}_list": LIST, FIRST: first} if part in PLAYED else code
 
 
 def _first(before: dict[str, Any]) -> dict[str, str]:
@@ -66,19 +104,19 @@ def _first(before: dict[str, Any]) -> dict[str, str]:
 
 def stale(results: dict[str, Any]) -> str:
     """Which figures are of another list, or of other code, than those that are there."""
-    listed = {part: results.get(f"{part}_list") == LIST for part in PLAYED}
-    coded = {part: results.get(f"{part}_code") == hearing() for part in PLAYED}
+    other = [part for part in PLAYED if results.get(f"{part}_list") != LIST]
+    changed = [part for part, code in codes().items() if results.get(f"{part}_code") != code]
+    coded = [part for part in changed if part not in other]
     told = ""
-    for text, old in (
-        (OF_ANOTHER_LIST, [part for part in PLAYED if not listed[part]]),
-        (OF_OTHER_CODE, [part for part in PLAYED if listed[part] and not coded[part]]),
-    ):
-        parts = " and of ".join(PLAYED[part] for part in old)
+    for text, old in ((OF_ANOTHER_LIST, other), (OF_OTHER_CODE, coded)):
+        parts = " and of ".join(MEASURED[part].tells for part in old)
         told += text.format(parts=parts) * bool(old)
     return told
 
 
 def first_played(results: dict[str, Any]) -> str:
     """Whether the list that is there was new to what hears and judges it now."""
+    if not any(results.get(f"{part}_list") == LIST for part in PLAYED):
+        return NOT_YET
     new = results.get(FIRST) == {"list": LIST, "code": hearing()}
     return UNTOUCHED if new else TOUCHED

@@ -191,4 +191,45 @@ VOICE_MUTANTS = (
         "    if False:\n",
         (LEXICON + "who_has_said_wait_is_not_taken_for_one_who_agrees",),
     ),
+    Mutant(
+        "voice: what was stopped is not given to a page that has not answered the cut yet",
+        VOICE + "mouth.py",
+        "not self._silent and not self._cutting and self._may()",
+        "not self._silent and self._may()",
+        (PAGE + "no_more_is_played_of_what_was_stopped_however_late_the_page_answers",),
+    ),
+    Mutant(
+        "voice: speech that was dropped half made does not keep the line silent",
+        VOICE + "making.py",
+        "            clause.begun = not scope.cancelled_caught\n",
+        "            clause.begun = True\n",
+        (MOUTH + "speech_that_was_dropped_half_made_is_made_anew_if_it_is_said_after_all",),
+    ),
+    Mutant(
+        "voice: a question that a suspended page has not played was not asked",
+        VOICE + "line.py",
+        "            if self.taking.floor is Floor.SPEAKING and not fed:\n",
+        "            if self.taking.floor is Floor.SPEAKING:\n",
+        (ENDPOINT + "a_question_that_comes_while_the_sound_of_a_page_is_suspended_was_not_asked",),
+    ),
+    Mutant(
+        "voice: what is being said when nothing comes any more is half of it, and approves nothing",
+        VOICE + "line.py",
+        "            if fed and self.taking.floor in {Floor.HELD, Floor.HEARING}:\n",
+        "            if False:\n",
+        (
+            ENDPOINT
+            + "what_was_said_when_nothing_came_any_more_may_be_half_of_it_and_approves_nothing",
+        ),
+    ),
+    Mutant(
+        "voice: the last words of who hangs up do not wait for a page that is gone",
+        VOICE + "call.py",
+        "            self._sink.gone()\n",
+        "            pass\n",
+        (
+            ENDPOINT
+            + "who_says_wait_over_us_and_closes_the_page_is_not_waited_for_before_it_is_paused",
+        ),
+    ),
 )

@@ -147,6 +147,13 @@ async def worker(run: Run) -> str:
     return "worked"
 
 
+@agent(converses=True)
+async def reader(run: Run) -> str:
+    await run.say(" ".join(f"w{number}" for number in range(40)))
+    await run.step("Work", anyio.sleep, 30)
+    return "read"
+
+
 def clerk(*texts: str) -> Agent:
     model = ScriptedModel([say(text) for text in texts])
     return assistant("clerk", Profile(model, actions=()), delegates=False)
@@ -224,6 +231,24 @@ async def test_who_says_wait_and_closes_the_page_has_paused(tmp_path: Path) -> N
             await phone.frames(there.words.said("Wait"))
 
         with anyio.fail_after(10):
+            while not (await there.control.state(run.journal)).holds:  # noqa: ASYNC110 - it comes by the store
+                await anyio.sleep(0.02)
+
+
+async def test_who_says_wait_over_us_and_closes_the_page_is_not_waited_for_before_it_is_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("wire", "loudspeaker"):  # nobody is there to say how much was played
+        monkeypatch.setattr(f"midflight.voice.{module}.ANSWER_S", 60.0)
+    async with exchange(tmp_path, reader) as there:
+        async with there.call() as phone:
+            await phone.tell(t="hello", rate=RATE)
+            await phone.frames(there.words.said("Read it to me"))
+            await phone.until(lambda: phone.played >= 4 * WORD)
+            [run] = await there.control.runs()
+            await phone.frames(there.words.said("Wait"))
+
+        with anyio.fail_after(5):
             while not (await there.control.state(run.journal)).holds:  # noqa: ASYNC110 - it comes by the store
                 await anyio.sleep(0.02)
 
@@ -383,6 +408,85 @@ async def test_a_page_from_which_nothing_comes_any_more_does_not_keep_the_line_h
                 await anyio.sleep(0.01)
 
         assert phone.troubles() == []
+
+
+@agent(converses=True)
+async def asker(run: Run) -> str:
+    await run.step("Work", anyio.sleep, 1.0)
+    said = await run.ask("May I send it to everybody?", schema={"type": "boolean"})
+    return "sent" if said.payload else "kept"
+
+
+async def test_a_question_that_comes_while_the_sound_of_a_page_is_suspended_was_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.3)
+    monkeypatch.setattr("midflight.voice.loudspeaker.STALLED_MS", 1_000)
+    async with exchange(tmp_path, asker) as there, there.call() as phone:
+        await phone.tell(t="hello", rate=RATE)
+        await phone.frames(there.words.said("Begin"))
+        await phone.until(lambda: phone.heard())
+        phone.is_deaf_to_cuts = True  # it sends and plays nothing, for longer than it may
+        await anyio.sleep(3.5)
+        [run] = await there.control.runs()
+        assert (await there.control.state(run.journal)).questions
+        assert (phone.played, phone.troubles()) == (0, [])
+
+        phone.is_deaf_to_cuts = False
+        await phone.frames(there.words.said("Yes", 0.5))  # to somebody in the room
+        await phone.until(lambda: phone.outcomes().count("heard") == 2)
+        await phone.until(lambda: phone.played >= 6 * WORD)  # and now it is asked
+        assert (await there.control.state(run.journal)).questions
+        await phone.frames(SILENCE * 10 + there.words.said("Yes please", 0.5))
+        await phone.until(lambda: phone.outcomes().count("heard") == 3)
+
+        assert await there.control.result(run.journal) == "sent"
+
+
+async def asked_aloud(there: Exchange, phone: Phone) -> str:
+    """The run whose question they have heard to its end."""
+    await phone.tell(t="hello", rate=RATE)
+    await phone.frames(there.words.said("Begin"))
+    await phone.until(lambda: phone.played >= 6 * WORD)
+    await phone.frames(SILENCE * 10)
+    [run] = await there.control.runs()
+    return run.journal
+
+
+async def test_what_was_said_when_nothing_came_any_more_may_be_half_of_it_and_approves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.voice.call.STILL_S", 0.3)
+    async with exchange(tmp_path, asker) as there, there.call() as phone:
+        run = await asked_aloud(there, phone)
+        await phone.frames(there.words.said("Yes", 0.5))  # of "yes, but only to Bob"
+        with anyio.fail_after(10):
+            while phone.heard() != ["Begin", "Yes"]:  # noqa: ASYNC110 - it comes by the socket
+                await anyio.sleep(0.01)
+        await phone.frames(SILENCE * 20)
+
+        assert (await there.control.state(run)).questions
+        assert (await _thread_once_it_has(there.control, "message"))[-1] == f"{BROKEN_OFF}Yes"
+        await phone.frames(there.words.said("Yes please", 0.5))  # the network is back
+        await phone.until(lambda: len(phone.heard()) == 3)
+        assert await there.control.result(run) == "sent"
+
+
+async def test_a_network_that_stands_still_for_a_while_does_not_end_what_is_being_said(
+    tmp_path: Path,
+) -> None:
+    async with exchange(tmp_path, asker) as there, there.call() as phone:
+        run = await asked_aloud(there, phone)
+        said = there.words.said("No thank you", 1.024)
+        await phone.frames(said[: len(said) // 2])
+        await anyio.sleep(2.5)
+        assert phone.heard() == ["Begin"]
+        await phone.frames(said[len(said) // 2 :])
+        await phone.until(lambda: len(phone.heard()) == 2)
+        await phone.frames(SILENCE * 20)
+
+        assert phone.heard() == ["Begin", "No thank you"]
+        assert await there.control.result(run) == "kept"
 
 
 async def test_a_key_that_nobody_lets_go_is_let_go_also_where_nothing_comes_any_more(

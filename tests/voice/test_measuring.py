@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -190,7 +192,7 @@ def test_figures_of_lines_that_did_not_speak_are_not_kept(
 def measured(**others: str) -> dict[str, Any]:
     """Marks of figures that are of today's list and code, but for these."""
     marks: dict[str, Any] = {}
-    for part in freshness.PLAYED:
+    for part in speaking.PARTS:
         marks |= freshness.stamp(part, marks)
     return marks | others
 
@@ -213,6 +215,35 @@ def test_figures_from_before_a_change_of_what_hears_or_judges_say_so() -> None:
     assert "how soon" in freshness.stale(unknown)  # it was not noted then
 
 
+@pytest.mark.parametrize("part", speaking.PARTS)
+def test_figures_of_every_part_say_so_that_are_from_before_a_change_of_what_they_hang_on(
+    part: str,
+) -> None:
+    old = freshness.stale(measured(**{f"{part}_code": "another"}))
+
+    assert freshness.MEASURED[part].tells in old
+    assert old.count("the figures of") == 1
+
+
+@pytest.mark.parametrize("part", ["soon", "lists"])
+def test_how_soon_we_stop_and_what_is_done_hang_on_who_speaks_and_acts_too(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("src/midflight/voice", "bench"):
+        shutil.copytree(speaking.ROOT / folder, tmp_path / folder)
+    monkeypatch.setattr(freshness, "ROOT", tmp_path)
+    freshness.codes.cache_clear()
+    marks = measured()
+    with (tmp_path / "src/midflight/voice/mouth.py").open("a", encoding="utf-8") as mouth:
+        mouth.write("# changed\n")
+    freshness.codes.cache_clear()
+    old = freshness.stale(marks)
+    freshness.codes.cache_clear()
+
+    assert freshness.MEASURED[part].tells in old
+    assert freshness.MEASURED["clarify"].tells not in old
+
+
 def test_a_list_is_new_as_long_as_what_hears_and_judges_was_not_changed_since_it_was_played() -> (
     None
 ):
@@ -221,18 +252,20 @@ def test_a_list_is_new_as_long_as_what_hears_and_judges_was_not_changed_since_it
 
     assert freshness.first_played(new) == freshness.UNTOUCHED
     assert freshness.first_played(new | {"first_played": other}) == freshness.TOUCHED
-    assert freshness.first_played({}) == freshness.TOUCHED
+    assert freshness.first_played({}) == freshness.NOT_YET
+    assert freshness.first_played({"first_played": {"list": "fourth"}}) == freshness.NOT_YET
     assert freshness.stamp("lists", {"first_played": other})["first_played"] == other
     before = {"list": "fourth", "code": "of its first play"}
     assert (
         freshness.stamp("lists", {"first_played": before})["first_played"]["list"] == freshness.LIST
     )
-    assert freshness.stamp("pipecat", {}) == {}
+    assert set(freshness.stamp("pipecat", {})) == {"pipecat_code"}  # it says nothing of our ear
     unknown = {"soon_list": freshness.LIST}  # it was played when that was not noted
     assert freshness.first_played(freshness.stamp("lists", unknown)) == freshness.TOUCHED
 
 
 def test_what_hears_and_judges_is_there_to_be_looked_at() -> None:
-    voice = speaking.ROOT / "src/midflight/voice"
+    files = [file for part in freshness.MEASURED.values() for file in part.files]
 
-    assert all((voice / f"{name}.py").is_file() for name in (*freshness.HEARS, *freshness.JUDGES))
+    assert set(freshness.MEASURED) == set(speaking.PARTS)
+    assert [file for file in files if not (speaking.ROOT / file).is_file()] == []

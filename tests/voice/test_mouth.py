@@ -10,10 +10,11 @@ import anyio.lowlevel
 import pytest
 
 from midflight.voice.fallback import AnySynthesiser
+from midflight.voice.making import Making
 from midflight.voice.mouth import Mouth
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import SpeechFailed
-from midflight.voice.utterance import Question
+from midflight.voice.utterance import Clause, Question
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio
@@ -297,3 +298,20 @@ async def test_what_could_not_be_spoken_while_it_was_put_aside_is_shown_when_it_
 
         assert there.shown == [TEXT]
         assert said.is_heard
+
+
+async def test_speech_that_was_dropped_half_made_is_made_anew_if_it_is_said_after_all() -> None:
+    voice, clause = PlainSynthesiser(), Clause("one two three")
+    making = Making(voice, lambda: None)
+    voice.stalls_after = 2
+    async with anyio.create_task_group() as tasks:
+        making.begin(clause, tasks)
+        while clause.samples < 2 * WORD:
+            await anyio.lowlevel.checkpoint()
+        making.drop_all_but(())
+    assert (clause.made, len(clause.marks)) == (False, 2)  # the record may still ask for them
+    voice.stalls_after = None
+    async with anyio.create_task_group() as tasks:
+        making.begin(clause, tasks)
+
+    assert (clause.made, clause.samples, len(clause.marks)) == (True, 3 * WORD, 3)

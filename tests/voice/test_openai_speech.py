@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
+from midflight.voice.fallback import AnyRecogniser
 from midflight.voice.openai_speech import SPEECH_RATE, OpenAISpeech
 from midflight.voice.seams import RATE, Heard, SpeechFailed
 from midflight.voice.sounds import Resampler, read_wav, resampled, samples, silence
@@ -187,6 +188,24 @@ async def test_a_way_that_always_takes_too_long_is_given_up(
             assert await speech.recognise(silence(0.1)) == Heard("Hello.", None)
 
         assert ways(standin).count("by segments") == 3
+
+
+async def test_a_server_that_needs_most_of_the_time_for_the_words_alone_is_understood_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("midflight.voice.fallback.RECOGNISE_S", 3.0)  # all at half its length
+    for name, seconds in (("ASKED_S", 1.25), ("OTHERWISE_S", 0.5)):
+        monkeypatch.setattr(f"midflight.voice.openai_speech.{name}", seconds, raising=False)
+    async with standing_in() as (standin, speech):
+        standin.answer, standin.verbose = {"text": "Hello."}, {"text": "Hello."}
+        standin.thinks_s = {"json": 1.1, "verbose_json": 1.1}
+
+        for _ in range(4):
+            heard = await AnyRecogniser(speech).recognise(silence(0.1))
+            assert heard == Heard("Hello.", None)
+
+        assert ways(standin).count("by tokens") == 4  # at the first try
+        assert ways(standin).count("by segments") <= 3  # and then it is known
 
 
 async def test_speech_comes_at_our_rate_whatever_pieces_it_came_in() -> None:

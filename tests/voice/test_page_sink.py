@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -11,12 +11,13 @@ import pytest
 
 from midflight.voice import wire
 from midflight.voice.mouth import Mouth
-from midflight.voice.utterance import Question
+from midflight.voice.utterance import Question, Utterance
 from midflight.voice.wire import PageSink, Silenced, read_text
 from voice.studio import WORD, PlainSynthesiser
 
 pytestmark = pytest.mark.anyio
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
+LONG = " ".join(f"w{number}" for number in range(40))  # one clause of four seconds
 LATE_S = 0.05
 
 
@@ -26,12 +27,20 @@ class Page:
     def __init__(self) -> None:
         self.sent: list[bytes | dict[str, object]] = []
         self.sink = PageSink(self.sent.append)
-        self.mouth = Mouth(self.sink, PlainSynthesiser(), lambda *_: None)
+        self.voice = PlainSynthesiser()
+        self.mouth = Mouth(self.sink, self.voice, lambda *_: None)
 
     @property
     def cuts(self) -> list[int]:
         told = [sent for sent in self.sent if isinstance(sent, dict)]
         return [int(str(one["number"])) for one in told if one["t"] == "cut"]
+
+    def sent_since_last_cut(self) -> bytes:
+        """Sound that it got after it was told to forget all."""
+        last = max(
+            n for n, sent in enumerate(self.sent) if isinstance(sent, dict) and "number" in sent
+        )
+        return b"".join(sent for sent in self.sent[last:] if isinstance(sent, bytes))
 
     async def plays(self, words: int) -> None:
         """The page says with a frame that it has played so many in all."""
@@ -53,8 +62,8 @@ class Page:
 
 
 @asynccontextmanager
-async def page(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
-    monkeypatch.setattr(wire, "ANSWER_S", LATE_S)
+async def page(monkeypatch: pytest.MonkeyPatch, within_s: float = LATE_S) -> AsyncIterator[Page]:
+    monkeypatch.setattr(wire, "ANSWER_S", within_s)
     there = Page()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(there.mouth.run)
@@ -156,3 +165,149 @@ async def test_a_page_that_has_missed_a_cut_is_followed_again_from_the_next_that
         await there.plays(10)
 
         assert second.heard == "alpha"
+
+
+# ── while a page has not said yet how much it had played ─────────────────────────────────────────
+
+
+async def takes_back(mouth: Mouth, said: Utterance) -> None:
+    await mouth.take_back(lambda one: one is said)
+
+
+async def keeps(mouth: Mouth, said: Utterance) -> None:
+    await mouth.keep(said.run)
+
+
+async def breaks_off(mouth: Mouth, said: Utterance) -> None:
+    await mouth.break_off(said, "")
+
+
+STOPS: dict[str, Callable[[Mouth, Utterance], Awaitable[None]]] = {
+    "taken back": takes_back,
+    "kept": keeps,
+    "broken off": breaks_off,
+}
+
+
+@pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
+async def test_no_more_is_played_of_what_was_stopped_however_late_the_page_answers(
+    monkeypatch: pytest.MonkeyPatch, stop: Callable[[Mouth, Utterance], Awaitable[None]]
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        said = there.mouth.say(LONG, run="r-1")
+        await there.works()
+        await there.plays(8)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stop, there.mouth, said)
+            await there.works()
+            there.sink.silenced(8 * WORD, there.cuts[-1])
+        await there.works()
+        await there.plays(10)
+
+        assert not there.sent_since_last_cut()
+        assert said.heard == "w0 w1 w2 w3 w4 w5 w6 w7"
+
+
+async def test_two_that_cut_at_once_both_wait_for_the_page_before_anything_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        first = there.mouth.say(LONG, run="r-1")
+        await there.works()
+        await there.plays(8)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(takes_back, there.mouth, first)
+            await there.works()
+            second = there.mouth.say("alpha beta", run="r-2")
+            tasks.start_soon(takes_back, there.mouth, second)
+            await there.works()
+            there.sink.silenced(8 * WORD, 1)
+            await there.works()
+            assert not there.sent_since_last_cut()
+            there.sink.silenced(8 * WORD, 2)
+        third = there.mouth.say("gamma delta")
+        await there.works()
+        await there.plays(10)
+
+        assert (second.heard, third.heard) == ("", "gamma delta")
+
+
+async def while_brought_back(
+    there: Page, said: Utterance, stop: Callable[[Mouth, Utterance], Awaitable[None]]
+) -> None:
+    """It is put aside after three words, brought back, and stopped before the page has answered."""
+    await there.works()
+    await there.plays(3)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(there.mouth.put_aside)
+        await there.answers_in_time(3)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(there.mouth.go_on)
+        await there.works()
+        tasks.start_soon(stop, there.mouth, said)
+        await there.works()
+        there.sink.silenced(3 * WORD, there.cuts[-1])
+
+
+async def test_words_that_are_taken_back_while_they_are_brought_back_are_not_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        there.voice.stalls_after = 6  # it is still being made
+        said = there.mouth.say(TEXT, run="r-1")
+        await while_brought_back(there, said, takes_back)
+        there.voice.stalls_after = None
+        later = there.mouth.say("It was cancelled.")
+        await there.works()
+        await there.plays(6)
+
+        assert (said.heard, later.heard) == ("one two three", "It was cancelled.")
+        assert not there.mouth.is_busy
+
+
+async def test_words_whose_run_is_held_while_they_are_brought_back_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await while_brought_back(there, said, keeps)
+        later = there.mouth.say("It is paused.")
+        await there.works()
+        await there.plays(6)
+
+        assert (said.heard, later.heard) == ("one two three", "It is paused.")
+        assert there.mouth.put_by == [said]
+
+
+async def test_what_a_run_says_while_it_is_being_held_waits_for_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with page(monkeypatch, within_s=10) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keeps, there.mouth, said)
+            await there.works()
+            more = there.mouth.say("and more", run="r-1")
+            there.sink.silenced(3 * WORD, there.cuts[-1])
+        await there.works()
+        await there.plays(8)
+
+        assert (said.heard, more.heard) == ("one two three", "")
+        assert there.mouth.put_by == [said, more]
+
+
+async def test_a_page_that_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with page(monkeypatch, within_s=60) as there:
+        said = there.mouth.say(TEXT, run="r-1")
+        await there.works()
+        await there.plays(3)
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(there.mouth.put_aside)
+                await there.works()
+                there.sink.gone()
+            await there.mouth.go_on()  # which cuts once more
+
+        assert (said.heard, len(there.cuts)) == ("one two three", 1)

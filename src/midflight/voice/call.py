@@ -40,7 +40,7 @@ WAITING_MAX: Final = 256  # messages to a page that does not read them
 UNHEARD_MAX: Final = 24 * RATE  # samples that wait to be heard: those before the line was open, too
 KEYS_MAX: Final = 20  # times that a key is pressed in so many seconds: each is a recognition
 KEYS_S: Final = 10.0
-STILL_S: Final = 1.0  # in which nothing comes from a page: the line's time goes on without it
+STILL_S: Final = 8.0  # in which nothing comes: a network that stands still is back by then
 STILL_FRAMES: Final = 8  # at once, then
 SILENT_S: Final = 5.0  # not a breath: the microphone is off
 LAST_WORD_S: Final = 1.0  # to a page that is shut out
@@ -53,10 +53,14 @@ BEHIND: Final = "I cannot keep up at the moment; some of that was not heard."
 
 
 class Sound(Struct, frozen=True):
-    """From a page. ``to_key``: to be heard only while the line knows its key to be down."""
+    """From a page. ``to_key``: to be heard only while the line knows its key to be down.
+
+    ``fed``: it is from nobody, because nothing comes from the page.
+    """
 
     pcm: bytes
     to_key: bool
+    fed: bool = False
 
     @property
     def length(self) -> int:
@@ -126,6 +130,7 @@ class Call:
                     tasks.start_soon(self._let_time_pass)
                     await self._read()
                     self._there.cancel()
+            self._sink.gone()
             self._in.close()  # what came is heard to its end, if that is soon
             hearing.cancel_scope.deadline = anyio.current_time() + LAST_HEARD_S
 
@@ -202,20 +207,21 @@ class Call:
                 await line.hear(heard.pcm)
                 self._note_silence(any(heard.pcm))
             else:  # nobody presses, or for too long: it is silent, and time passes
-                await line.hear(bytes(FRAME * WIDTH))
+                await line.hear(bytes(FRAME * WIDTH), fed=heard.fed)
                 self._heard_at = anyio.current_time()  # nothing was to be heard of the microphone
 
     async def _let_time_pass(self) -> None:
         """A line's time is its sound's. Without any, who was held would be for ever.
 
-        A browser that suspends a page's sound, as for a telephone call, sends nothing.
+        A browser that suspends a page's sound, as for a telephone call, sends nothing. A network
+        that stands still does not either, and has the rest of what is being said.
         """
         self._came_at = anyio.current_time()
         while True:
             await anyio.sleep(STILL_FRAMES * FRAME / RATE)
             if anyio.current_time() - self._came_at >= STILL_S:
                 for _ in range(STILL_FRAMES):
-                    self._put(Sound(b"", self._push))
+                    self._put(Sound(b"", self._push, fed=True))
 
     def _note_silence(self, sounds: bool) -> None:
         now = anyio.current_time()

@@ -14,7 +14,7 @@ class Moment(Struct, frozen=True):
     front: str = ""
     asked: tuple[Utterance, ...] = ()  # questions of which they had heard something, in that order
     last: Utterance | None = None  # what they had heard last, a question or not
-    whole: bool = True  # else the line has ended in the midst of what they said
+    whole: bool = True  # else the line has ended, or stood still, in the midst of what they said
 
 
 class Done(Struct, frozen=True):

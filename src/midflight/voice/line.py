@@ -134,16 +134,22 @@ class Line:
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────
 
-    async def hear(self, pcm: bytes) -> None:
-        """Sound from the microphone, in pieces of any size."""
+    async def hear(self, pcm: bytes, *, fed: bool = False) -> None:
+        """Sound from the microphone, in pieces of any size; ``fed`` is silence that nobody sent.
+
+        Time passes with it for who speaks when. It says nothing of a loudspeaker, and nothing of
+        whether somebody has ended: what was being said is dealt with as half of it.
+        """
         for frame in self._ear.frames(pcm):
             spoke = self.taking.spoke_ms
+            if fed and self.taking.floor in {Floor.HELD, Floor.HEARING}:
+                self._moment = replace(self._moment, whole=False)
             await self._happen(t.FrameHeard(self._ear.hear(frame)))
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble != self._told_of_ear:
                 self._told_of_ear = self._ear.trouble
                 self._show(Trouble(f"I hear less well than I should: {self._ear.trouble}."))
-            if self.taking.floor is Floor.SPEAKING:
+            if self.taking.floor is Floor.SPEAKING and not fed:
                 await self.mouth.watch()
             await self.tick()
 

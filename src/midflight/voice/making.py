@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from midflight.voice.played import speakable
-from midflight.voice.seams import SpeechFailed, Synthesiser
+from midflight.voice.seams import Mark, SpeechFailed, Synthesiser
 from midflight.voice.utterance import Clause
 
 
@@ -43,16 +43,23 @@ class Making:
                 scope.cancel()
 
     async def _make(self, clause: Clause, scope: anyio.CancelScope) -> None:
-        text = speakable(clause.text)
+        """Make all of it; where it was dropped half made, and is to be said after all, anew.
+
+        What was heard of it is known by what was made before, until there is as much again.
+        """
+        text, pcm, marks = speakable(clause.text), bytearray(), list[Mark]()
         try:
             with scope:
                 if text.strip():
                     async with aclosing(self._synthesiser.speak(text)) as chunks:
                         async for chunk in chunks:
-                            clause.pcm += chunk.pcm
-                            clause.marks += chunk.marks
-                            self._stir()
-                clause.made = True
+                            pcm += chunk.pcm
+                            marks += chunk.marks
+                            if len(pcm) >= len(clause.pcm):
+                                clause.pcm, clause.marks = pcm, marks
+                                self._stir()
+                clause.pcm, clause.marks, clause.made = pcm, marks, True
+            clause.begun = not scope.cancelled_caught
         except SpeechFailed as error:
             clause.broken = error
         finally:

@@ -52,6 +52,7 @@ class Mouth:
         self._given = 0  # samples that the sink has got in all, without what it was made to forget
         self._stir = anyio.Event()
         self._epoch = 0  # grows when the sink is cut: who gives it speech looks again
+        self._cutting = 0  # those who wait until it is; two can at once, from two doors
         self._silent = False
 
     # ── what is to be said ───────────────────────────────────────────────────────────────────
@@ -146,9 +147,9 @@ class Mouth:
 
         Next, or right behind something that is said now.
         """
-        back = [said for said in self._aside if not said.kept]
-        if back:
+        if any(not said.kept for said in self._aside):
             await self._forget_in_sink()
+            back = [said for said in self._aside if not said.kept]  # some may be gone by now
             later = [said for said in self._queue if not said.fleeting]
             before = [said for said in later if said is behind]
             self._queue = deque([*before, *back, *(said for said in later if said is not behind)])
@@ -168,9 +169,13 @@ class Mouth:
 
     async def keep(self, run: str = "") -> None:
         """It waits until ``release``: what is aside, or what a run says that is held."""
-        said_by_run = [said for said in self._queue if run and said.run == run and not said.about]
-        if said_by_run:
+
+        def is_said_by_run(said: Utterance) -> bool:
+            return bool(run) and said.run == run and not said.about
+
+        if any(map(is_said_by_run, self._queue)):
             await self._forget_in_sink()
+            said_by_run = list(filter(is_said_by_run, self._queue))  # with what came meanwhile
             self._queue = deque(said for said in self._queue if said not in said_by_run)
             self._aside.extend(said for said in said_by_run if not said.is_heard)
         for said in self._aside:
@@ -271,8 +276,17 @@ class Mouth:
         return list(self._aside)
 
     async def _forget_in_sink(self) -> None:
+        """It plays no more of it; until it has said how much it had played, it gets nothing new.
+
+        What it got meanwhile it would play, and what is to be said is only known afterwards.
+        """
         self._epoch += 1
-        played = await self._sink.cut()
+        self._cutting += 1
+        try:
+            played = await self._sink.cut()
+        finally:
+            self._cutting -= 1
+            self._epoch += 1
         self._note_played(played)
         self._given = played
         for _, clause, _, _ in self._segments:
@@ -302,7 +316,7 @@ class Mouth:
             while True:
                 clause = self._next()
                 stirred = self._stir
-                if clause is None or self._silent or not self._may():
+                if clause is None or not self._may_speak():
                     await _a_while(stirred)
                     self.stir()
                     continue
@@ -314,6 +328,9 @@ class Mouth:
                     self.stir()
                 elif not clause.made:
                     await _a_while(stirred)
+
+    def _may_speak(self) -> bool:
+        return not self._silent and not self._cutting and self._may()
 
     def _next(self) -> Clause | None:
         """The first clause of which the sink has not got all."""
@@ -340,7 +357,7 @@ class Mouth:
         while clause.given < clause.samples and epoch == self._epoch and not clause.failed:
             stirred = self._stir
             room = AHEAD - (self._given - self._sink.played)
-            if room <= 0 or self._silent or not self._may():
+            if room <= 0 or not self._may_speak():
                 await _a_while(stirred)
                 continue
             count = min(room, clause.samples - clause.given)

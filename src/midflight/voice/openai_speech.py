@@ -25,6 +25,7 @@ WAYS: Final = (BY_TOKENS, BY_SEGMENTS, PLAIN)
 """Two ways to ask how sure a server is; some know one of them, some none, and some refuse them."""
 REFUSED: Final = frozenset({httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY})
 OTHERWISE_S: Final = 1.0  # for another way, where its words are known already
+ASKED_S: Final = 2.5  # since it was first asked: a recogniser has little more, all ways together
 OTHERWISE_TRIES: Final = 3  # that came to nothing, before it is not asked so any more
 TIMEOUT: Final = httpx.Timeout(10.0, connect=3.0)
 PIECE: Final = 9_600  # bytes that are asked for at once: a fifth of a second
@@ -62,12 +63,14 @@ class OpenAISpeech:
     async def _asked_in_every_way(self, http: httpx.AsyncClient, pcm: bytes) -> Heard:
         """It is asked from then on as it first says how sure it is, else as it first answered."""
         found: tuple[Mapping[str, str], Heard] | None = None
+        until = anyio.current_time() + ASKED_S
         why = SpeechFailed(self.name, "was not asked")
         for way in WAYS:
             if found is not None and (way is PLAIN or not found[1].text):
                 break  # it would tell no more
             try:
-                heard = await self._asked_so(http, pcm, way, found[1] if found else None)
+                known = found[1] if found else None
+                heard = await self._asked_so(http, pcm, way, known, until)
             except _NotInThisWay as error:
                 why = error
                 continue
@@ -84,17 +87,26 @@ class OpenAISpeech:
         return found[1]
 
     async def _asked_so(
-        self, http: httpx.AsyncClient, pcm: bytes, way: Mapping[str, str], known: Heard | None
+        self,
+        http: httpx.AsyncClient,
+        pcm: bytes,
+        way: Mapping[str, str],
+        known: Heard | None,
+        until: float,
     ) -> Heard | None:
         """What it says in this way; None if that could not be found out, and its words are known.
 
-        For what is known already nobody waits long, nor again and again.
+        For what is known already nobody waits long, nor again and again, nor so long that the words
+        themselves come too late.
         """
         if known is None:
             return await self._transcribed(http, pcm, way)
-        self._tries += 1
+        if self._tries >= OTHERWISE_TRIES:
+            return known
+        self._tries += 1  # first: whoever waits for us may give up meanwhile
+        seconds = min(OTHERWISE_S, until - anyio.current_time())
         try:
-            with anyio.move_on_after(OTHERWISE_S):
+            with anyio.move_on_after(max(0.0, seconds)):
                 return await self._transcribed(http, pcm, way)
         except _NotInThisWay:
             raise

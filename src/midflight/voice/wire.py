@@ -105,6 +105,7 @@ class PageSink:
         self._cuts = 0
         self._unanswered: dict[int, anyio.Event] = {}  # by their number
         self._given_up: set[int] = set()  # those of them that nobody waits for any longer
+        self._is_gone = False
         self._told = 0  # the page's own count
         self._beyond = 0  # of it: played of what was cut, after we had given up
         self.played = 0
@@ -124,6 +125,8 @@ class PageSink:
 
     async def cut(self) -> int:
         """Forget what waits; the page says how much was played, or we go by its last word."""
+        if self._is_gone:
+            return self.played
         self._cuts += 1
         number, answered = self._cuts, anyio.Event()
         self._unanswered[number] = answered
@@ -135,6 +138,12 @@ class PageSink:
             if number in self._unanswered:
                 self._given_up.add(number)
         return self.played
+
+    def gone(self) -> None:
+        """Nobody will answer any more: its last word counts, and no cut waits for another."""
+        self._is_gone = True
+        for answered in self._unanswered.values():
+            answered.set()
 
     def note(self, played: int) -> None:
         """So much was played: never less than before, whatever a page says."""
