@@ -246,9 +246,20 @@ class Acts:
         return Done(meant.act, go_on=True)
 
     async def _send(self, text: str) -> tuple[str, str]:
-        """Write it into the thread; gives the run that it has begun, and how it stands."""
-        await self.give_up()
-        return await self._write(text)
+        """Write it into the thread; gives the run that it has begun, and how it stands.
+
+        What was heard is on record before it. If it cannot be written, what was said goes on.
+        """
+        cut = [said for said in self._mouth.put_by if not (said.is_heard or said.outlasts)]
+        await self._record(cut)
+        try:
+            begun = await self._write(text)
+        except Exception:
+            for said in cut:
+                self._noting.goes_on(said)
+            raise
+        await self._record([said for said in self._mouth.give_up() if said not in cut])
+        return begun
 
     async def _write(self, text: str) -> tuple[str, str]:
         talk = await thread_if_any(self._control.store, self._thread)

@@ -110,6 +110,12 @@ class Noting:
             how = HUNG_UP if hung_up and not said.of else ""
             await self._write(said, words or said.heard, how)
 
+    def goes_on(self, said: Utterance) -> None:
+        """More of it is said after all: if they hear it to its end the record is to say so."""
+        if said.run and said.of:
+            self._spoken[said.of] = said
+            self._doubted.add(said.of)
+
     async def _write(self, said: Utterance, words: str, how: str) -> None:
         by: By = {"who": self._who, "key": self._ids()}
         try:
