@@ -214,6 +214,9 @@ class Acts:
         if Cause.USER in run.holds:  # they want it to wait, and what is aside, too
             await self._write(meant.said)
             return Done(Act.SAY)
+        if meant.asks_nothing:  # it is told, and speaks on
+            await self._write(meant.said)
+            return Done(Act.SAY, go_on=True)
         if any(_is_thought(run.journal, said) for said in self._mouth.put_by):
             try:
                 return await self._redirect(run, meant.said)
