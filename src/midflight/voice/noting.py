@@ -62,11 +62,11 @@ class Noting:
 
     # ── who has heard it to its end ──────────────────────────────────────────────────────────
 
-    def follow(self, said: Utterance) -> None:
-        """It has its place in the thread now."""
+    def follow(self, said: Utterance, *, is_answer: bool) -> None:
+        """It has its place in the thread now; an aside is not the answer that others have left."""
         self._spoken[said.of] = said
         _forget_oldest(self._spoken)
-        if said.run in self._doubted_runs:
+        if is_answer and said.run in self._doubted_runs:
             self._doubted_runs.discard(said.run)
             self._doubted.add(said.of)
 
