@@ -38,13 +38,14 @@ MEANINGS = {
         Sorry, I meant France; Stop, wait for the results; No, not that one; Wait, don't stop;
         No, the other one; Sorry, I meant Berlin; No, that's fine but use euros; No, I like Berlin;
         No, the good one; No, all of it; No, that one; Actually, the nice one;
-        Sorry, I was thinking of Berlin; Sorry, I'm late for it so skip ahead; No, I was on mute""",
+        Sorry, I was thinking of Berlin; Sorry, I'm late for it so skip ahead; No, I was on mute;
+        No, cool it; Sorry, cool it; No, really all of it; No, it all, very well""",
     Act.SAY: """What about Germany?; Stop the second one and take the third; The operator was rude;
         Wait for the results and tell me; 5 5; ; Yes, explain that.; Sorry, what?; No, yes.;
         Yes, but send it tomorrow; Don't stop;
         No, that's fine.; No I like it.; No, it's good.; Actually, that makes sense.;
         No, no, good idea.; Nope, sounds good; No, I agree.; Sorry, I was on mute.;
-        Sorry, I'm back.; No, sorry, I was muted;
+        Sorry, I'm back.; No, sorry, I was muted; No, that's all, thanks;
         No worries.; No doubt.; Carry on a second; Based on one minute""",
 }
 
@@ -69,6 +70,13 @@ def test_a_redirect_is_what_comes_after_the_no() -> None:
 )
 def test_who_has_said_wait_is_not_taken_for_one_who_agrees(text: str) -> None:
     assert meaning(text).act is Act.REDIRECT
+
+
+def test_who_asks_for_nothing_is_told_from_who_has_words_for_the_run() -> None:
+    asking = ["What about Germany?", "No, only the EU.", "No, cool it", "No, yes.", "Sorry, what?"]
+    assert not [text for text in asking if meaning(text).asks_nothing]
+    idle = ["No, that's fine.", "Sorry, I was on mute.", "No, I agree.", "No, that's all, thanks"]
+    assert [text for text in idle if meaning(text).asks_nothing] == idle
 
 
 def test_a_yes_may_say_to_what() -> None:

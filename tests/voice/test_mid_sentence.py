@@ -10,9 +10,9 @@ import pytest
 from midflight.assistant import Profile, Rules, assistant
 from midflight.models.scripted import ScriptedModel, say
 from midflight.voice.room import RoomSink
-from midflight.voice.shown import Outcome, Saying
+from midflight.voice.shown import Did, Outcome, Saying
 from voice.studio import THREAD, WORD, Scene, talking
-from voice.talkers import Shop
+from voice.talkers import TEXT, Shop, thinking
 
 pytestmark = pytest.mark.anyio
 CARD = "The card is one two three four five six seven eight. It ends with "
@@ -122,3 +122,31 @@ async def test_plain_words_over_speech_leave_an_order_in_flight_and_its_result_i
         assert shop.results() == ["order 7 placed: a chair"]
         turns = shop.model.prompts[1].turns
         assert any("The blue one would suit me best" in turn.text for turn in turns)
+
+
+@pytest.mark.parametrize("words", ["No, that's fine", "Sorry, I was on mute"])
+async def test_who_asks_for_nothing_in_the_midst_of_an_answer_hears_it_on_and_is_written_down(
+    tmp_path: Path, words: str
+) -> None:
+    async with thinking(tmp_path, "thirteen") as (there, model, run):
+        brief = (await there.control.state(run)).brief
+        await there.say(words, 0.9)
+        await there.hears(12)
+
+        assert there.of(Did)[-1] == Did("say", "")
+        assert (await there.control.state(run)).brief == brief
+        assert len(model.asked) == 1
+        assert there.spoken().split(".")[0] == TEXT  # and no word of it twice
+        lines = await there.control.transcript(THREAD)
+        assert words in [line.text for line in lines if line.kind == "message"]
+        assert not [line for line in lines if line.status == "cut short"]
+
+
+async def test_who_says_cool_it_in_the_midst_of_an_answer_is_obeyed(tmp_path: Path) -> None:
+    async with thinking(tmp_path, "thirteen") as (there, _, run):
+        await there.say("No, cool it", 0.9)
+        await there.rests()
+
+        assert there.of(Did)[-1] == Did("redirect", "")
+        assert (await there.control.state(run)).brief.startswith("cool it")
+        assert there.spoken().endswith("thirteen")

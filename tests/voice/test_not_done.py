@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from midflight.errors import StoreFull
+from midflight.errors import StoreFull, StoreUnavailable
 from midflight.kernel.phases import Cause, Role
 from midflight.kernel.record import Who
 from midflight.voice.acts import WITH_A_PERSON
@@ -55,6 +55,55 @@ async def test_a_wait_that_is_refused_still_holds_our_tongue(tmp_path: Path) -> 
         await there.rests()
         assert not there.line.mouth.put_by
         assert not (await there.control.state(run)).holds
+
+
+async def out_of_reach(*_: object, **__: object) -> NoReturn:
+    raise StoreUnavailable("the database does not answer; nothing was changed")
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"), [("Stop", "send"), ("Stop", "state"), ("Wait", "pause"), ("Wait", "state")]
+)
+async def test_a_stop_or_a_wait_that_cannot_be_carried_out_still_holds_our_tongue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, lost: str
+) -> None:
+    async with talking(reader, folder=tmp_path) as there:
+        await there.say("Count please")
+        await there.hears(4)
+        with monkeypatch.context() as now:
+            now.setattr(there.control, lost, out_of_reach)
+            await there.say(words)
+            await there.rests()
+        heard = [said.heard for said in there.line.mouth.put_by]
+        assert len(heard) == 1
+        assert heard[0] in {"one two three four", "one two three four five"}
+
+        await there.say("Go on")
+        await there.rests()
+        assert await there.said_by_agent() == [f"{TEXT}."]
+        assert not there.line.mouth.put_by
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+async def test_after_a_message_that_cannot_be_written_speech_goes_on_and_is_on_record_as_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_work: bool
+) -> None:
+    clerk, _ = speaker(f"{TEXT}.")
+    async with talking(reader if at_work else clerk, folder=tmp_path) as there:
+        await there.say("Count please")
+        await there.hears(4)
+        for verb in ("send", "converse"):
+            monkeypatch.setattr(there.control, verb, out_of_reach)
+        await there.say("And what about the chairs over there", 1.2)
+        await there.rests()
+
+        did = there.of(Did)[-1]
+        assert isinstance(did, Did)
+        assert "does not answer" in did.text
+        assert there.room.sink.played == (12 + len(did.text.split())) * WORD
+        assert not there.line.mouth.put_by
+        [said] = [x for x in await there.control.transcript(THREAD) if x.kind == "said: text"]
+        assert (said.text, said.status) == (f"{TEXT}.", "")
 
 
 async def test_what_is_held_elsewhere_is_not_brought_back_by_words_that_are_refused(

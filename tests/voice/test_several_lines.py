@@ -11,6 +11,7 @@ import pytest
 
 from midflight.assistant import Profile, assistant
 from midflight.control import Control, local
+from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 from midflight.models.scripted import ScriptedModel, say
 from midflight.run import Agent
@@ -19,6 +20,7 @@ from voice.talkers import TEXT, speaker
 
 pytestmark = pytest.mark.anyio
 CARL = Who("carl", channel="voice")
+EVE = Who("eve", Role.VIEWER)  # whose questions aside are answered with how it stands
 ANSWER = f"{TEXT}. And then"
 Calling = Callable[[Who], AbstractAsyncContextManager[Scene]]
 
@@ -116,6 +118,27 @@ async def test_who_calls_again_and_hears_the_answer_to_its_end_has_heard_it(
             await ann.hears(14)
             await ann.rests()
         assert ann.room.sink.played == 14 * WORD
+        await comes(control, [("one two three four", "cut short"), (ANSWER, "")])
+
+
+async def test_a_question_aside_in_the_midst_of_an_answer_is_not_taken_for_its_end(
+    tmp_path: Path,
+) -> None:
+    ends = anyio.Event()
+    model = ScriptedModel([say(ANSWER, pieces=9, until=ends)])
+    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    async with exchange(clerk, tmp_path) as (control, call), call(CARL) as carl:
+        async with call(ANN) as ann:
+            await ann.say("Count please")
+            await ann.hears(4)
+        run = (await control.runs())[0].journal
+        aside = await control.ask_aside(run, "How far are you?", who=EVE)
+        await carl.room.wait(1)
+        ends.set()
+        await control.ended(run)
+        await carl.rests()
+
+        assert carl.spoken() == f"{ANSWER} {aside.status}"
         await comes(control, [("one two three four", "cut short"), (ANSWER, "")])
 
 

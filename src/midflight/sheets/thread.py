@@ -11,7 +11,7 @@ from midflight.sheets.shapes import ThreadSheet
 from midflight.sheets.view import unread
 from midflight.stores.base import Row
 from midflight.verbs.todos import TodoOffer
-from midflight.verbs.transcript import Line, take_line
+from midflight.verbs.transcript import Line, Lines
 
 
 class ThreadBook:
@@ -19,16 +19,16 @@ class ThreadBook:
 
     def __init__(self, journal: str) -> None:
         self.state = ThreadState(journal)
-        self._lines: dict[int, Line] = {}
+        self._lines = Lines()
 
     def take(self, record: Recorded) -> None:
         """Fold one more record."""
         advance(self.state, record)
-        take_line(self._lines, record)
+        self._lines.take(record)
 
     def line(self, position: int) -> Line | None:
         """What the record at a position says to a reader, if anything."""
-        return self._lines.get(position)
+        return self._lines.at(position)
 
     def sheet(self, rows: Iterable[Row] = (), todos: Iterable[TodoOffer] = ()) -> ThreadSheet:
         """How it stands; the rows of its runs and what its todos cost are in other journals."""
@@ -41,7 +41,7 @@ class ThreadBook:
             hosted=state.host is not None,
             created_at=state.created_at,
             updated_at=state.at,
-            lines=list(self._lines.values()),
+            lines=self._lines.all(),
             todos=list(todos),
             unread=unread(state),
             runs=list(rows),

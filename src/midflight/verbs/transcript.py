@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
@@ -53,42 +54,65 @@ ABOUT_TODOS: Final = {
 
 def lines_of(records: Iterable[Recorded]) -> list[Line]:
     """The lines of a thread's journal, in its order."""
-    found: dict[int, Line] = {}
+    lines = Lines()
     for record in records:
-        take_line(found, record)
-    return list(found.values())
+        lines.take(record)
+    return lines.all()
 
 
-def take_line(found: dict[int, Line], record: Recorded) -> None:
-    """Add what one more record of the journal says."""
-    _settle(found, record)
-    line = _line(record)
-    if line is not None:
-        found[record.position] = _after_hanging_up(found, line)
-        _mark_unheard(found, line)
+class Lines:
+    """The lines of one thread, from its records one by one; a line may change with a later one.
 
+    What a record changes is found by its place or its run: threads are long, and read often.
+    """
 
-def _mark_unheard(found: dict[int, Line], new: Line) -> None:
-    """Of a run that was cut short while it spoke; which of the two comes first is chance."""
-    if new.kind != "said: partial" and (new.kind, new.status) != ("said: text", CUT):
-        return
-    of_run = {at: line for at, line in found.items() if line.run == new.run}
-    if any(line.status == CUT and not line.settled for line in of_run.values()):
-        for at, line in of_run.items():
-            if line.kind == "said: partial":
-                found[at] = replace(line, status=UNHEARD)
+    def __init__(self) -> None:
+        self._found: dict[int, Line] = {}
+        self._said: defaultdict[str, list[int]] = defaultdict(list)  # places of words, by run
+        self._left: dict[str, list[int]] = {}  # of these, what somebody has hung up on
 
+    def all(self) -> list[Line]:
+        """All of them, in order."""
+        return list(self._found.values())
 
-def _after_hanging_up(found: dict[int, Line], new: Line) -> Line:
-    """The answer that somebody has hung up on, now that all of it is written; no later one is."""
-    if new.kind != "said: text" or new.status:
-        return new
-    goes_on = False
-    for at, line in found.items():
-        if line.run == new.run and line.why == t.HUNG_UP and not line.settled:
-            goes_on |= t.goes_on(line.text, new.text)
-            found[at] = replace(line, settled=new.position)
-    return replace(new, status=UNHEARD) if goes_on else new
+    def at(self, position: int) -> Line | None:
+        """What the record at a position says to a reader, if anything."""
+        return self._found.get(position)
+
+    def take(self, record: Recorded) -> None:
+        """Add what one more record of the journal says."""
+        _settle(self._found, record)
+        line = _line(record)
+        if line is None:
+            return
+        self._found[line.position] = self._after_hanging_up(line)
+        if isinstance(record.event, t.Said | t.SpeechHeard):
+            self._said[line.run].append(line.position)
+            self._mark_unheard(line)
+            if line.why == t.HUNG_UP:
+                self._left.setdefault(line.run, []).append(line.position)
+
+    def _mark_unheard(self, new: Line) -> None:
+        """Of a run that was cut short while it spoke; which of the two comes first is chance."""
+        if new.kind != "said: partial" and (new.kind, new.status) != ("said: text", CUT):
+            return
+        of_run = [self._found[at] for at in self._said[new.run]]
+        if any(line.status == CUT and not line.settled for line in of_run):
+            for line in of_run:
+                if line.kind == "said: partial":
+                    self._found[line.position] = replace(line, status=UNHEARD)
+
+    def _after_hanging_up(self, new: Line) -> Line:
+        """The answer that somebody has hung up on, now that all of it is written; no later one."""
+        if new.kind != "said: text" or new.status:
+            return new
+        goes_on = False
+        for at in self._left.pop(new.run, ()):
+            line = self._found[at]
+            if not line.settled:
+                goes_on |= t.goes_on(line.text, new.text)
+                self._found[at] = replace(line, settled=new.position)
+        return replace(new, status=UNHEARD) if goes_on else new
 
 
 def _settle(found: dict[int, Line], record: Recorded) -> None:

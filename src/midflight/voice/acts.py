@@ -23,7 +23,7 @@ from midflight.run import Agent
 from midflight.stores.waiting import thread_if_any
 from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
-from midflight.voice.lexicon import Act, Meaning, approves, cancels
+from midflight.voice.lexicon import HOLDING, Act, Meaning, approves, cancels
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting
 from midflight.voice.utterance import Utterance
@@ -61,6 +61,8 @@ class Acts:
     async def do(self, meant: Meaning, moment: Moment) -> Done:
         """Do it; what is refused is answered with why, and changes nothing."""
         async with self._one:
+            if meant.act in HOLDING:  # our tongue, even if nothing else can be held
+                await self._mouth.keep()
             try:
                 if not moment.whole:
                     return await self._do_what_is_safe(meant)
@@ -166,8 +168,7 @@ class Acts:
     # ── the controls ─────────────────────────────────────────────────────────────────────────
 
     async def _pause(self, run: RunState | None) -> Done:
-        """Hold the work, and our tongue: "go on" brings both back."""
-        await self._mouth.keep()
+        """Hold the work, as our tongue is: "go on" brings both back."""
         if run is None or not run.alive or Cause.USER in run.holds:
             return Done(Act.PAUSE)
         accepted = await self._control.pause(run.journal, **self._by())
@@ -183,7 +184,6 @@ class Acts:
         if not accepted.target:
             await self.give_up()
             return Done(Act.STOP, "Stopped. Nothing else is at work.")
-        await self._mouth.keep()
         self._cancelling = (accepted.target, accepted.position)
         return Done(Act.STOP)  # the thread asks, and we read it out
 
@@ -214,6 +214,9 @@ class Acts:
         if Cause.USER in run.holds:  # they want it to wait, and what is aside, too
             await self._write(meant.said)
             return Done(Act.SAY)
+        if meant.asks_nothing:  # it is told, and speaks on
+            await self._write(meant.said)
+            return Done(Act.SAY, go_on=True)
         if any(_is_thought(run.journal, said) for said in self._mouth.put_by):
             try:
                 return await self._redirect(run, meant.said)
@@ -246,9 +249,20 @@ class Acts:
         return Done(meant.act, go_on=True)
 
     async def _send(self, text: str) -> tuple[str, str]:
-        """Write it into the thread; gives the run that it has begun, and how it stands."""
-        await self.give_up()
-        return await self._write(text)
+        """Write it into the thread; gives the run that it has begun, and how it stands.
+
+        What was heard is on record before it. If it cannot be written, what was said goes on.
+        """
+        cut = [said for said in self._mouth.put_by if not (said.is_heard or said.outlasts)]
+        await self._record(cut)
+        try:
+            begun = await self._write(text)
+        except Exception:
+            for said in cut:
+                self._noting.goes_on(said)
+            raise
+        await self._record([said for said in self._mouth.give_up() if said not in cut])
+        return begun
 
     async def _write(self, text: str) -> tuple[str, str]:
         talk = await thread_if_any(self._control.store, self._thread)

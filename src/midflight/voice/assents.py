@@ -125,12 +125,22 @@ TELLING_NOTHING: Final = JOINING | ASSENTING | BESIDE
 
 def is_assent(text: str) -> bool:
     """Whether people say it to show that they listen."""
-    said = SPELLED.sub(lambda letters: letters[0].replace(" ", ""), plain(text.replace("-", " ")))
     if ASKED.search(text):  # "how good?"
         return False
-    words = set(said.split())
+    words = set(_said(text).split())
     only = words <= ASSENTING | BESIDE and bool(words & ASSENTING or {"i", "see"} <= words)
-    return only or (said.count(" ") < AT_MOST and ASSENT.fullmatch(said) is not None)
+    return only or agrees(text)
+
+
+def agrees(text: str) -> bool:
+    """Whether it is put as an assent is. Its words alone may be an order: "cool it"."""
+    said = _said(text)
+    is_short = said.count(" ") < AT_MOST
+    return is_short and not ASKED.search(text) and ASSENT.fullmatch(said) is not None
+
+
+def _said(text: str) -> str:
+    return SPELLED.sub(lambda letters: letters[0].replace(" ", ""), plain(text.replace("-", " ")))
 
 
 def says_nothing(text: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from midflight.voice.assents import is_assent
+from midflight.voice.assents import agrees, is_assent
 from midflight.voice.phrases import any_of, plain
 
 ORDERS: Final = (
@@ -51,6 +51,7 @@ class Meaning(Struct, frozen=True):
     act: Act
     text: str
     said: str
+    asks_nothing: bool = False  # "no, that's fine": words for the run that are to change nothing
 
 
 FILLER: Final = "(?:" + any_of(
@@ -145,6 +146,7 @@ EXCUSE: Final = re.compile(
 )
 """What people say of themselves after "sorry": nothing is asked for."""
 
+ALL: Final = re.compile("(?:that's|that is) (?:it|all)(?: for now)? (?:thanks|thank you)")
 ORDERED: Final = frozenset(map(plain, ORDERS))
 
 
@@ -178,7 +180,7 @@ def _otherwise(text: str) -> Meaning | None:
     if order is not None or plain(rest) in ORDERED:  # "no, yes", "sorry, what?"
         return None
     if _asks_for_nothing(text[: turned.start("rest")], rest):
-        return None
+        return Meaning(Act.SAY, text, text, asks_nothing=True)
     return Meaning(Act.REDIRECT, rest, text)
 
 
@@ -187,7 +189,7 @@ def _asks_for_nothing(before: str, rest: str) -> bool:
     if HOLDS.search(before):
         return False
     excuse = EXCUSED.search(before) and EXCUSE.fullmatch(plain(rest))
-    return is_assent(rest) or bool(excuse)
+    return agrees(rest) or ALL.fullmatch(plain(rest)) is not None or bool(excuse)
 
 
 def doing(text: str) -> str:

@@ -62,11 +62,11 @@ class Noting:
 
     # ── who has heard it to its end ──────────────────────────────────────────────────────────
 
-    def follow(self, said: Utterance) -> None:
-        """It has its place in the thread now."""
+    def follow(self, said: Utterance, *, is_answer: bool) -> None:
+        """It has its place in the thread now; an aside is not the answer that others have left."""
         self._spoken[said.of] = said
         _forget_oldest(self._spoken)
-        if said.run in self._doubted_runs:
+        if is_answer and said.run in self._doubted_runs:
             self._doubted_runs.discard(said.run)
             self._doubted.add(said.of)
 
@@ -109,6 +109,12 @@ class Noting:
         if said.run:
             how = HUNG_UP if hung_up and not said.of else ""
             await self._write(said, words or said.heard, how)
+
+    def goes_on(self, said: Utterance) -> None:
+        """More of it is said after all: if they hear it to its end the record is to say so."""
+        if said.run and said.of:
+            self._spoken[said.of] = said
+            self._doubted.add(said.of)
 
     async def _write(self, said: Utterance, words: str, how: str) -> None:
         by: By = {"who": self._who, "key": self._ids()}

@@ -156,20 +156,24 @@ class Telling:
                 pass
 
     async def _said(self, position: int, event: t.Said) -> None:
-        """On record now; what of it was spoken already is not spoken twice."""
-        said, why = self._last.pop(event.run, None), why_stopped(event.text)
+        """On record now; what of it was spoken already is not spoken twice.
+
+        An aside, or whether to cancel, comes in the midst of an answer, which is still to come.
+        """
+        is_answer, why = event.kind == "text", why_stopped(event.text)
+        said = self._last.pop(event.run, None) if is_answer else None
         if said is None or not event.text.startswith(said.text.rstrip()):
             about = Question(self._thread, position) if event.kind == CANCEL else None
             if about is not None or event.run not in self._ended:
                 new = self._mouth.say(event.text, run=event.run, of=position, about=about)
-                self._noting.follow(new)
+                self._noting.follow(new, is_answer=is_answer)
         elif why and not said.is_heard:
             said.of = position
             await self._break_off(said, why)
         else:
             said.of = position
             self._mouth.add(said, event.text[len(said.text) :], ended=True)
-            self._noting.follow(said)
+            self._noting.follow(said, is_answer=is_answer)
         self._begin()
 
     async def _break_off(self, said: Utterance, why: str) -> None:

@@ -42,6 +42,11 @@ class Utterance:
         shown = any(clause.failed for clause in self.clauses)
         return shown or self.is_heard or sum(one.played for one in self.clauses) >= REACTION
 
+    @property
+    def outlasts(self) -> bool:
+        """Whether it is said though what was aside with it is given up: it is news to them."""
+        return self.late or (self.about is not None and not self.is_begun)
+
     def begin_anew(self) -> None:
         """Say it from its first word."""
         self.clauses, self.taken = [], 0
