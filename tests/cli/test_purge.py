@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 
 from cli.scene import Scene
+from midflight.cli.folders import RunFolders
+from midflight.cli.operate import remove
+from midflight.errors import StoreUnavailable
+from midflight.overriding import override
+from midflight.stores.base import Purged
+from midflight.stores.memory import MemoryStore
+from stores.runs import ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
 
@@ -88,3 +95,35 @@ def test_where_runs_had_their_folders_elsewhere_it_says_so(scene: Scene) -> None
     assert "Removed 1 run," in told
     assert "There is no nowhere here" in told
     assert len(kept(scene)) == 1
+
+
+class BreaksDown(MemoryStore):
+    """A store that is lost after so many purges; the last one is done and not answered."""
+
+    answers = 1
+
+    @override
+    async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
+        removed = await super().purge(ended_before, limit)
+        if not self.answers:
+            raise StoreUnavailable("the connection was lost")
+        self.answers -= 1
+        return removed
+
+
+@pytest.mark.anyio
+async def test_a_purge_that_is_cut_off_leaves_no_folder_whose_journal_is_gone(
+    tmp_path: Path,
+) -> None:
+    """To the next purge it would be a stranger's."""
+    store = BreaksDown()
+    for run in ("r-1", "r-2", "r-3"):
+        await ended(store, run)
+        (tmp_path / run).mkdir()
+    folders = RunFolders(tmp_path)
+    await folders.look(store)
+
+    with pytest.raises(StoreUnavailable):
+        await remove(store, folders, await store.now() + 60, batch=1)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["r-3"]
