@@ -97,6 +97,34 @@ def test_where_runs_had_their_folders_elsewhere_it_says_so(scene: Scene) -> None
     assert len(kept(scene)) == 1
 
 
+def test_of_runs_that_had_no_folder_here_it_says_how_many(scene: Scene) -> None:
+    """A workdir being here says nothing of runs that were driven with another one."""
+    write(scene, "what ann told us")
+    scene.said("run", "cli.diarist:diarist", "what bob told us", "--workdir", "elsewhere")
+
+    told = scene.said("purge", "--older-than", "0s", "--yes")
+
+    assert "Removed 2 runs," in told
+    assert "1 folder." in told
+    assert "1 of the removed runs had no folder under .midflight" in told
+
+
+def test_where_every_run_had_its_folder_nothing_is_said_of_others(scene: Scene) -> None:
+    write(scene, "what ann told us")
+
+    assert "had no folder" not in scene.said("purge", "--older-than", "0s", "--yes")
+
+
+def test_a_program_is_told_of_folders_elsewhere_and_of_strangers(scene: Scene) -> None:
+    theirs = write(Scene(scene.folder, "--store", "other.db"), "what bob told them")
+    scene.said("run", "cli.diarist:diarist", "what ann told us", "--workdir", "elsewhere")
+
+    removed = scene.json("purge", "--older-than", "0s", "--yes")
+
+    assert (removed["runs"], removed["folders"], removed["without_folder"]) == (1, 0, 1)
+    assert removed["strangers"] == [f".midflight/{theirs}"]
+
+
 class BreaksDown(MemoryStore):
     """A store that is lost after so many purges; the last one is done and not answered."""
 

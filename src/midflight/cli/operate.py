@@ -132,12 +132,15 @@ async def purge(
     store, folders = desk.control.store, RunFolders(Path(workdir))
     await folders.look(store)
     gone = await remove(store, folders, await store.now() - seconds)
+    without = gone.runs - len(folders.removed) - len(folders.left)
     if desk.as_json:
         print_json(
             {
                 **msgspec.structs.asdict(gone),
                 "folders": len(folders.removed),
                 "left": folders.left,
+                "without_folder": without,
+                "strangers": folders.strangers,
             }
         )
     else:
@@ -145,7 +148,7 @@ async def purge(
         numbers["folder"] = len(folders.removed)
         told = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items()]
         print(f"Removed {', '.join(told)}.")
-        _tell_of_folders(folders, workdir)
+        _tell_of_folders(folders, workdir, without)
     return 1 if folders.left else 0
 
 
@@ -171,10 +174,15 @@ async def remove(store: Store, folders: RunFolders, before: float, batch: int = 
         raise
 
 
-def _tell_of_folders(folders: RunFolders, workdir: str) -> None:
+def _tell_of_folders(folders: RunFolders, workdir: str, without: int) -> None:
     """What may still hold files of people, and where."""
     if not folders.are_here:
         print(f"There is no {workdir} here: what runs kept in files is where they were driven.")
+    elif without:
+        print(
+            f"{without} of the removed runs had no folder under {workdir}: what they may have kept "
+            "in files is where they were driven (--workdir)."
+        )
     if folders.left:
         print(f"These could not be removed: {', '.join(folders.left)}")
     if folders.strangers:
