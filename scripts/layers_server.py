@@ -27,15 +27,22 @@ SERVER_MUTANTS = (
     Mutant(
         "server: the origin is checked",
         SERVER + "access.py",
-        "        if not own and origin not in {*self.origins, self.public_url}:",
+        '        if not named and not self._is_own(origin, headers.get("host", "")):',
         "        if False:",
         ACCESS,
     ),
     Mutant(
         "server: no page without a name is our own",
         SERVER + "access.py",
-        'urlsplit(origin).netloc == headers.get("host") and origin',
-        'origin == "null" or urlsplit(origin).netloc == headers.get("host") or not origin',
+        '        if scheme not in {"http", "https"} or not name or name != host:',
+        '        if origin and origin != "null" and name != host:',
+        ACCESS,
+    ),
+    Mutant(
+        "server: behind TLS a page that came without it is not our own",
+        SERVER + "access.py",
+        'return scheme == "https" or not self.public_url or',
+        "return True or",
         ACCESS,
     ),
     Mutant(

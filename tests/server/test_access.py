@@ -22,7 +22,7 @@ from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Phase, Role
 from midflight.run import Run, agent
-from midflight.server.access import Access
+from midflight.server.access import HERE, Access
 from midflight.server.app import create_app
 from midflight.server.keyring import CODE_S, Keyring
 from midflight.server.quotas import Quotas
@@ -189,6 +189,30 @@ async def test_a_page_of_our_own_and_one_that_was_named_may_ask() -> None:
     async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
         for origin in (house.url, "https://desk.example"):
             assert (await http.get("/v1/me", headers={"origin": origin})).status_code == 200
+
+
+@pytest.mark.parametrize("public", ["", "https://agents.example.com"])
+@pytest.mark.parametrize("origin", ["", "http://", "http://[half", "ftp://127.0.0.1"])
+async def test_what_is_no_origin_of_a_page_is_refused(public: str, origin: str) -> None:
+    access = Access(Keyring(), public_url=public)
+    async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
+        answer = await http.get("/v1/me", headers={"origin": origin})
+
+        assert (answer.status_code, answer.json()["error"]) == (403, "wrong_origin")
+
+
+async def test_behind_tls_a_page_that_came_without_it_is_not_our_own() -> None:
+    """Whoever is on the way can write such a page under our name. On loopback nobody is."""
+    name = "agents.example.com"
+    access = Access(Keyring(), hosts=(*HERE, name), public_url=f"https://{name}")
+    async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
+        there = {"host": name}
+        plain = await http.get("/v1/me", headers={**there, "origin": f"http://{name}"})
+        over_tls = await http.get("/v1/me", headers={**there, "origin": f"https://{name}"})
+        here = await http.get("/v1/me", headers={"origin": house.url})
+
+        assert (plain.status_code, plain.json()["error"]) == (403, "wrong_origin")
+        assert (over_tls.status_code, here.status_code) == (200, 200)
 
 
 DESK = "https://desk.example"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import urlsplit
+
+import idna
 
 from midflight.errors import InvalidRequest
 from midflight.inputs import LOOPBACK
+
+USUAL_PORTS: Final = {"http": 80, "https": 443}  # that browsers do not name
 
 
 def page_address(url: str, *, otherwise: str) -> str:
@@ -36,4 +41,18 @@ def public_origin(url: str) -> str:
             f"{url!r}: a server is opened at the root of its name, so write it without a path. "
             "Nothing was started."
         )
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    host = _as_asked_for(url, parts.hostname or "")
+    usual = parts.port in {None, USUAL_PORTS[parts.scheme]}
+    return f"{parts.scheme}://{host}" + ("" if usual else f":{parts.port}")
+
+
+def _as_asked_for(url: str, host: str) -> str:
+    """A name in the letters that browsers send for it, and an IPv6 address in its brackets."""
+    if host.isascii():
+        return f"[{host}]" if ":" in host else host
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except idna.IDNAError as error:
+        raise InvalidRequest(
+            f"{url!r} has no name of a host: {error}. Nothing was started."
+        ) from None
