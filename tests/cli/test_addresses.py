@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from midflight.cli.addresses import public_origin
+from midflight.cli.addresses import page_address, public_origin
+from midflight.cli.serve import check_origins
+from midflight.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,15 @@ from midflight.cli.addresses import public_origin
 )
 def test_an_origin_is_what_browsers_send(written: str, sent: str) -> None:
     assert public_origin(written) == sent
+
+
+NOWHERE = ["https://[half", "https://h:99999", "https://h:0", "https://h:x", "https://[::1]x"]
+
+
+@pytest.mark.parametrize("url", NOWHERE)
+def test_what_no_browser_can_open_is_refused_in_words(url: str) -> None:
+    for asked in (lambda: page_address(url, otherwise="No."), lambda: public_origin(url)):
+        with pytest.raises(InvalidRequest, match="is not the address of a page"):
+            asked()
+    with pytest.raises(InvalidRequest, match="is not an origin"):
+        check_origins([url])

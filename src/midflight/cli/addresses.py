@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import idna
 
@@ -18,7 +18,7 @@ def page_address(url: str, *, otherwise: str) -> str:
 
     A code, and the cookie that it becomes, may be seen by nobody on the way.
     """
-    parts = urlsplit(url)
+    parts = parts_of(url)
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
         raise InvalidRequest(
@@ -31,6 +31,17 @@ def page_address(url: str, *, otherwise: str) -> str:
             f"come in too. Use https://. {otherwise}"
         )
     return url if parts.path else f"{url}/"
+
+
+def parts_of(url: str) -> SplitResult:
+    """The parts of an address; none of one that nothing can be at."""
+    nowhere = SplitResult("", "", "", "", "")
+    try:
+        parts = urlsplit(url)
+        behind = parts.netloc.rpartition("]")[2] if "]" in parts.netloc else ""
+        return nowhere if parts.port == 0 or behind.strip(":0123456789") else parts
+    except ValueError:  # half of an IPv6 address, or a port that there is not
+        return nowhere
 
 
 def public_origin(url: str) -> str:

@@ -22,7 +22,7 @@ import anyio
 import typer
 from msgspec import Struct
 
-from midflight.cli.addresses import public_origin
+from midflight.cli.addresses import parts_of, public_origin
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
@@ -115,7 +115,7 @@ def serve(
             "and say where people open it, with --public-url, or under which name, with "
             "--allow-host. Nothing was started."
         )
-    _check_origins(allow_origin)
+    check_origins(allow_origin)
     address = store_of(store)
     options = ServeOptions(
         store=address,
@@ -135,9 +135,10 @@ def serve(
     return 0
 
 
-def _check_origins(origins: list[str]) -> None:
+def check_origins(origins: list[str]) -> None:
+    """Refuse what no browser sends, or pages of that site would be refused one by one."""
     for origin in origins:
-        parts = urlsplit(origin)
+        parts = parts_of(origin)
         if not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
             raise InvalidRequest(
                 f"{origin!r} is not an origin as browsers send it: write scheme and host only, "
