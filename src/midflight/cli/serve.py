@@ -241,7 +241,8 @@ def _url(chosen: ServeOptions, listener: socket.socket) -> str:
 
 def _is_seen_by_who_started_it(chosen: ServeOptions, listener: socket.socket) -> bool:
     """Whether a code may be printed: where others reach the server, a log is not the place."""
-    here = not chosen.public_url and listener.getsockname()[0] in LOOPBACK
+    named = chosen.public_url or chosen.allow_host  # then something in front brings others here
+    here = not named and listener.getsockname()[0] in LOOPBACK
     return here or sys.stdout.isatty()
 
 
@@ -262,8 +263,14 @@ async def _greet(chosen: ServeOptions, as_json: bool, _control: Control, url: st
     print(f"Midflight serves {shown(chosen.store)} at {url}")
     if "#code=" in url:
         note = "The code works once, within ten minutes. For programs: midflight token NAME"
-    else:
+    elif chosen.public_url or urlsplit(url).hostname in LOOPBACK:
         note = f"To come in: midflight token NAME --role operator --link {url}{_keys_named(chosen)}"
+    else:
+        note = (
+            "For people to come in: put something in front of it that speaks TLS, and say where "
+            "they open it, with --public-url https://…. For programs: midflight token NAME"
+            f"{_keys_named(chosen)}"
+        )
     print(note, flush=True)
 
 
