@@ -90,8 +90,8 @@ SERVER_MUTANTS = (
     Mutant(
         "server: of two servers that are given one code, one takes it",
         SERVER + "keyring.py",
-        "            fcntl.flock(lock, fcntl.LOCK_EX)\n",
-        "",
+        "        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "        pass\n",
         ACCESS,
     ),
     Mutant(

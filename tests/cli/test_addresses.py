@@ -31,8 +31,9 @@ NOWHERE = ["https://[half", "https://h:99999", "https://h:0", "https://h:x", "ht
 
 @pytest.mark.parametrize("url", NOWHERE)
 def test_what_no_browser_can_open_is_refused_in_words(url: str) -> None:
-    for asked in (lambda: page_address(url, otherwise="No."), lambda: public_origin(url)):
-        with pytest.raises(InvalidRequest, match="is not the address of a page"):
-            asked()
+    with pytest.raises(InvalidRequest, match="is not the address of a page"):
+        page_address(url, otherwise="No key was made.")
+    with pytest.raises(InvalidRequest, match="is not the address of a page"):
+        public_origin(url)
     with pytest.raises(InvalidRequest, match="is not an origin"):
         check_origins([url])
