@@ -392,6 +392,13 @@ MUTANTS = (
         ("tests/stores/test_contract_purge.py",),
     ),
     Mutant(
+        "who forks a run holds it against a purge",
+        "src/midflight/verbs/starting.py",
+        "(run, new, on), decided",
+        "(new, on), decided",
+        ("tests/scenarios/test_fork.py",),
+    ),
+    Mutant(
         "Postgres: a purge leaves what a run that stays was forked from",
         STORES + "sql/postgres_001.sql",
         "            needed := sources_needed(page);",

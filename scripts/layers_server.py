@@ -88,6 +88,13 @@ SERVER_MUTANTS = (
         ("tests/cli/test_purge.py",),
     ),
     Mutant(
+        "purge: folders go with each batch, also with one that is cut off",
+        "src/midflight/cli/operate.py",
+        "            await folders.follow(store)\n        raise",
+        "            pass\n        raise",
+        ("tests/cli/test_purge.py",),
+    ),
+    Mutant(
         "server: of two servers that are given one code, one takes it",
         SERVER + "keyring.py",
         "        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
