@@ -380,10 +380,30 @@ MUTANTS = (
     Mutant(
         "Postgres: a purge leaves alone what somebody is changing",
         STORES + "sql/postgres_001.sql",
-        "            AND updated_at < ended_before\n"
-        "        ORDER BY journal LIMIT at_most FOR UPDATE SKIP LOCKED",
-        "            AND updated_at < ended_before\n        ORDER BY journal LIMIT at_most",
+        "ORDER BY journal LIMIT at_most - cardinality(runs) FOR UPDATE SKIP LOCKED",
+        "ORDER BY journal LIMIT at_most - cardinality(runs)",
         (LOCKS + "a_run_that_is_being_recovered_is_not_purged",),
+    ),
+    Mutant(
+        "a purge leaves what a run that stays was forked from",
+        STORES + "purging.py",
+        "            del going[source]",
+        "            return list(going)",
+        ("tests/stores/test_contract_purge.py",),
+    ),
+    Mutant(
+        "who forks a run holds it against a purge",
+        "src/midflight/verbs/starting.py",
+        "(run, new, on), decided",
+        "(new, on), decided",
+        ("tests/scenarios/test_fork.py",),
+    ),
+    Mutant(
+        "Postgres: a purge leaves what a run that stays was forked from",
+        STORES + "sql/postgres_001.sql",
+        "            needed := sources_needed(page);",
+        "            needed := '{}';",
+        ("tests/stores/test_contract_purge.py",),
     ),
     Mutant(
         "Postgres: whoever refers to a value holds it",

@@ -27,15 +27,22 @@ SERVER_MUTANTS = (
     Mutant(
         "server: the origin is checked",
         SERVER + "access.py",
-        "        if not own and origin not in {*self.origins, self.public_url}:",
+        '        if not named and not self._is_own(origin, headers.get("host", "")):',
         "        if False:",
         ACCESS,
     ),
     Mutant(
         "server: no page without a name is our own",
         SERVER + "access.py",
-        'urlsplit(origin).netloc == headers.get("host") and origin',
-        'origin == "null" or urlsplit(origin).netloc == headers.get("host") or not origin',
+        '        if scheme not in {"http", "https"} or not name or name != host:',
+        '        if origin and origin != "null" and name != host:',
+        ACCESS,
+    ),
+    Mutant(
+        "server: behind TLS a page that came without it is not our own",
+        SERVER + "access.py",
+        'return scheme == "https" or not self.public_url or',
+        "return True or",
         ACCESS,
     ),
     Mutant(
@@ -81,10 +88,17 @@ SERVER_MUTANTS = (
         ("tests/cli/test_purge.py",),
     ),
     Mutant(
+        "purge: folders go with each batch, also with one that is cut off",
+        "src/midflight/cli/operate.py",
+        "            await folders.follow(store)\n        raise",
+        "            pass\n        raise",
+        ("tests/cli/test_purge.py",),
+    ),
+    Mutant(
         "server: of two servers that are given one code, one takes it",
         SERVER + "keyring.py",
-        "            fcntl.flock(lock, fcntl.LOCK_EX)\n",
-        "",
+        "        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "        pass\n",
         ACCESS,
     ),
     Mutant(

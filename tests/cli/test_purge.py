@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 
 from cli.scene import Scene
+from midflight.cli.folders import RunFolders
+from midflight.cli.operate import remove
+from midflight.errors import StoreUnavailable
+from midflight.overriding import override
+from midflight.stores.base import Purged
+from midflight.stores.memory import MemoryStore
+from stores.runs import ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
 
@@ -88,3 +95,63 @@ def test_where_runs_had_their_folders_elsewhere_it_says_so(scene: Scene) -> None
     assert "Removed 1 run," in told
     assert "There is no nowhere here" in told
     assert len(kept(scene)) == 1
+
+
+def test_of_runs_that_had_no_folder_here_it_says_how_many(scene: Scene) -> None:
+    """A workdir being here says nothing of runs that were driven with another one."""
+    write(scene, "what ann told us")
+    scene.said("run", "cli.diarist:diarist", "what bob told us", "--workdir", "elsewhere")
+
+    told = scene.said("purge", "--older-than", "0s", "--yes")
+
+    assert "Removed 2 runs," in told
+    assert "1 folder." in told
+    assert "1 of the removed runs had no folder under .midflight" in told
+
+
+def test_where_every_run_had_its_folder_nothing_is_said_of_others(scene: Scene) -> None:
+    write(scene, "what ann told us")
+
+    assert "had no folder" not in scene.said("purge", "--older-than", "0s", "--yes")
+
+
+def test_a_program_is_told_of_folders_elsewhere_and_of_strangers(scene: Scene) -> None:
+    theirs = write(Scene(scene.folder, "--store", "other.db"), "what bob told them")
+    scene.said("run", "cli.diarist:diarist", "what ann told us", "--workdir", "elsewhere")
+
+    removed = scene.json("purge", "--older-than", "0s", "--yes")
+
+    assert (removed["runs"], removed["folders"], removed["without_folder"]) == (1, 0, 1)
+    assert removed["strangers"] == [f".midflight/{theirs}"]
+
+
+class BreaksDown(MemoryStore):
+    """A store that is lost after so many purges; the last one is done and not answered."""
+
+    answers = 1
+
+    @override
+    async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
+        removed = await super().purge(ended_before, limit)
+        if not self.answers:
+            raise StoreUnavailable("the connection was lost")
+        self.answers -= 1
+        return removed
+
+
+@pytest.mark.anyio
+async def test_a_purge_that_is_cut_off_leaves_no_folder_whose_journal_is_gone(
+    tmp_path: Path,
+) -> None:
+    """To the next purge it would be a stranger's."""
+    store = BreaksDown()
+    for run in ("r-1", "r-2", "r-3"):
+        await ended(store, run)
+        (tmp_path / run).mkdir()
+    folders = RunFolders(tmp_path)
+    await folders.look(store)
+
+    with pytest.raises(StoreUnavailable):
+        await remove(store, folders, await store.now() + 60, batch=1)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["r-3"]

@@ -162,7 +162,12 @@ def greeted(folder: Path, *more: str, terminal: bool = False) -> str:
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
 @pytest.mark.parametrize(
-    "outside", [("--public-url", PUBLIC), ("--host", "0.0.0.0", "--allow-host", "agents.local")]
+    "outside",
+    [
+        ("--public-url", PUBLIC),
+        ("--host", "0.0.0.0", "--allow-host", "agents.local"),
+        ("--allow-host", "agents.example.com"),  # something in front of it brings others here
+    ],
 )
 def test_what_others_reach_writes_no_code_into_a_log(
     tmp_path: Path, outside: tuple[str, ...], more: tuple[str, ...]
@@ -173,6 +178,18 @@ def test_what_others_reach_writes_no_code_into_a_log(
     assert "code" not in said or "midflight token" in said
     keys = tmp_path / ".midflight/keys.json"
     assert not keys.exists() or json.loads(keys.read_text(encoding="utf-8"))["codes"] == []
+
+
+def test_the_way_in_that_is_printed_is_one_that_can_be_gone(tmp_path: Path) -> None:
+    """A link to another machine is made for TLS alone, so none is named where there is none."""
+    outside = greeted(tmp_path, "--host", "0.0.0.0", "--allow-host", "agents.local")
+    assert "--link" not in outside
+    assert "--public-url https://" in outside
+
+    told = greeted(tmp_path, "--allow-host", "agents.example.com")
+    command = told.partition("To come in: midflight ")[2].split()
+    made = midflight(tmp_path, *(word.replace("NAME", "ann") for word in command))
+    assert made.returncode == 0, made.stderr
 
 
 def test_behind_tls_it_greets_with_the_address_that_people_open(tmp_path: Path) -> None:

@@ -8,15 +8,19 @@ import anyio
 import pytest
 
 from midflight.control import Control
-from midflight.errors import InvalidRequest, KeyReused, ScopeStopped
+from midflight.errors import InvalidRequest, JournalNotFound, KeyReused, ScopeStopped
 from midflight.kernel import events as e
 from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Who
+from midflight.overriding import override
 from midflight.run import Agent, Run, agent
+from midflight.stores.base import Committed, Query, Submit
+from midflight.stores.memory import MemoryStore
 from midflight.tools.base import Performed
 from scenarios.conftest import Open
 from scenarios.rests import asked, events_of, impatient, times_asked
 from scenarios.stage import Stage
+from stores.runs import ended
 
 pytestmark = pytest.mark.anyio
 
@@ -348,3 +352,27 @@ async def test_a_fork_that_waits_for_its_answers_can_be_paused_let_go_and_redire
 
         assert await control.result(new) == ["work harder", "R"]
         assert stage.done == ["a", "r", "undone a", "a", "r"]
+
+
+class PurgedMeanwhile(MemoryStore):
+    """A store that somebody purges right before it takes a request."""
+
+    somebody_purges = False
+
+    @override
+    async def submit(self, request: Submit) -> Committed:
+        if self.somebody_purges:
+            await self.purge(await self.now() + 60)
+        return await super().submit(request)
+
+
+async def test_what_is_purged_while_it_is_forked_is_not_forked() -> None:
+    """A fork without its source could never be driven."""
+    store = PurgedMeanwhile()
+    await ended(store)
+    store.somebody_purges = True
+
+    with pytest.raises(JournalNotFound):
+        await Control(store).fork("r-1", at=2)
+
+    assert await store.rows(Query()) == []

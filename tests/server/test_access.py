@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -19,12 +20,12 @@ import pytest
 from fastapi import FastAPI
 
 from midflight.control import Control
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, StoreBusy
 from midflight.kernel.phases import Phase, Role
 from midflight.run import Run, agent
-from midflight.server.access import Access
+from midflight.server.access import HERE, Access
 from midflight.server.app import create_app
-from midflight.server.keyring import CODE_S, Keyring
+from midflight.server.keyring import CODE_S, LOCK_S, Keyring
 from midflight.server.quotas import Quotas
 from midflight.stores.memory import MemoryStore
 from server.house import PATIENT, House, opened, serving
@@ -189,6 +190,30 @@ async def test_a_page_of_our_own_and_one_that_was_named_may_ask() -> None:
     async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
         for origin in (house.url, "https://desk.example"):
             assert (await http.get("/v1/me", headers={"origin": origin})).status_code == 200
+
+
+@pytest.mark.parametrize("public", ["", "https://agents.example.com"])
+@pytest.mark.parametrize("origin", ["", "http://", "http://[half", "ftp://127.0.0.1"])
+async def test_what_is_no_origin_of_a_page_is_refused(public: str, origin: str) -> None:
+    access = Access(Keyring(), public_url=public)
+    async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
+        answer = await http.get("/v1/me", headers={"origin": origin})
+
+        assert (answer.status_code, answer.json()["error"]) == (403, "wrong_origin")
+
+
+async def test_behind_tls_a_page_that_came_without_it_is_not_our_own() -> None:
+    """Whoever is on the way can write such a page under our name. On loopback nobody is."""
+    name = "agents.example.com"
+    access = Access(Keyring(), hosts=(*HERE, name), public_url=f"https://{name}")
+    async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
+        there = {"host": name}
+        plain = await http.get("/v1/me", headers={**there, "origin": f"http://{name}"})
+        over_tls = await http.get("/v1/me", headers={**there, "origin": f"https://{name}"})
+        here = await http.get("/v1/me", headers={"origin": house.url})
+
+        assert (plain.status_code, plain.json()["error"]) == (403, "wrong_origin")
+        assert (over_tls.status_code, here.status_code) == (200, 200)
 
 
 DESK = "https://desk.example"
@@ -436,6 +461,60 @@ def test_a_code_that_nobody_gave_leaves_the_file_alone(tmp_path: Path) -> None:
     assert keys.stat() == before
 
 
+def test_a_code_whose_use_could_not_be_written_down_can_still_be_used(tmp_path: Path) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    code = keyring.code("ann")
+    in_the_way = tmp_path / "keys.new"
+    in_the_way.mkdir()
+    with pytest.raises(OSError, match=r"keys\.new"):
+        keyring.exchange(code)
+    in_the_way.rmdir()
+
+    assert keyring.exchange(code) is not None
+    assert keyring.exchange(code) is None
+
+
+@contextmanager
+def held(lock: Path) -> Iterator[None]:
+    """As a process holds it that was stopped in the middle."""
+    with lock.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def test_keys_that_another_process_does_not_let_go_of_are_not_waited_for_without_end(
+    tmp_path: Path,
+) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    code = keyring.code("ann")
+
+    with (
+        held(tmp_path / "keys.lock"),
+        pytest.raises(StoreBusy, match=r"keys\.lock.* Nothing was changed"),
+    ):
+        keyring.exchange(code)
+
+    assert keyring.exchange(code) is not None
+
+
+async def test_who_waits_for_the_keys_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    access = Access(Keyring(tmp_path / "keys.json"))
+    async with opened(Control(MemoryStore()), access=access) as house, house.client() as http:
+        code, told = house.keyring.code("ann"), list[httpx.Response]()
+
+        async def comes_in() -> None:
+            body, headers = {"code": code}, {"x-midflight": "1"}
+            told.append(await http.post("/v1/session", json=body, headers=headers))
+
+        with held(tmp_path / "keys.lock"):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(comes_in)
+                await anyio.sleep(LOCK_S / 10)
+                assert (await http.get("/v1/me")).status_code == 200
+                assert told == []
+        assert (told[0].status_code, told[0].json()["error"]) == (503, "store_busy")
+
+
 # ── keys at rest ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -449,6 +528,8 @@ def test_keys_are_kept_as_digests_that_only_their_owner_may_read(tmp_path: Path)
     assert token not in text
     assert session not in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lock = tmp_path / "keys.lock"
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600  # whoever may open it can hold it
     again = Keyring(path)
     robot, ann = again.of_token(token), again.of_session(session)
     assert robot is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 from msgspec import Raw
 
@@ -184,6 +185,66 @@ async def test_no_more_runs_go_at_once_than_were_asked_for(store: Store) -> None
         await ended(store, f"r-{number}")
 
     assert [(await purge(store, limit=2)).runs for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_a_run_stays_while_one_that_was_forked_from_it_lives(store: Store) -> None:
+    """Each time a fork is driven it reads what it took over, down to the first of its line."""
+    await ended(store, "r-1-first")
+    await ended(store, "r-2-fork", fork_of="r-1-first", fork_at=2)
+    await ended(store, "r-3-other")
+    fork = await running(store, "r-4-fork-of-fork", fork_of="r-2-fork", fork_at=2)
+
+    assert await purge(store) == Purged(runs=1, threads=0, blobs=0)
+    assert await left(store) == {"r-1-first", "r-2-fork", "r-4-fork-of-fork"}
+
+    await fork.finishes()
+    assert await purge(store) == Purged(runs=3, threads=0, blobs=0)
+
+
+async def test_a_run_stays_while_a_fork_of_it_may_still_be_recovered_or_undone(
+    store: Store,
+) -> None:
+    await ended(store, "r-1")
+    between = await store.now()
+    await anyio.sleep(0.05)
+    await ended(store, "r-2", fork_of="r-1", fork_at=2)
+
+    assert await store.purge(between + 0.02) == Purged(0, 0, 0)
+    assert await left(store) == {"r-1", "r-2"}
+
+
+async def test_what_has_to_stay_keeps_no_other_from_going(store: Store) -> None:
+    await ended(store, "r-1")
+    await ended(store, "r-2")
+    await start(store, "r-3", fork_of="r-1", fork_at=2)
+    await start(store, "r-4", fork_of="r-2", fork_at=2)
+    await ended(store, "r-5")
+
+    assert [(await purge(store, limit=1)).runs for _ in range(2)] == [1, 0]
+    assert "r-5" not in await left(store)
+
+
+async def test_a_fork_goes_before_what_it_was_forked_from(store: Store) -> None:
+    await ended(store, "r-1")
+    await ended(store, "r-2", fork_of="r-1", fork_at=2)
+
+    await purge(store, limit=1)
+
+    assert await left(store) == {"r-1"}
+    assert (await purge(store, limit=1)).runs == 1
+
+
+async def test_what_a_run_was_given_is_not_taken_for_a_fork(store: Store) -> None:
+    """An input may name anything, and a brief may quote it."""
+    await ended(store, "r-1")
+    given = Raw(b'{"fork_of":"r-other"}')
+    await start(store, "r-2", input=given, brief='"fork_of":"r-other"', fork_of="r-1", fork_at=2)
+    await ended(store, "r-3")
+    await start(store, "r-4", brief='"fork_of":"r-3" \0')
+
+    await purge(store)
+
+    assert await left(store) == {"r-1", "r-2", "r-4"}
 
 
 async def test_other_journals_work_on_after_a_purge(store: Store) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+import idna
 
 from midflight.errors import InvalidRequest
 from midflight.inputs import LOOPBACK
+
+USUAL_PORTS: Final = {"http": 80, "https": 443}  # that browsers do not name
 
 
 def page_address(url: str, *, otherwise: str) -> str:
@@ -13,7 +18,7 @@ def page_address(url: str, *, otherwise: str) -> str:
 
     A code, and the cookie that it becomes, may be seen by nobody on the way.
     """
-    parts = urlsplit(url)
+    parts = parts_of(url)
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
         raise InvalidRequest(
@@ -28,6 +33,17 @@ def page_address(url: str, *, otherwise: str) -> str:
     return url if parts.path else f"{url}/"
 
 
+def parts_of(url: str) -> SplitResult:
+    """The parts of an address; none of one that nothing can be at."""
+    nowhere = SplitResult("", "", "", "", "")
+    try:
+        parts = urlsplit(url)
+        behind = parts.netloc.rpartition("]")[2] if "]" in parts.netloc else ""
+        return nowhere if parts.port == 0 or behind.strip(":0123456789") else parts
+    except ValueError:  # half of an IPv6 address, or a port that there is not
+        return nowhere
+
+
 def public_origin(url: str) -> str:
     """Scheme and host under which people open a server, as browsers send them."""
     parts = urlsplit(page_address(url, otherwise="Nothing was started."))
@@ -36,4 +52,18 @@ def public_origin(url: str) -> str:
             f"{url!r}: a server is opened at the root of its name, so write it without a path. "
             "Nothing was started."
         )
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    host = _as_asked_for(url, parts.hostname or "")
+    usual = parts.port in {None, USUAL_PORTS[parts.scheme]}
+    return f"{parts.scheme}://{host}" + ("" if usual else f":{parts.port}")
+
+
+def _as_asked_for(url: str, host: str) -> str:
+    """A name in the letters that browsers send for it, and an IPv6 address in its brackets."""
+    if host.isascii():
+        return f"[{host}]" if ":" in host else host
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except idna.IDNAError as error:
+        raise InvalidRequest(
+            f"{url!r} has no name of a host: {error}. Nothing was started."
+        ) from None

@@ -37,10 +37,11 @@ class RunFolders:
                 self.strangers.append(str(path))
 
     async def follow(self, store: Store) -> None:
-        """After it: remove those whose runs are gone. No link is followed, neither to nor from."""
-        for path in self._known:
+        """Remove those whose runs are gone by now. No link is followed, neither to nor from."""
+        for path in list(self._known):
             if await _has(store, path.name):
                 continue
+            self._known.remove(path)
             try:
                 shutil.rmtree(path)
             except OSError:

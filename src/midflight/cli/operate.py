@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final
 
+import anyio
 import msgspec
 import typer
 
@@ -16,12 +17,13 @@ from midflight.cli.printing import print, print_json
 from midflight.control import Control
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import IN_MOTION
-from midflight.stores.base import Purged, Query
+from midflight.stores.base import Purged, Query, Store
 
 app = typer.Typer()
 SCOPE = Annotated[str, typer.Argument(help="all, agent:NAME or thread:ID.")]
 UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 BATCH: Final = 1_000
+FOLLOW_S: Final = 10.0  # what an interrupted purge may take to remove folders
 STRANGERS: Final = 5  # folders that are named; of more it is said how many
 
 
@@ -129,29 +131,58 @@ async def purge(
             raise InvalidRequest("nothing was removed.")
     store, folders = desk.control.store, RunFolders(Path(workdir))
     await folders.look(store)
-    before, runs, threads, blobs = await store.now() - seconds, 0, 0, 0
-    while True:
-        removed = await store.purge(before, BATCH)
-        runs, threads, blobs = runs + removed.runs, threads + removed.threads, blobs + removed.blobs
-        if removed.runs + removed.threads < BATCH:
-            break
-    await folders.follow(store)
+    gone = await remove(store, folders, await store.now() - seconds)
+    without = gone.runs - len(folders.removed) - len(folders.left)
     if desk.as_json:
-        count = msgspec.structs.asdict(Purged(runs, threads, blobs))
-        print_json({**count, "folders": len(folders.removed), "left": folders.left})
+        print_json(
+            {
+                **msgspec.structs.asdict(gone),
+                "folders": len(folders.removed),
+                "left": folders.left,
+                "without_folder": without,
+                "strangers": folders.strangers,
+            }
+        )
     else:
-        numbers = {"run": runs, "thread": threads, "large value": blobs}
+        numbers = {"run": gone.runs, "thread": gone.threads, "large value": gone.blobs}
         numbers["folder"] = len(folders.removed)
         told = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items()]
         print(f"Removed {', '.join(told)}.")
-        _tell_of_folders(folders, workdir)
+        _tell_of_folders(folders, workdir, without)
     return 1 if folders.left else 0
 
 
-def _tell_of_folders(folders: RunFolders, workdir: str) -> None:
+async def remove(store: Store, folders: RunFolders, before: float, batch: int = BATCH) -> Purged:
+    """Until nothing is left to go: with the last fork of a run it may go, too.
+
+    Folders follow after each batch. One that is left behind belongs to no run that anybody knows,
+    and no purge to come would take it.
+    """
+    gone = Purged(0, 0, 0)
+    try:
+        while True:
+            removed = await store.purge(before, batch)
+            if not removed.runs and not removed.threads:
+                return gone
+            gone = Purged(
+                gone.runs + removed.runs, gone.threads + removed.threads, gone.blobs + removed.blobs
+            )
+            await folders.follow(store)
+    except BaseException:  # its answer may be lost, or somebody has interrupted us on the way
+        with anyio.move_on_after(FOLLOW_S, shield=True):
+            await folders.follow(store)
+        raise
+
+
+def _tell_of_folders(folders: RunFolders, workdir: str, without: int) -> None:
     """What may still hold files of people, and where."""
     if not folders.are_here:
         print(f"There is no {workdir} here: what runs kept in files is where they were driven.")
+    elif without:
+        print(
+            f"{without} of the removed runs had no folder under {workdir}: what they may have kept "
+            "in files is where they were driven (--workdir)."
+        )
     if folders.left:
         print(f"These could not be removed: {', '.join(folders.left)}")
     if folders.strangers:

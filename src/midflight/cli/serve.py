@@ -22,7 +22,7 @@ import anyio
 import typer
 from msgspec import Struct
 
-from midflight.cli.addresses import public_origin
+from midflight.cli.addresses import parts_of, public_origin
 from midflight.cli.agents import all_at
 from midflight.cli.desk import JsonOption, StoreOption, person, store_of
 from midflight.cli.logs import log_to_stderr
@@ -115,7 +115,7 @@ def serve(
             "and say where people open it, with --public-url, or under which name, with "
             "--allow-host. Nothing was started."
         )
-    _check_origins(allow_origin)
+    check_origins(allow_origin)
     address = store_of(store)
     options = ServeOptions(
         store=address,
@@ -135,9 +135,10 @@ def serve(
     return 0
 
 
-def _check_origins(origins: list[str]) -> None:
+def check_origins(origins: list[str]) -> None:
+    """Refuse what no browser sends, or pages of that site would be refused one by one."""
     for origin in origins:
-        parts = urlsplit(origin)
+        parts = parts_of(origin)
         if not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
             raise InvalidRequest(
                 f"{origin!r} is not an origin as browsers send it: write scheme and host only, "
@@ -240,7 +241,8 @@ def _url(chosen: ServeOptions, listener: socket.socket) -> str:
 
 def _is_seen_by_who_started_it(chosen: ServeOptions, listener: socket.socket) -> bool:
     """Whether a code may be printed: where others reach the server, a log is not the place."""
-    here = not chosen.public_url and listener.getsockname()[0] in LOOPBACK
+    named = chosen.public_url or chosen.allow_host  # then something in front brings others here
+    here = not named and listener.getsockname()[0] in LOOPBACK
     return here or sys.stdout.isatty()
 
 
@@ -261,8 +263,14 @@ async def _greet(chosen: ServeOptions, as_json: bool, _control: Control, url: st
     print(f"Midflight serves {shown(chosen.store)} at {url}")
     if "#code=" in url:
         note = "The code works once, within ten minutes. For programs: midflight token NAME"
-    else:
+    elif chosen.public_url or urlsplit(url).hostname in LOOPBACK:
         note = f"To come in: midflight token NAME --role operator --link {url}{_keys_named(chosen)}"
+    else:
+        note = (
+            "For people to come in: put something in front of it that speaks TLS, and say where "
+            "they open it, with --public-url https://…. For programs: midflight token NAME"
+            f"{_keys_named(chosen)}"
+        )
     print(note, flush=True)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Final
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from starlette.datastructures import Headers, QueryParams
@@ -89,9 +88,20 @@ class Access(Struct):
         origin = headers.get("origin")
         if origin is None:
             return
-        own = urlsplit(origin).netloc == headers.get("host") and origin != "null"
-        if not own and origin not in {*self.origins, self.public_url}:
+        named = origin in self.origins or bool(origin and origin == self.public_url)
+        if not named and not self._is_own(origin, headers.get("host", "")):
             raise Problem(403, "wrong_origin", "pages of other sites may not use this server.")
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether the page came from here; over TLS where people open it over TLS.
+
+        Without it whoever is on the way could write a page under our name, and a WebSocket of that
+        page would ask no browser first.
+        """
+        scheme, _, name = origin.partition("://")
+        if scheme not in {"http", "https"} or not name or name != host:
+            return False
+        return scheme == "https" or not self.public_url or _split(name)[0].lower() in HERE
 
     def _identify(self, headers: Headers, method: str) -> Who:
         authorization = headers.get("authorization")

@@ -11,21 +11,25 @@ import hmac
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, StoreBusy
 from midflight.inputs import Clock, wall_clock
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
 
 CODE_S: Final = 600.0  # a code is for somebody who opens the link now
+LOCK_S: Final = 2.0  # what who changes keys waits for others who do
+LOOK_S: Final = 0.01  # between two looks whether they are done
 SESSION_S: Final = 30 * 24 * 3600.0
 SESSIONS_MAX: Final = 256  # a person has few browsers; the oldest is forgotten
 CODES_MAX: Final = 256  # links that nobody has opened; the oldest is forgotten
@@ -51,13 +55,15 @@ class Keyring:
     """Tokens, codes and sessions. With a ``path`` they outlive the process.
 
     Several processes may share the file: what one of them changes the others see at once, and a
-    code that one of them has made is taken by any of them, by one alone.
+    code that one of them has made is taken by any of them, by one alone. Who changes them may
+    have to wait for others, so where others wait for us that is done in a thread.
     """
 
     def __init__(self, path: str | Path | None = None, *, clock: Clock = wall_clock) -> None:
         self._path = Path(path) if path is not None else None
         self._clock = clock
         self._known = _Kept()
+        self._alone = Lock()
         self._seen: tuple[int, int] | None = None  # which version of the file is known
         _ = self._kept  # or a file that cannot be read is found out in the middle of a request
 
@@ -153,17 +159,18 @@ class Keyring:
 
     @contextmanager
     def _changing(self) -> Iterator[_Kept]:
-        """Change what is kept, one process at a time."""
+        """Change what is kept, one at a time. What cannot be written has not been changed."""
         if self._path is None:
-            yield self._known
+            with self._alone:
+                yield self._known
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._seen = None  # read it for certain: two files of one moment can look alike
-            kept = self._kept
+        with _locked(self._path.with_suffix(".lock")):
+            # a copy of one's own, read for certain: two files of one moment can look alike
+            kept = self._read(self._path) if self._path.exists() else _Kept()
             yield kept
             self._write(self._path, kept)
+            self._seen = None
 
     def _read(self, path: Path) -> _Kept:
         try:
@@ -183,6 +190,34 @@ class Keyring:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock. Nobody else may open it, or any user of this machine could keep us out."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if os.fstat(handle).st_mode & 0o077:
+            os.fchmod(handle, 0o600)
+        deadline = time.monotonic() + LOCK_S
+        while not _taken(handle):
+            if time.monotonic() > deadline:
+                raise StoreBusy(
+                    f"another process has held {path} for more than {LOCK_S:g} s: try again, or "
+                    "see which one it is. Nothing was changed."
+                )
+            time.sleep(LOOK_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _digest(secret: str) -> str:

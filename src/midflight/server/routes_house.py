@@ -28,7 +28,7 @@ async def come_in(request: Request, body: b.Code) -> Response:
     access: Access = request.app.state.access
     if CUSTOM_HEADER not in request.headers:
         raise Problem(403, "header_missing", "send the header `X-Midflight: 1`.")
-    session = access.keyring.exchange(body.code)
+    session = await anyio.to_thread.run_sync(access.keyring.exchange, body.code)
     who = access.keyring.of_session(session) if session is not None else None
     if session is None or who is None:
         raise Problem(
@@ -68,7 +68,7 @@ async def leave(request: Request, who: Caller) -> Response:
     access: Access = request.app.state.access
     headers = Headers(scope=request.scope)
     session = cookie_parser(headers.get("cookie", "")).get(cookie_name(headers), "")
-    access.keyring.end_session(session)
+    await anyio.to_thread.run_sync(access.keyring.end_session, session)
     answer = as_json(views.Session(who.by, who.role))
     answer.delete_cookie(cookie_name(headers), path=request.scope.get("root_path") or "/")
     return answer

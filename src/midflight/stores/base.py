@@ -318,4 +318,7 @@ class Store(Protocol):
         """The store's clock, with which deadlines are compared."""
 
     async def purge(self, ended_before: float, limit: int = 1000) -> Purged:
-        """Remove runs that ended before a time, and threads that hold nothing else."""
+        """Remove runs that ended before a time, and threads that hold nothing else.
+
+        A run stays while one that was forked from it does.
+        """

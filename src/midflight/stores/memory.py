@@ -30,6 +30,7 @@ from midflight.stores.base import (
 )
 from midflight.stores.codec import decode
 from midflight.stores.plan import Planned, draft_widening, kill_entries, killing, plan, summary
+from midflight.stores.purging import not_needed
 from midflight.stores.watched import Watched
 
 
@@ -167,10 +168,15 @@ class MemoryStore(Watched):
         """See ``Store.purge``."""
         states = self._all()
         runs = [s for s in states if isinstance(s, RunState)]
-        ended = [s.journal for s in runs if s.phase in ENDS and s.at < ended_before][:limit]
-        for journal in ended:
+        ended = [s.journal for s in runs if s.phase in ENDS and s.at < ended_before]
+        gone: list[str] = []
+        while ended and (room := limit - len(gone)) > 0:
+            forks = [(s.journal, s.fork_of) for s in runs if s.fork_of and s.journal not in gone]
+            gone += not_needed(ended[:room], forks)
+            ended = ended[room:]
+        for journal in gone:
             self._drop(journal)
-        busy = {s.thread for s in runs if s.journal not in ended}
+        busy = {s.thread for s in runs if s.journal not in gone}
         threads = [
             s.journal
             for s in states
@@ -190,7 +196,7 @@ class MemoryStore(Watched):
         orphans = [digest for digest in self._blobs if digest not in used]
         for digest in orphans:
             del self._blobs[digest]
-        return Purged(len(ended), len(threads), len(orphans))
+        return Purged(len(gone), len(threads), len(orphans))
 
     def _commit(self, planned: Planned) -> tuple[Recorded, ...]:
         """Keep what a disk would give back, so that live equals replay here too."""

@@ -43,6 +43,7 @@ from midflight.stores.plan import (
     stand_in,
     summary,
 )
+from midflight.stores.purging import not_needed
 from midflight.stores.queries import named
 
 SOON_FOLDED: Final = 200  # events: about half a millisecond
@@ -301,17 +302,31 @@ class Ledger:
     def purge(self, ended_before: float, limit: int) -> Purged:
         """See ``Store.purge``."""
         self._flush()
-        runs = self._delete(SQL["ended_runs"], ended_before, limit)
-        threads = self._delete(SQL["idle_threads"], ended_before, limit)
+        runs = self._delete_ended(ended_before, limit)
+        idle = self._db.execute(SQL["idle_threads"], (ended_before, limit)).fetchall()
+        threads = self._delete([thread for (thread,) in idle])
         blobs = self._db.execute(SQL["delete_unused_blobs"]).rowcount
         return Purged(runs, threads, blobs)
 
-    def _delete(self, which: str, ended_before: float, limit: int) -> int:
-        found = self._db.execute(which, (ended_before, limit)).fetchall()
+    def _delete_ended(self, ended_before: float, limit: int) -> int:
+        """Past those that have to stay, or they would keep all others from going."""
+        gone, after = 0, ""
+        while gone < limit:
+            page = (ended_before, after, limit - gone)
+            ended = dict(self._db.execute(SQL["ended_runs"], page).fetchall())
+            if not ended:
+                break
+            after = max(ended)
+            threads = msgspec.json.encode(sorted(set(ended.values()))).decode()
+            forks = self._db.execute(SQL["forks"], (threads,)).fetchall()
+            gone += self._delete(not_needed(ended, forks))
+        return gone
+
+    def _delete(self, journals: list[str]) -> int:
         for statement in ("delete_events", "delete_blob_uses", "delete_journal"):
-            self._db.executemany(SQL[statement], found)
-        self._forget({journal for (journal,) in found})
-        return len(found)
+            self._db.executemany(SQL[statement], [(journal,) for journal in journals])
+        self._forget(set(journals))
+        return len(journals)
 
     def _plan(
         self, decision: Append, states: Mapping[str, State], *, requested: bool = False

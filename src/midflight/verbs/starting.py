@@ -190,8 +190,8 @@ class Starting(Messages):
 
         covered = scopes(old.agent, on)
         await self.store.submit(
-            Submit(self._ids(), (new, on), decided, scopes=covered, new=(new, on))
-        )
+            Submit(self._ids(), (run, new, on), decided, scopes=covered, new=(new, on))
+        )  # with the run, or it could be purged before its fork is there
         await self._engine.ensure(new)
         return new
 

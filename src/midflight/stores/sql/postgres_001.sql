@@ -289,6 +289,27 @@ BEGIN
 END $$;
 
 
+-- Of runs that are to go, those that one was forked from which is not to go. A fork is on the thread
+-- of its source, and reads it as often as it is driven. What an input says about forks can keep a run
+-- and can lose none; most first events name no fork, and are not compared with each of the runs.
+CREATE FUNCTION sources_needed(going text[]) RETURNS text[] LANGUAGE sql VOLATILE
+RETURN ARRAY(
+    WITH forks AS MATERIALIZED (
+        SELECT fork.journal, fork.thread, first.body FROM journals AS fork
+        JOIN events AS first ON first.journal = fork.journal AND first.position = 1
+        WHERE fork.kind = 'run'
+            AND fork.thread IN (SELECT g.thread FROM journals AS g WHERE g.journal = ANY (going))
+            AND strpos(first.body, '"fork_of":"') > 0
+    )
+    SELECT source.journal FROM journals AS source
+    WHERE source.journal = ANY (going) AND EXISTS (
+        SELECT FROM forks
+        WHERE forks.thread = source.thread AND forks.journal <> ALL (going)
+            AND strpos(forks.body, '"fork_of":"' || source.journal || '"') > 0
+    )
+);
+
+
 -- Remove runs that ended long ago, threads that hold nothing else, and values nobody refers to.
 -- What somebody is using at this moment is left for the next time.
 CREATE FUNCTION purge(
@@ -301,16 +322,30 @@ CREATE FUNCTION purge(
 #variable_conflict use_column
 DECLARE
     hashes text[];
-    emptied text[];
+    emptied text[] := '{}';
+    page text[];
+    needed text[];
+    after text := '';
 BEGIN
-    runs := ARRAY(
-        SELECT journal FROM journals
-        WHERE kind = 'run' AND phase IN ('done', 'failed', 'cancelled', 'killed')
-            AND updated_at < ended_before
-        ORDER BY journal LIMIT at_most FOR UPDATE SKIP LOCKED
-    );
-    emptied := ARRAY(SELECT DISTINCT thread FROM journals WHERE journal = ANY (runs));
-    DELETE FROM journals WHERE journal = ANY (runs);
+    runs := '{}';
+    LOOP
+        page := ARRAY(
+            SELECT journal FROM journals
+            WHERE kind = 'run' AND phase IN ('done', 'failed', 'cancelled', 'killed')
+                AND updated_at < ended_before AND journal > after COLLATE "C"
+            ORDER BY journal LIMIT at_most - cardinality(runs) FOR UPDATE SKIP LOCKED
+        );
+        EXIT WHEN page = '{}';
+        after := page[cardinality(page)];
+        LOOP  -- under lock: one may just have been forked, or be the source of one that stays
+            needed := sources_needed(page);
+            EXIT WHEN needed = '{}';
+            page := ARRAY(SELECT p FROM unnest(page) AS p WHERE p <> ALL (needed));
+        END LOOP;
+        emptied := emptied || ARRAY(SELECT DISTINCT thread FROM journals WHERE journal = ANY (page));
+        DELETE FROM journals WHERE journal = ANY (page);
+        runs := runs || page;
+    END LOOP;
     threads := ARRAY(
         SELECT journal FROM journals AS t
         WHERE kind = 'thread' AND open_questions = 0 AND updated_at < ended_before

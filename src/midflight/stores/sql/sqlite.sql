@@ -106,9 +106,18 @@ DELETE FROM switches WHERE scope = ?
 SELECT scope, stopped_by, at, reason FROM switches ORDER BY scope
 
 -- name: ended_runs
-SELECT journal FROM journals
+SELECT journal, thread FROM journals
 WHERE kind = 'run' AND phase IN ('done', 'failed', 'cancelled', 'killed') AND updated_at < ?
+    AND journal > ?
 ORDER BY journal LIMIT ?
+
+-- name: forks
+-- Those on these threads, and of what: a fork is on the thread of its source.
+SELECT fork.journal, json_extract(first.body, '$.fork_of')
+FROM journals AS fork
+JOIN events AS first ON first.journal = fork.journal AND first.position = 1
+WHERE fork.kind = 'run' AND fork.thread IN (SELECT value FROM json_each(?))
+    AND instr(first.body, '"fork_of":"') AND json_valid(first.body)
 
 -- name: idle_threads
 SELECT journal FROM journals AS t
