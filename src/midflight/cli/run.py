@@ -27,9 +27,8 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, Unknown
 from midflight.cli.following import Follower, follower
 from midflight.cli.logs import keep_tracebacks_off_the_screen
-from midflight.cli.printing import print, print_json
 from midflight.cli.steer import begun
-from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow
+from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow, say_left
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
@@ -145,10 +144,11 @@ async def _on_server(where: Where, wanted: Wanted, detach: bool, as_json: bool, 
         if detach:
             return await begun(desk, started)
         connection.shown = shown = follower(where.command, as_json=as_json, plain=plain)
+        status = DETACHED
         async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
             with until_told:
-                return await follow(desk, started, shown)
-        return detached(desk, started, as_json)
+                status = await follow(desk, started, shown)
+        return detached(desk, started, as_json) if status == DETACHED else status
 
 
 async def _recorded(where: Where, wanted: Wanted, agent: Agent, as_json: bool) -> int:
@@ -184,8 +184,5 @@ async def _here(
 
 def _left(desk: Desk, run: str, wanted: Wanted, as_json: bool) -> None:
     back = desk.command("run", wanted.agent, "--continue", run[:SHOWN])
-    if as_json:
-        print_json({"type": "detached", "run": run, "back": back})
-        return
-    print(f"\nLeft. {run[:SHOWN]} is held where it is; it continues when `midflight serve` runs,")
-    print(f"or with: {back}")
+    held = f"Left. {run[:SHOWN]} is held where it is; it continues when `midflight serve` runs,"
+    say_left(run, back, f"{held}\nor with: {back}", as_json)
