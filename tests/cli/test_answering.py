@@ -158,6 +158,15 @@ def test_a_run_that_is_left_by_its_reader_is_not_called_done(scene: Scene, how: 
         assert "Done  closed tea" in scene.said(*back)
 
 
+def test_the_way_back_goes_to_the_same_folders_and_names_the_agent(scene: Scene) -> None:
+    given = ("cli.staff:porter", "tea", "--input", '{"seconds": 2}', "--workdir", "its folders")
+    _, told = left_after_a_line(scene, "run", *given, "--plain")
+    assert "`midflight serve --workdir 'its folders'` runs with agent porter" in told
+    back = shlex.split(told.split("or with: midflight ")[1].split("\n")[0])
+    assert back[-2:] == ["--workdir", "its folders"]
+    assert "Done  closed tea" in scene.said(*back)
+
+
 def test_a_watch_that_is_left_by_its_reader_says_that_the_run_goes_on(scene: Scene) -> None:
     server = Server(scene.folder, "cli.staff")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Any, NamedTuple
@@ -40,6 +41,7 @@ from midflight.run import Agent
 from midflight.stores.opening import open_store
 
 app = typer.Typer()
+WORKDIR = Path(".midflight")
 
 
 class Wanted(NamedTuple):
@@ -76,9 +78,7 @@ def run(
         bool, typer.Option("--detach", "-d", help="Record it; follow later.")
     ] = False,
     plain: PlainOption = False,
-    workdir: Annotated[Path, typer.Option(help="Where runs have their folders.")] = Path(
-        ".midflight"
-    ),
+    workdir: Annotated[Path, typer.Option(help="Where runs have their folders.")] = WORKDIR,
     store: StoreOption = "",
     server: ServerOption = "",
     token_file: TokenOption = "",
@@ -178,11 +178,14 @@ async def _here(
             await engine.ensure(started)
             status = await follow(desk, started, shown)
     if status == DETACHED:
-        _left(desk, started, wanted, as_json)
+        _left(desk, started, wanted, agent, workdir)
     return status
 
 
-def _left(desk: Desk, run: str, wanted: Wanted, as_json: bool) -> None:
-    back = desk.command("run", wanted.agent, "--continue", run[:SHOWN])
-    held = f"Left. {run[:SHOWN]} is held where it is; it continues when `midflight serve` runs,"
-    say_left(run, back, f"{held}\nor with: {back}", as_json)
+def _left(desk: Desk, run: str, wanted: Wanted, agent: Agent, workdir: Path) -> None:
+    """How it goes on: with the folder that it has, which another place would not have."""
+    folders = [] if workdir == WORKDIR else ["--workdir", shlex.quote(str(workdir))]
+    back = desk.command("run", wanted.agent, "--continue", run[:SHOWN], *folders)
+    serve = " ".join(["midflight serve", *folders])
+    held = f"Left. {run[:SHOWN]} is held where it is; it continues when `{serve}` runs with agent"
+    say_left(run, back, f"{held} {agent.name},\nor with: {back}", desk.as_json)
