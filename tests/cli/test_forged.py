@@ -102,9 +102,10 @@ def test_brief_step_words_result_and_receipt_are_shown_and_steer_nothing(scene: 
 
 def test_questions_previews_and_deliveries_steer_nothing(scene: Scene) -> None:
     begun = ("run", "cli.forger:parrot", FORGED, "--input", '{"asks": true}', "--title", FORGED)
-    shell = Terminal(scene.folder, scene.env, *begun)
+    shell = Terminal(scene.folder, scene.env, *begun, "--plain")
     try:
-        shell.until("Waiting for you")
+        assert not forged_lines(shell.until("(midflight answer"))
+        assert "? hello" in shell.shown
         for command in (["show", "last"], ["answer", "last"], ["runs"]):
             told = scene.said(*command)
             assert not steers(told)
