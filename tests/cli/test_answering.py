@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.scene import CALL_S, MIDFLIGHT, Scene
+from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
 from midflight.cli.failing import UNREACHABLE, said
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -124,6 +124,87 @@ def test_who_leaves_before_all_was_read_makes_no_failure(scene: Scene, words: li
             timeout=CALL_S,
         )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def left_after_a_line(scene: Scene, *words: str) -> tuple[int, str]:
+    """The status and the errors of a command whose reader leaves when it has read one line."""
+    with subprocess.Popen(
+        [*MIDFLIGHT, *words],
+        cwd=scene.folder,
+        env=scene.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr is not None
+            return process.wait(timeout=CALL_S), process.stderr.read()
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("how", [["--plain"], ["--json"]])
+def test_a_run_that_is_left_by_its_reader_is_not_called_done(scene: Scene, how: list[str]) -> None:
+    given = ("cli.staff:porter", "tea", "--input", '{"seconds": 2}')
+    status, told = left_after_a_line(scene, "run", *given, *how)
+    assert status == 130
+    assert scene.json("show", "last")["phase"] != "done"
+    if how == ["--plain"]:  # who reads the errors is still there
+        back = told.split("or with: midflight ")[1].split("\n")[0].split()
+        assert "Done  closed tea" in scene.said(*back)
+
+
+def test_the_way_back_goes_to_the_same_folders_and_names_the_agent(scene: Scene) -> None:
+    given = ("cli.staff:porter", "tea", "--input", '{"seconds": 2}', "--workdir", "its folders")
+    _, told = left_after_a_line(scene, "run", *given, "--plain")
+    assert "`midflight serve --workdir 'its folders'` runs with agent porter" in told
+    back = shlex.split(told.split("or with: midflight ")[1].split("\n")[0])
+    assert back[-2:] == ["--workdir", "its folders"]
+    assert "Done  closed tea" in scene.said(*back)
+
+
+def test_a_watch_that_is_left_by_its_reader_says_that_the_run_goes_on(scene: Scene) -> None:
+    server = Server(scene.folder, "cli.staff")
+    try:
+        given = ("cli.staff:porter", "tea", "--input", '{"seconds": 3}')
+        scene.said("run", *given, "--detach")
+        status, told = left_after_a_line(scene, "watch", "last")
+        assert (status, "The run goes on without you" in told) == (130, True)
+    finally:
+        server.leave()
+
+
+def unread(scene: Scene, *words: str) -> int:
+    """The status of a command of which nobody reads anything, not even its errors."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as both:
+        done = subprocess.run(
+            [*MIDFLIGHT, *words],
+            cwd=scene.folder,
+            env=scene.env,
+            stdin=subprocess.DEVNULL,
+            stdout=both,
+            stderr=both,
+            check=False,
+            timeout=CALL_S,
+        )
+    return done.returncode
+
+
+def test_a_run_whose_end_nobody_reads_keeps_the_status_of_its_end(scene: Scene) -> None:
+    scene.said("run", "cli.staff:broken", status=10)
+    assert unread(scene, "watch", "last") == 10
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_who_does_not_read_the_errors_changes_no_status(scene: Scene, how: list[str]) -> None:
+    assert unread(scene, "kill", "bogus", "--yes", *how) == 1
+    assert unread(scene, "runs", *how) == 0
 
 
 @pytest.mark.parametrize(

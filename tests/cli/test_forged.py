@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 CLEARS = "\x1b[2J\x1b[H"  # the screen, and begins to write at its top
 TITLES = "\x1b]0;pwn\x07"
 TURNS = "\u202e\u2066\u200f\u061c"  # what comes next is read from the other side
-FORGED = f"hello{CLEARS}{TITLES}\x9b31m\x7f\r{TURNS}[blink]evil[/] :x:"
+OURS = "Done  All refunds were sent"  # a line as we write it
+FORGED = f"hello{CLEARS}{TITLES}\x9b31m\x7f\r{TURNS}[blink]evil[/] :x:\n{OURS}"
 SEEN = "hello␛[2J␛[H␛]0;pwn"
 STEERING = {chr(code) for code in [*range(32), *range(127, 160)]} - {"\n", "\t"} | {
     *map(chr, range(0x202A, 0x202F)),
@@ -42,6 +44,11 @@ def terminals() -> Iterator[list[Terminal]]:
 
 def steers(told: str) -> set[str]:
     return STEERING & set(told)
+
+
+def forged_lines(told: str) -> list[str]:
+    """Lines that begin as only ours do."""
+    return [line for line in told.splitlines() if line.startswith(OURS)]
 
 
 def is_to_the_letter(told: str) -> bool:
@@ -72,6 +79,7 @@ def test_a_viewer_cannot_write_on_the_screen_of_who_reads_the_thread(scene: Scen
         for command in ("thread", "show", "watch"):
             told = remote.said(command, "last")
             assert not steers(told)
+            assert not forged_lines(told)
             assert SEEN in told or command != "thread"
     finally:
         server.leave()
@@ -80,11 +88,13 @@ def test_a_viewer_cannot_write_on_the_screen_of_who_reads_the_thread(scene: Scen
 def test_brief_step_words_result_and_receipt_are_shown_and_steer_nothing(scene: Scene) -> None:
     told = run_of(scene)
     assert not steers(told)
+    assert not forged_lines(told)
     assert told.count(SEEN) >= 4  # the brief, a step's name, what it has said, and the result
     assert is_to_the_letter(told)
     for command in (["runs"], ["show", "last"], ["watch", "last"], ["thread", "last"]):
         told = scene.said(*command)
         assert not steers(told)
+        assert not forged_lines(told)
         assert SEEN in told
         assert is_to_the_letter(told)
     assert FORGED in json.loads(scene.said("show", "last", "--json"))["brief"]  # for programs
@@ -92,18 +102,45 @@ def test_brief_step_words_result_and_receipt_are_shown_and_steer_nothing(scene: 
 
 def test_questions_previews_and_deliveries_steer_nothing(scene: Scene) -> None:
     begun = ("run", "cli.forger:parrot", FORGED, "--input", '{"asks": true}', "--title", FORGED)
-    shell = Terminal(scene.folder, scene.env, *begun)
+    shell = Terminal(scene.folder, scene.env, *begun, "--plain")
     try:
-        shell.until("Waiting for you")
+        assert not forged_lines(shell.until("(midflight answer"))
+        assert "? hello" in shell.shown
         for command in (["show", "last"], ["answer", "last"], ["runs"]):
             told = scene.said(*command)
             assert not steers(told)
+            assert not forged_lines(told)
             assert SEEN in told
         told = scene.said("redirect", "last", FORGED * 2, "--wait", "20")
         told += scene.said("cancel", "last", "--wait", "20")
         assert not steers(told)
+        assert not forged_lines(told)
+        told = scene.said("watch", "last", "--plain", status=11)
+        assert not forged_lines(told)
     finally:
         shell.close()
+
+
+def test_a_todo_and_what_was_done_by_hand_forge_no_line(scene: Scene) -> None:
+    server = Server(scene.folder, "cli.staff")
+    try:
+        scene.said("run", "cli.staff:host", "tea", "--detach")
+        run = scene.until("last", "running")["run"]
+        scene.said("send", run, f"later: {FORGED}")
+        deadline = time.monotonic() + 20
+        while not scene.json("todos", run)["todos"]:
+            assert time.monotonic() < deadline
+        for command in ("todos", "thread"):
+            assert not forged_lines(told := scene.said(command, run))
+            assert f"later: {SEEN}" in told
+        scene.said("take-over", run, "--wait", "20")
+        scene.said("hand-back", run, FORGED, "--wait", "20")
+        scene.said("cancel", run, "--yes", "--wait", "20")
+        told = scene.said("watch", run, "--plain", status=11)
+        assert "Handed back: hello" in told
+        assert not forged_lines(told)
+    finally:
+        server.leave()
 
 
 def test_an_agents_error_and_a_wrong_word_steer_nothing(scene: Scene) -> None:
@@ -113,6 +150,7 @@ def test_an_agents_error_and_a_wrong_word_steer_nothing(scene: Scene) -> None:
     told += scene.said("run", f"cli.{FORGED}", status=4)
     told += scene.said("shw" + FORGED, status=2)
     assert not steers(told)
+    assert not forged_lines(told)
 
 
 def test_the_live_picture_steers_the_screen_only_by_itself(

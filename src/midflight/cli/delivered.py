@@ -15,6 +15,7 @@ from midflight.kernel.phases import ENDS
 from midflight.kernel.receipt import Receipt, receipt
 from midflight.kernel.state import RunState
 from midflight.kernel.status import status
+from midflight.terminal.looks import indented
 from midflight.verbs.covering import Accepted
 
 WAIT_S: Final = 2.5  # whoever drives looks for work every two seconds
@@ -81,9 +82,9 @@ async def deliver(
 
 def _tell(found: Delivered, agent: str) -> None:
     said = found.status if found.driven else f"{found.verb} {nobody(agent)}"
-    print(f"{found.run[:SHOWN]}  {said}")
+    print(f"{found.run[:SHOWN]}  {indented(said)}")
     if found.said:
-        print(f"  {found.said}")
+        print(f"  {indented(found.said)}")
     if found.delivery == "superseded":
         print("  superseded by what was asked after it")
     if found.receipt is not None:
@@ -93,8 +94,9 @@ def _tell(found: Delivered, agent: str) -> None:
 def tell_receipt(kept: Receipt, *, numbered: bool = False) -> None:
     """Every effect with its one word, if wanted by its number, and what was saved."""
     for line in kept.lines:
-        print(f"{line.position:>4}  {line.text}" if numbered else f"  {line.text}")
+        text = indented(line.text)
+        print(f"{line.position:>4}  {text}" if numbered else f"  {text}")
     for saved in kept.saved:
-        print(f"  saved: {saved}")
+        print(f"  saved: {indented(saved)}")
     for taken in kept.inherited:
-        print(f"  taken over: {taken}")
+        print(f"  taken over: {indented(taken)}")

@@ -11,6 +11,7 @@ from typing import Final
 from midflight import errors
 from midflight.cli.printing import AnswerLost, print
 from midflight.kernel.phases import Phase
+from midflight.terminal.visible import escaped
 
 DONE: Final = 0
 REFUSED: Final = 1  # or failed; the line says whether anything was changed
@@ -58,7 +59,7 @@ def said(call: Callable[[], int], *, as_json: bool) -> int:
         print("midflight: stopped.", file=sys.stderr)
         return DETACHED
     except BrokenPipeError:
-        raise  # an OSError, but no trouble
+        raise  # of the answer; an OSError, but no trouble
     except Unknown as error:
         return tell("unknown", str(error), NOT_FOUND, as_json)
     except (errors.MidflightError, ImportError, OSError) as error:
@@ -91,7 +92,7 @@ def tell(kind: str, message: str, status: int, as_json: bool) -> int:
     line = " ".join(message.split())
     if as_json:
         told = {"error": kind, "message": line, "exit": status}
-        sys.stderr.write(json.dumps(told, ensure_ascii=False) + "\n")
+        print(escaped(json.dumps(told, ensure_ascii=False)), file=sys.stderr)
     else:
         print(f"midflight: {line}", file=sys.stderr)
     return status

@@ -153,8 +153,8 @@ class Lines:
         self._out.print(step_line(step, now))
 
     def print(self, line: str) -> None:
-        """One line, as it is."""
-        self._out.print(line, markup=False)
+        """One thing, as it is; what others have written begins no line as ours do."""
+        self._out.print(looks.indented(line), markup=False)
 
     def connected(self, there: bool) -> None:
         """The server has gone, or is back."""

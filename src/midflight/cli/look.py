@@ -20,7 +20,6 @@ from midflight.stores.base import PAGE, Query, Row
 from midflight.terminal import looks
 from midflight.terminal.forms import wanted
 from midflight.terminal.talk import SAID, told
-from midflight.terminal.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,7 +157,7 @@ def step_line(step: Any, now: float) -> Any:
     about = step.error or step.summary
     return Text.assemble(
         (f"  {looks.SIGNS[step.status]} ", style),
-        f"{visible(step.name):<32} ",
+        f"{looks.one_line(step.name, looks.NAME_WIDTH):<32} ",
         (f"{step.word:<14}", style),
         (f"{looks.step_seconds(step, now):>6}  ", "dim"),
         (looks.one_line(about, 100), "red" if step.error else "dim"),
@@ -168,9 +167,9 @@ def step_line(step: Any, now: float) -> Any:
 
 def _questions(desk: Desk, sheet: RunSheet) -> None:
     for one in sheet.questions:
-        print(f"\n? {one.message}")
+        print(f"\n? {looks.indented(one.message)}")
         for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
-            print(f"    {line}")
+            print(f"    {looks.indented(line)}")
         print(f"  {way_out(desk.command, sheet, one)}")
     for command in ways_on(desk.command, sheet):
         print(f"\n  {command}")
@@ -193,4 +192,4 @@ def _offers(out: Console, sheet: RunSheet) -> None:
     for verb, name in OFFERED.items():
         offer = sheet.preview[verb]
         if offer.enabled and (verb != "raise limits" or Cause.CAP in sheet.holds):
-            out.print(Text.assemble(f"  {name:<12}", (offer.consequence, "dim")))
+            out.print(Text.assemble(f"  {name:<12}", (looks.indented(offer.consequence), "dim")))

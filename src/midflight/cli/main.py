@@ -75,8 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a sign that a terminal lacks stops nothing
     try:
         return _helped(given)
-    except BrokenPipeError:  # who reads us has left; Python would complain of it at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # who reads us has left
+        from midflight.cli.printing import let_go
+
+        let_go(sys.stdout)
         return os.EX_OK
 
 
@@ -103,7 +105,7 @@ def _helped(given: list[str]) -> int:
 
 def _called(arguments: list[str]) -> int:
     from midflight.cli.failing import DONE
-    from midflight.cli.printing import answering
+    from midflight.cli.printing import ReaderLeft, answering, let_go
 
     _check_words(arguments)
     try:
@@ -112,8 +114,11 @@ def _called(arguments: list[str]) -> int:
         if isinstance(left.__context__, BrokenPipeError):
             raise left.__context__ from None
         raise
-    with answering():
-        sys.stdout.flush()  # here what goes wrong can still be said
+    try:
+        with answering():
+            sys.stdout.flush()  # here what goes wrong can still be said
+    except ReaderLeft:  # at the end: how it ended stays as it is
+        let_go(sys.stdout)
     return outcome if isinstance(outcome, int) else DONE
 
 

@@ -31,16 +31,36 @@ class AnswerLost(OSError):
     """What a command has to say could not be written to where it should be; it was done before."""
 
 
+class ReaderLeft(BrokenPipeError):
+    """Who reads the answer has left, as ``head`` does: no trouble, but nobody is told any more."""
+
+
 @contextmanager
 def answering() -> Iterator[None]:
     """Tell trouble with the answer from trouble with the work."""
     try:
         yield
-    except (BrokenPipeError, AnswerLost):
-        raise  # who reads us has left, which is no trouble; or it is told already
+    except AnswerLost:
+        raise  # it is told already
+    except BrokenPipeError as error:
+        raise ReaderLeft(error.errno, error.strerror) from None
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries it again
+        let_go(sys.stdout)
         raise AnswerLost(error.errno, error.strerror or str(error)) from error
+
+
+@contextmanager
+def _beside() -> Iterator[None]:
+    """What is said on standard error changes nothing: not the answer, and not how it has ended."""
+    try:
+        yield
+    except OSError:
+        let_go(sys.stderr)
+
+
+def let_go(stream: IO[str]) -> None:
+    """Nothing is written to it any more; Python would try it again at its end, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_json(document: Any) -> None:
@@ -56,7 +76,7 @@ def print(
 ) -> None:
     """As everybody knows it, for text of others too: nothing in it steers the terminal."""
     shown = (visible(str(word)) for word in words)
-    with answering():
+    with _beside() if file is sys.stderr else answering():
         builtins.print(*shown, end=end, file=file, flush=flush)
 
 

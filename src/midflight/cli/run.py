@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Any, NamedTuple
@@ -27,9 +28,8 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, Unknown
 from midflight.cli.following import Follower, follower
 from midflight.cli.logs import keep_tracebacks_off_the_screen
-from midflight.cli.printing import print, print_json
 from midflight.cli.steer import begun
-from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow
+from midflight.cli.watch import LEAVE_S, Connection, PlainOption, detached, follow, say_left
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
@@ -41,6 +41,7 @@ from midflight.run import Agent
 from midflight.stores.opening import open_store
 
 app = typer.Typer()
+WORKDIR = Path(".midflight")
 
 
 class Wanted(NamedTuple):
@@ -77,9 +78,7 @@ def run(
         bool, typer.Option("--detach", "-d", help="Record it; follow later.")
     ] = False,
     plain: PlainOption = False,
-    workdir: Annotated[Path, typer.Option(help="Where runs have their folders.")] = Path(
-        ".midflight"
-    ),
+    workdir: Annotated[Path, typer.Option(help="Where runs have their folders.")] = WORKDIR,
     store: StoreOption = "",
     server: ServerOption = "",
     token_file: TokenOption = "",
@@ -145,10 +144,11 @@ async def _on_server(where: Where, wanted: Wanted, detach: bool, as_json: bool, 
         if detach:
             return await begun(desk, started)
         connection.shown = shown = follower(where.command, as_json=as_json, plain=plain)
+        status = DETACHED
         async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
             with until_told:
-                return await follow(desk, started, shown)
-        return detached(desk, started, as_json)
+                status = await follow(desk, started, shown)
+        return detached(desk, started, as_json) if status == DETACHED else status
 
 
 async def _recorded(where: Where, wanted: Wanted, agent: Agent, as_json: bool) -> int:
@@ -178,14 +178,14 @@ async def _here(
             await engine.ensure(started)
             status = await follow(desk, started, shown)
     if status == DETACHED:
-        _left(desk, started, wanted, as_json)
+        _left(desk, started, wanted, agent, workdir)
     return status
 
 
-def _left(desk: Desk, run: str, wanted: Wanted, as_json: bool) -> None:
-    back = desk.command("run", wanted.agent, "--continue", run[:SHOWN])
-    if as_json:
-        print_json({"type": "detached", "run": run, "back": back})
-        return
-    print(f"\nLeft. {run[:SHOWN]} is held where it is; it continues when `midflight serve` runs,")
-    print(f"or with: {back}")
+def _left(desk: Desk, run: str, wanted: Wanted, agent: Agent, workdir: Path) -> None:
+    """How it goes on: with the folder that it has, which another place would not have."""
+    folders = [] if workdir == WORKDIR else ["--workdir", shlex.quote(str(workdir))]
+    back = desk.command("run", wanted.agent, "--continue", run[:SHOWN], *folders)
+    serve = " ".join(["midflight serve", *folders])
+    held = f"Left. {run[:SHOWN]} is held where it is; it continues when `{serve}` runs with agent"
+    say_left(run, back, f"{held} {agent.name},\nor with: {back}", desk.as_json)

@@ -134,9 +134,9 @@ def _questions(desk: Desk, sheet: RunSheet, question: int | None) -> int:
         print_json({"run": sheet.run, "questions": found})
         return 0
     for one in found:
-        print(f"{one.question}  {one.message}")
+        print(f"{one.question}  {looks.indented(one.message)}")
         for line in wanted(msgspec.json.decode(one.schema)) if looks.is_answered(one) else ():
-            print(f"   {line}")
+            print(f"   {looks.indented(line)}")
         print(f"   {way_out(desk.command, sheet, one)}")
     return 0
 
@@ -168,9 +168,9 @@ async def todos(
     out = console()
     for todo in found:
         out.print(f"{todo.todo:>4}", style="dim", end="")
-        out.print(f"  {todo.kind:<9} {todo.text}")
+        out.print(f"  {todo.kind:<9} {looks.indented(todo.text)}")
         if todo.note:
-            out.print(f"      {todo.note}", style="dim")
+            out.print(f"      {looks.indented(todo.note)}", style="dim")
     if not found:
         print("Nothing is left to be done.")
     return 0

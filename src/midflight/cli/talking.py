@@ -10,6 +10,7 @@ from midflight.kernel.record import Recorded
 from midflight.sheets import ThreadBook
 from midflight.stores.base import PAGE
 from midflight.terminal import talk
+from midflight.terminal.looks import indented
 from midflight.verbs.transcript import Line
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Talking:
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self._tell(line if line[:1] == " " else INDENT + line)
+            self._tell(indented(line if line[:1] == " " else INDENT + line))
 
 
 def _said(line: Line) -> list[str]:

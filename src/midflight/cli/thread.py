@@ -17,10 +17,12 @@ from midflight.engines.leaving import leaving_on
 from midflight.kernel.record import Recorded
 from midflight.sheets import ThreadSheet
 from midflight.stores.base import Query
+from midflight.terminal.looks import indented, one_line
 
 app = typer.Typer()
 LEAVE_S = 5.0
 RUNS_SHOWN = 100
+TITLE_WIDTH = 200
 MessageArgument = Annotated[int, typer.Argument(metavar="MESSAGE", help="Its number.")]
 Choice = Literal["incorporate", "switch", "defer", "back", "undo"]
 
@@ -49,14 +51,16 @@ async def thread(
 
 def _print(desk: Desk, sheet: ThreadSheet, shown: Talking) -> None:
     out = console()
-    out.print(f"{sheet.thread}  {sheet.title}".rstrip(), style="dim", markup=False)
+    out.print(
+        f"{sheet.thread}  {one_line(sheet.title, TITLE_WIDTH)}".rstrip(), style="dim", markup=False
+    )
     shown.so_far()
     if not sheet.lines:
         print("Nothing was said yet.")
     if sheet.todos:
         print("To do")
     for todo in sheet.todos:
-        out.print(f"{todo.todo:>4}  {todo.text}  ({todo.kind})", markup=False)
+        out.print(f"{todo.todo:>4}  {indented(todo.text)}  ({todo.kind})", markup=False)
     if any(line.kind == "message" for line in sheet.lines):
         overrule = desk.command("overrule", sheet.thread[:SHOWN], "MESSAGE", "CHOICE")
         out.print(f"To have it otherwise: {overrule}", style="dim", markup=False)

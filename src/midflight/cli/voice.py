@@ -19,6 +19,7 @@ from midflight.inputs import new_id
 from midflight.kernel.record import Who
 from midflight.run import Agent
 from midflight.stores.base import THREAD_PREFIX
+from midflight.terminal.looks import indented
 from midflight.verbs.transcript import CUT, UNHEARD
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class _Told:
         if self._as_json:
             print_json({"at": round(now, 3), "shown": shown})
         else:
-            print(f"{now:7.2f}  {in_words(shown)}", flush=True)
+            print(f"{now:7.2f}  {indented(in_words(shown), 9)}", flush=True)
 
 
 async def _print_transcript(control: Control, options: Options) -> None:
@@ -142,4 +143,4 @@ async def _print_transcript(control: Control, options: Options) -> None:
     print(f"\n{options.thread}")
     for line in lines:
         cut = f" [{line.status}]" if line.status in {CUT, UNHEARD} else ""
-        print(f"  {line.by or 'agent'}: {line.text}{cut}")
+        print(f"  {line.by or 'agent'}: {indented(line.text)}{cut}")

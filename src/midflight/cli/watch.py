@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from signal import SIGINT, SIGTERM
 from typing import Annotated
@@ -23,10 +24,11 @@ from midflight.cli.desk import (
 from midflight.cli.failing import DETACHED, ENDS
 from midflight.cli.following import Follower, follower
 from midflight.cli.look import book_of
-from midflight.cli.printing import print, print_json
+from midflight.cli.printing import ReaderLeft, let_go, print, print_json
 from midflight.cli.talking import news_of, talk_of
 from midflight.engines.leaving import leaving_on
 from midflight.kernel.phases import Phase
+from midflight.sheets import RunBook
 from midflight.tasks import owned_tasks
 
 app = typer.Typer()
@@ -52,10 +54,11 @@ def watch(
             meant = await desk.run(run)
             shown = follower(where.command, as_json=as_json, plain=plain)
             connection.shown = shown
+            status = DETACHED
             async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
                 with until_told:
-                    return await follow(desk, meant, shown)
-            return detached(desk, meant, as_json)
+                    status = await follow(desk, meant, shown)
+            return detached(desk, meant, as_json) if status == DETACHED else status
 
     return anyio.run(seated)
 
@@ -75,8 +78,17 @@ class Connection:
 
 
 async def follow(desk: Desk, run: str, shown: Follower) -> int:
-    """Show a run until it has ended; the exit status says how."""
+    """Show a run until it has ended; the exit status says how, or that who reads left before."""
     book = await book_of(desk.control, run)
+    try:
+        await _until_its_end(desk, book, shown)
+    except* ReaderLeft:
+        pass  # how the run stands says the rest
+    return ENDS.get(book.state.phase, DETACHED)
+
+
+async def _until_its_end(desk: Desk, book: RunBook, shown: Follower) -> None:
+    run = book.state.journal
     talk = await talk_of(desk.control, book.state.thread)
     with shown:
         shown.begin(book, talk, await desk.control.store.now())
@@ -94,14 +106,24 @@ async def follow(desk: Desk, run: str, shown: Follower) -> int:
                 shown.take(record)
         result = await desk.control.result(run) if book.state.phase is Phase.DONE else None
         shown.end(result)
-    return ENDS[book.state.phase]
 
 
 def detached(desk: Desk, run: str, as_json: bool) -> int:
     """Say that the run goes on, and how to come back."""
     back = desk.command("watch", run[:SHOWN])
-    if as_json:
-        print_json({"type": "detached", "run": run, "back": back})
-    else:
-        print(f"\nDetached. The run goes on without you; come back with: {back}")
+    words = f"Detached. The run goes on without you; come back with: {back}"
+    return say_left(run, back, words, as_json)
+
+
+def say_left(run: str, back: str, words: str, as_json: bool) -> int:
+    """To who reads; if they have left as well, to who reads the errors."""
+    try:
+        if as_json:
+            print_json({"type": "detached", "run": run, "back": back})
+        else:
+            print(f"\n{words}", flush=True)
+    except ReaderLeft:
+        let_go(sys.stdout)
+        if not as_json:
+            print(words, file=sys.stderr)
     return DETACHED

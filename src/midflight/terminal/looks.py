@@ -62,6 +62,7 @@ PHASES: Final = {
 }
 """Phase -> sign, word, tone. No sign and no word stands for two of them."""
 
+NAME_WIDTH: Final = 200
 DELETED: Final = ("·", "Deleted", "quiet")  # a run that ended long ago, and was purged
 SPEAKING: Final = frozenset({"running", "retrying", "paused", "waiting"})
 
@@ -83,6 +84,11 @@ def one_line(text: str, width: int) -> str:
     """Cut to a width; line ends become spaces, and what would steer a terminal takes its room."""
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else f"{flat[: max(0, width - 1)]}…"
+
+
+def indented(text: str, room: int = 6) -> str:
+    """With its line ends, and no line but the first at the margin: that is where ours begin."""
+    return visible(text).replace("\n", "\n" + " " * room)
 
 
 def meter(sheet: RunSheet, state: RunState, now: float) -> str:
@@ -146,9 +152,13 @@ def headline(sheet: RunSheet) -> tuple[str, str]:
         case Phase.CANCELLED:
             return word, "Work saved to thread" * bool(sheet.receipt.saved)
         case Phase.FAILED:
-            return " at ".join(filter(None, [word, sheet.failed_step])), sheet.error
+            return " at ".join(filter(None, [word, _named(sheet.failed_step)])), sheet.error
         case _:
             return word, sheet.ended_by if sheet.phase is Phase.KILLED else ""
+
+
+def _named(step: str) -> str:
+    return one_line(step, NAME_WIDTH)
 
 
 def _asked(sheet: RunSheet) -> str:
@@ -156,7 +166,7 @@ def _asked(sheet: RunSheet) -> str:
 
 
 def _finishing(sheet: RunSheet) -> str:
-    names = " and ".join(dict.fromkeys(flying.name for flying in sheet.in_flight))
+    names = " and ".join(dict.fromkeys(_named(flying.name) for flying in sheet.in_flight))
     return f"finishing {names}" if names else ""
 
 

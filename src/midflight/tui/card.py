@@ -59,7 +59,7 @@ class Card(Vertical):
         if asked is not None:
             left = "" if asked.expires_at is None else _left(asked.expires_at - now)
             title = Text()
-            title.append(f"? {visible(asked.message)}", "bold")
+            title.append(f"? {looks.indented(asked.message, 2)}", "bold")
             title.append(left, quiet)
             self.query_one("#card-title", Static).update(title)
 
