@@ -13,6 +13,7 @@ import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
 from midflight.cli.failing import UNREACHABLE, said
+from ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 FULL = Path("/dev/full")
@@ -91,6 +92,24 @@ def test_a_closed_output_is_an_answer_that_cannot_be_written(scene: Scene, words
     assert "the answer could not be written: Bad file descriptor." in done.stderr
     if words.startswith("kill"):
         assert "all  stopped by" in scene.said("release")
+
+
+@pytest.mark.parametrize("words", ["serve cli.staff --port {port}", "worker cli.staff"])
+def test_what_serves_does_so_whether_its_greeting_is_read_or_not(scene: Scene, words: str) -> None:
+    given = words.format(port=free_port())
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {shlex.join(MIDFLIGHT)} {given} >&-"],
+        cwd=scene.folder,
+        env=scene.env,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            scene.said("run", "cli.staff:counter", "tea", "--detach")
+            scene.until("last", "done")
+        finally:
+            process.terminate()
+    assert process.returncode == 0
 
 
 def test_a_closed_input_is_one_that_nobody_can_be_asked_on(scene: Scene) -> None:
