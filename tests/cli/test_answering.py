@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pty
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
@@ -143,6 +145,31 @@ def test_who_leaves_before_all_was_read_makes_no_failure(scene: Scene, words: li
             timeout=CALL_S,
         )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_asked_before_a_cancel_is_no_part_of_the_answer(scene: Scene) -> None:
+    server = Server(scene.folder, "cli.staff")
+    person, terminal = pty.openpty()
+    try:
+        scene.said("run", "cli.staff:notary", "tea", "--detach")
+        scene.until_shown("last", lambda shown: shown["in_flight"])
+        os.write(person, b"n\n")
+        done = subprocess.run(
+            [*MIDFLIGHT, "cancel", "last", "--json"],
+            cwd=scene.folder,
+            env=scene.env,
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CALL_S,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "cannot be stopped. Cancel anyway? [y/N]" in done.stderr
+    finally:
+        os.close(person)
+        os.close(terminal)
+        server.leave(signal.SIGKILL)
 
 
 def left_after_a_line(scene: Scene, *words: str) -> tuple[int, str]:
