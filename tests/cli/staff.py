@@ -105,6 +105,18 @@ async def mason(run: Run) -> str:
     return built
 
 
+seal = tool(effect="write", name="staff.seal", noun="deed", irreversible=True, approval=False)(
+    build_slowly
+)
+
+
+@agent()
+async def notary(run: Run) -> str:
+    """Is at an effect that nobody can take back."""
+    sealed: str = await run.step("Seal", seal, run.brief)
+    return sealed
+
+
 @agent()
 async def herald(run: Run) -> str:
     """Says what it does, and ends with its last word."""

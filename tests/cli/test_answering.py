@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pty
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
 from midflight.cli.failing import UNREACHABLE, said
+from ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 FULL = Path("/dev/full")
@@ -93,6 +96,24 @@ def test_a_closed_output_is_an_answer_that_cannot_be_written(scene: Scene, words
         assert "all  stopped by" in scene.said("release")
 
 
+@pytest.mark.parametrize("words", ["serve cli.staff --port {port}", "worker cli.staff"])
+def test_what_serves_does_so_whether_its_greeting_is_read_or_not(scene: Scene, words: str) -> None:
+    given = words.format(port=free_port())
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {shlex.join(MIDFLIGHT)} {given} >&-"],
+        cwd=scene.folder,
+        env=scene.env,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            scene.said("run", "cli.staff:counter", "tea", "--detach")
+            scene.until("last", "done")
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
 def test_a_closed_input_is_one_that_nobody_can_be_asked_on(scene: Scene) -> None:
     done = in_a_shell(scene, "kill all <&-")
     assert (done.returncode, "Say so with --yes" in done.stderr) == (1, True)
@@ -124,6 +145,31 @@ def test_who_leaves_before_all_was_read_makes_no_failure(scene: Scene, words: li
             timeout=CALL_S,
         )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_asked_before_a_cancel_is_no_part_of_the_answer(scene: Scene) -> None:
+    server = Server(scene.folder, "cli.staff")
+    person, terminal = pty.openpty()
+    try:
+        scene.said("run", "cli.staff:notary", "tea", "--detach")
+        scene.until_shown("last", lambda shown: shown["in_flight"])
+        os.write(person, b"n\n")
+        done = subprocess.run(
+            [*MIDFLIGHT, "cancel", "last", "--json"],
+            cwd=scene.folder,
+            env=scene.env,
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CALL_S,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "cannot be stopped. Cancel anyway? [y/N]" in done.stderr
+    finally:
+        os.close(person)
+        os.close(terminal)
+        server.leave(signal.SIGKILL)
 
 
 def left_after_a_line(scene: Scene, *words: str) -> tuple[int, str]:

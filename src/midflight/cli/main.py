@@ -63,13 +63,15 @@ COMMANDS: Final = {
     "kit": Place("kit", "Measure how well runtimes can be interrupted.", "Operate"),
     "doctor": Place("doctor", "See whether everything is in order here.", "Operate"),
 }
+SERVING: Final = (["serve"], ["worker"], ["discord"])
+"""What they print is a greeting: they serve whether anybody reads it or not."""
 PANELS: Final = ("Begin", "Look", "Steer", "Operate")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    _open_what_is_closed()
+    _open_what_is_closed(greets=given[:1] in SERVING)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a sign that a terminal lacks stops nothing
@@ -82,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return os.EX_OK
 
 
-def _open_what_is_closed() -> None:
+def _open_what_is_closed(*, greets: bool) -> None:
     """Whoever has closed a stream is not asked, or told that the answer could not be written.
 
     What is opened takes the numbers that are free: no file of ours becomes the standard output.
@@ -90,7 +92,8 @@ def _open_what_is_closed() -> None:
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stdout is None:
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")  # refuses what is written
+        way = os.O_WRONLY if greets else os.O_RDONLY  # or an answer would be lost unsaid
+        sys.stdout = os.fdopen(os.open(os.devnull, way), "w")
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 import anyio
 import typer
 
+from midflight.cli.asking import confirmed
 from midflight.cli.delivered import WAIT_S, deliver, nobody
 from midflight.cli.desk import SHOWN, Desk, RunArgument, at_a_desk
 from midflight.cli.printing import print, print_json
 from midflight.errors import InvalidRequest
-from midflight.terminal.visible import visible
 
 app = typer.Typer()
 Scope = Annotated[
@@ -87,7 +87,7 @@ def _confirm(question: str) -> None:
     """Asked in place; who cannot be asked has to have said so before."""
     if not sys.stdin.isatty():
         raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
-    if not typer.confirm(visible(question)):
+    if not confirmed(question):
         raise InvalidRequest("not cancelled. Nothing was changed.")
 
 
