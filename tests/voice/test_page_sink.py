@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.anyio
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
 LONG = " ".join(f"w{number}" for number in range(40))  # one clause of four seconds
 LATE_S = 0.05
+Stop: TypeAlias = Callable[[Mouth, Utterance], Coroutine[Any, Any, None]]
 
 
 class Page:
@@ -182,7 +184,7 @@ async def breaks_off(mouth: Mouth, said: Utterance) -> None:
     await mouth.break_off(said, "")
 
 
-STOPS: dict[str, Callable[[Mouth, Utterance], Awaitable[None]]] = {
+STOPS: dict[str, Stop] = {
     "taken back": takes_back,
     "kept": keeps,
     "broken off": breaks_off,
@@ -191,7 +193,7 @@ STOPS: dict[str, Callable[[Mouth, Utterance], Awaitable[None]]] = {
 
 @pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
 async def test_no_more_is_played_of_what_was_stopped_however_late_the_page_answers(
-    monkeypatch: pytest.MonkeyPatch, stop: Callable[[Mouth, Utterance], Awaitable[None]]
+    monkeypatch: pytest.MonkeyPatch, stop: Stop
 ) -> None:
     async with page(monkeypatch, within_s=10) as there:
         said = there.mouth.say(LONG, run="r-1")
@@ -232,9 +234,7 @@ async def test_two_that_cut_at_once_both_wait_for_the_page_before_anything_is_sa
         assert (second.heard, third.heard) == ("", "gamma delta")
 
 
-async def while_brought_back(
-    there: Page, said: Utterance, stop: Callable[[Mouth, Utterance], Awaitable[None]]
-) -> None:
+async def while_brought_back(there: Page, said: Utterance, stop: Stop) -> None:
     """It is put aside after three words, brought back, and stopped before the page has answered."""
     await there.works()
     await there.plays(3)
