@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -10,13 +13,15 @@ import pytest
 from midflight.assistant import Profile, assistant
 from midflight.control import Control, local
 from midflight.kernel.events import TextStreamed
+from midflight.kernel.record import Recorded
 from midflight.models.scripted import ScriptedModel, say
-from midflight.stores.base import Query
+from midflight.stores.base import Delta, LiveWatch, Query
 from voice.studio import ANN, THREAD, WORD, line_of
 from voice.talkers import TEXT
 
 pytestmark = pytest.mark.anyio
 ANSWER = f"{TEXT}. And then there is no more."
+LONG = " ".join(f"{number}: {TEXT}." for number in range(1, 6)) + " And then there is no more."
 
 
 async def kept(control: Control, run: str) -> None:
@@ -63,6 +68,68 @@ async def test_an_answer_is_spoken_once_while_its_model_gives_it_in_another_proc
         lines = await here.transcript(THREAD)
         said = [(line.text, line.status) for line in lines if line.kind == "said: text"]
         assert said == [(ANSWER, "")]
+
+
+def letters(text: str) -> str:
+    """Of a text that is spoken as it comes: where it was parted is chance."""
+    return "".join(text.split())
+
+
+class LateEcho:
+    """What steps say comes only after the record of it, as over a slow way from their process."""
+
+    def __init__(self, news: LiveWatch) -> None:
+        self._news, self.add = news, news.add
+
+    async def __aiter__(self) -> AsyncIterator[Recorded | Delta]:
+        late: list[Delta] = []
+        async for item in self._news:
+            if isinstance(item, Delta):
+                late.append(item)
+                continue
+            yield item
+            if isinstance(item.event, TextStreamed):
+                for delta in late:
+                    yield delta
+                late.clear()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("first", ["the echo", "the record"])
+async def test_an_answer_that_is_both_echoed_and_kept_is_spoken_once_whichever_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_address: str, first: str
+) -> None:
+    model = ScriptedModel([say(LONG, piece=5, pause=0.06)])  # for longer than nothing is kept
+    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    store = f"{postgres_address}&schema=test_{uuid4().hex}"
+    async with (
+        local(store, clerk, workdir=tmp_path, drain_s=0.2) as there,
+        local(store, workdir=tmp_path, drain_s=0.2) as here,
+    ):
+        watch = here.watch_live
+
+        @asynccontextmanager
+        async def watched_late(cursors: dict[str, int]) -> AsyncIterator[LateEcho]:
+            async with watch(cursors) as news:
+                yield LateEcho(news)
+
+        if first == "the record":
+            monkeypatch.setattr(here, "watch_live", watched_late)
+        async with line_of(here, clerk, ANN) as phone:
+            turn = await there.converse(clerk, THREAD, [("k", "Count please")], key="k", who=ANN)
+            with anyio.fail_after(30):
+                while not letters(phone.spoken()).endswith("nomore."):
+                    await phone.passes(0.1)
+                    await anyio.sleep(0.02)
+            await phone.rests()
+
+        kept = [
+            record.event
+            for record in await here.store.read(turn.run)
+            if isinstance(record.event, TextStreamed)
+        ]
+        assert len(kept) > 1
+        assert letters(phone.spoken()) == letters(LONG)
 
 
 async def test_a_run_that_begins_while_the_line_is_opened_is_spoken_as_it_comes(

@@ -118,26 +118,24 @@ class Telling:
         return known or t.ThreadState(self._thread)
 
     def _hear(self, delta: Delta) -> None:
-        """A piece of what a step says; a model's is spoken, a tool's progress is not."""
+        """A piece of what a step says; a model's is spoken, a tool's progress is not.
+
+        It comes by two ways if it is said in another process, at once and with the record, and
+        either may be behind: of what was told already nothing is new. Who has missed something
+        waits for the record, which has it all.
+        """
         place = (delta.journal, delta.step)
-        if place not in self._thinking or delta.journal not in self._spoken_for:
+        if self._thinking.get(place) != delta.attempt or delta.journal not in self._spoken_for:
             return
         said = self._open.get(place)
-        if said is None or len(said.text) > delta.offset + len(delta.text):
+        known = len(said.text) if said is not None else 0
+        if not delta.offset <= known < delta.offset + len(delta.text):
+            return
+        if said is None:
             said = self._mouth.say("", run=delta.journal, ended=False)
             self._open[place] = self._last[delta.journal] = said
-        self._mouth.add(said, delta.text[len(said.text) - delta.offset :])
+        self._mouth.add(said, delta.text[known - delta.offset :])
         self._begin()
-
-    def _hear_record(self, run: str, kept: e.TextStreamed) -> None:
-        """The same from the record, where it comes from another process and by no other way.
-
-        Of what was told already nothing is new; and who has missed the beginning waits for all.
-        """
-        said = self._open.get((run, kept.step))
-        known = len(said.text) if said is not None else 0
-        if kept.offset <= known < kept.offset + len(kept.text):
-            self._hear(Delta(run, kept.step, kept.attempt, kept.offset, kept.text))
 
     async def _take_line(self, record: Recorded) -> None:
         event = record.event
@@ -233,7 +231,7 @@ class Telling:
             case e.AttemptSettled() | e.LateOutcome():
                 await self._settled(run, event)
             case e.TextStreamed():
-                self._hear_record(run, event)
+                self._hear(Delta(run, event.step, event.attempt, event.offset, event.text))
             case e.QuestionOpened():
                 question = Question(run, record.position)
                 await self._asking.ask(question, event.message, self.front)
