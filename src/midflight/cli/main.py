@@ -59,7 +59,9 @@ COMMANDS: Final = {
     "release": Place("operate", "Let a scope move again.", "Operate"),
     "recover": Place("steer", "Bring a killed run back, paused.", "Operate"),
     "purge": Place("operate", "Remove runs that ended long ago.", "Operate"),
-    "token": Place("token", "Make a token for a program, or revoke one.", "Operate"),
+    "token": Place(
+        "token", "A token for a program, or a link for a person.", "Operate"
+    ),
     "kit": Place("kit", "Measure how well runtimes can be interrupted.", "Operate"),
     "doctor": Place("doctor", "See whether everything is in order here.", "Operate"),
 }
