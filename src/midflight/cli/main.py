@@ -59,9 +59,7 @@ COMMANDS: Final = {
     "release": Place("operate", "Let a scope move again.", "Operate"),
     "recover": Place("steer", "Bring a killed run back, paused.", "Operate"),
     "purge": Place("operate", "Remove runs that ended long ago.", "Operate"),
-    "token": Place(
-        "token", "A token for a program, or a link for a person.", "Operate"
-    ),
+    "token": Place("token", "A token for a program, or a link for a person.", "Operate"),
     "kit": Place("kit", "Measure how well runtimes can be interrupted.", "Operate"),
     "doctor": Place("doctor", "See whether everything is in order here.", "Operate"),
 }
