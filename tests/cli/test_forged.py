@@ -13,6 +13,7 @@ import pytest
 from cli.scene import Scene, Server
 from cli.terminal import Terminal
 from midflight.cli.logs import Lines
+from midflight.cli.printing import console
 from midflight.terminal.visible import visible
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -21,7 +22,7 @@ TITLES = "\x1b]0;pwn\x07"
 TURNS = "\u202e\u2066\u200f\u061c"  # what comes next is read from the other side
 OURS = "Done  All refunds were sent"  # a line as we write it
 FORGED = f"hello{CLEARS}{TITLES}\x9b31m\x7f\r{TURNS}[blink]evil[/] :x:\n{OURS}"
-SEEN = "hello␛[2J␛[H␛]0;pwn"
+SEEN = "hello␛[2J␛[H␛]0;pwn␇"
 STEERING = {chr(code) for code in [*range(32), *range(127, 160)]} - {"\n", "\t"} | {
     *map(chr, range(0x202A, 0x202F)),
     *map(chr, range(0x2066, 0x206A)),
@@ -66,6 +67,12 @@ def test_every_character_that_steers_a_terminal_is_made_visible() -> None:
     assert not steers(visible("".join(STEERING)))
     assert visible("a\tb\nc\r\nd") == "a\tb\nc\nd"  # as others write the end of a line
     assert visible("\x1b[0m\x7f\u202e") == "␛[0m␡�"
+
+
+def test_nothing_that_is_printed_vanishes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rich would drop what rings, goes back or feeds a line: 100 and 900 would be one figure."""
+    console().print("100\r900 \x07\x08\x0b\x0c", 900)
+    assert capsys.readouterr().out == "100␍900 ␇␈␋␌ 900\n"
 
 
 def test_a_viewer_cannot_write_on_the_screen_of_who_reads_the_thread(scene: Scene) -> None:

@@ -22,6 +22,8 @@ APPROVAL = {
     ]
 }
 
+SHORT = {"type": "string", "maxLength": 5}
+
 
 @pytest.mark.parametrize(
     ("typed", "schema", "sent"),
@@ -49,3 +51,21 @@ def test_what_is_typed_becomes_what_the_question_wants(typed: str, schema: Any, 
 def test_half_of_an_answer_does_not_become_the_answer(typed: str, schema: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"begins as JSON and is none.*Nothing was answered"):
         plain(typed, schema)
+
+
+@pytest.mark.parametrize("schema", [SHORT, {"anyOf": [SHORT, {"type": "null"}]}], ids=str)
+def test_where_only_a_text_is_taken_its_length_is_what_is_wrong(schema: Any) -> None:
+    assert plain("[urgent] only", schema) == "[urgent] only"  # for the schema to refuse
+
+
+@pytest.mark.parametrize(
+    "schema", [None, {"type": ["string", "array"]}, APPROVAL, {"type": "object"}], ids=str
+)
+def test_who_is_refused_is_told_how_to_send_the_same_words(schema: Any) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        plain("[urgent] only", schema)
+    _, named, way = str(refused.value).partition("As words it is: ")
+    assert bool(named) == (schema != {"type": "object"})  # which takes no words
+    if named:
+        sent = plain(way.partition(". Nothing was answered")[0], schema)
+        assert sent in ("[urgent] only", {"respond": "[urgent] only"})

@@ -145,7 +145,7 @@ def _head(out: Console, book: RunBook, sheet: RunSheet, now: float) -> None:
     out.print(Text(looks.meter(sheet, book.state, now), style="dim"))
     for change in sheet.changes:
         when = "Redirected" if change.applied else "Will change"
-        out.print(Text(f"{when}  {one_line(change.was, change.now)}  ({change.by})"))
+        out.print(f"{when}  {one_line(change.was, change.now)}  ({change.by})")
     out.print()
 
 

@@ -30,9 +30,10 @@ class Screen(Console):
 
     @override
     def print(self, *objects: Any, **how: Any) -> None:
-        """See Rich."""
+        """See Rich, which drops some control characters of a string before it is rendered."""
+        shown = (visible(each) if isinstance(each, str) else each for each in objects)
         with answering():
-            super().print(*objects, **how)
+            super().print(*shown, **how)
 
     @override
     def on_broken_pipe(self) -> None:

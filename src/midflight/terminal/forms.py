@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from midflight.errors import InvalidRequest
-from midflight.sheets.answers import facts, picks, written
+from midflight.sheets.answers import alternatives, facts, picks, written
 
 BEGINNINGS: Final = frozenset('{["')
 """Nobody begins a word with these."""
@@ -67,17 +67,34 @@ def _json(text: str, schema: Any) -> Any:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise InvalidRequest(
-            f"the answer begins as JSON and is none: {error}. Nothing was answered."
+            f"the answer begins as JSON and is none: {error}.{_as_words(text, schema)} "
+            "Nothing was answered."
         ) from None
     words = {"respond": text}
     quoted = isinstance(value, str) and not _fits(value, schema) and _fits(words, schema)
     return words if quoted else value
 
 
+def _as_words(text: str, schema: Any) -> str:
+    """How the same is sent as words, if the question takes words."""
+    parts = [part for part in alternatives(schema) if isinstance(part, dict)]
+    responds = any("respond" in part.get("properties", {}) for part in parts)
+    for value in (text, {"respond": text}) if responds else (text,):
+        if _fits(value, schema):
+            return f" As words it is: {msgspec.json.encode(value).decode()}."
+    return ""
+
+
 def _wants_text(text: str, schema: Any) -> bool:
     """Whether text is what is asked for, and nothing that JSON would have to say."""
-    only_text = not (_fits({}, schema) or _fits([], schema))
-    return only_text and _fits(text, schema)
+    if _takes_only_text(schema):
+        return True  # one that does not fit is too long, or the like
+    return _fits(text, schema) and not (_fits({}, schema) or _fits([], schema))
+
+
+def _takes_only_text(schema: Any) -> bool:
+    parts = [part for part in alternatives(schema) if part != {"type": "null"}]
+    return all(isinstance(part, dict) and part.get("type") == "string" for part in parts)
 
 
 def _fits(value: Any, schema: Any) -> bool:
