@@ -202,12 +202,13 @@ async def test_no_more_is_played_of_what_was_stopped_however_late_the_page_answe
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop, there.mouth, said)
             await there.works()
-            there.sink.silenced(8 * WORD, there.cuts[-1])
+            await there.plays(9)  # before it has got the cut: so there would be room for more
+            there.sink.silenced(9 * WORD, there.cuts[-1])
         await there.works()
-        await there.plays(10)
+        await there.plays(11)
 
         assert not there.sent_since_last_cut()
-        assert said.heard == "w0 w1 w2 w3 w4 w5 w6 w7"
+        assert said.heard == "w0 w1 w2 w3 w4 w5 w6 w7 w8"
 
 
 async def test_two_that_cut_at_once_both_wait_for_the_page_before_anything_is_said(
