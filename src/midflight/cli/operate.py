@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import typer
 
+from midflight.cli.asking import confirmed
 from midflight.cli.desk import BEHIND, SHOWN, Desk, at_a_desk
 from midflight.cli.folders import RunFolders
 from midflight.cli.printing import print, print_json
@@ -77,7 +78,7 @@ async def _ask(desk: Desk, scope: str) -> None:
     question = f"Stop {work} now{others}? No undo and no saving."
     if not sys.stdin.isatty():
         raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
-    if not typer.confirm(question):
+    if not confirmed(question):
         raise InvalidRequest("not stopped. Nothing was changed.")
 
 
@@ -127,7 +128,7 @@ async def purge(
         question = f"Remove all that ended more than {older_than} ago, for good?"
         if not sys.stdin.isatty():
             raise InvalidRequest(f"{question} Say so with --yes. Nothing was changed.")
-        if not typer.confirm(question):
+        if not confirmed(question):
             raise InvalidRequest("nothing was removed.")
     store, folders = desk.control.store, RunFolders(Path(workdir))
     await folders.look(store)

@@ -34,7 +34,7 @@ TO_RUNS: Final = WORDS | {Act.REDIRECT}  # what may be about a question
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
 NOTHING_YET: Final = "Nothing is at work here yet."
 KEPT: Final = "your message is kept"  # how a status ends that says why nothing was begun
-BROKEN_OFF: Final = "[The line ended while they said this; there may be more to it.] "
+BROKEN_OFF: Final = "[The line broke off while they said this; there may be more to it.] "
 YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
 
 

@@ -220,7 +220,7 @@ class Mouth:
 
         What came since is said now, and so are questions of which nobody has heard anything.
         """
-        stays = [said for said in self._aside if said.late or (said.about and not said.is_begun)]
+        stays = [said for said in self._aside if said.outlasts]
         gone = [said for said in self._aside if said not in stays]
         self._aside.clear()
         for said in stays:
