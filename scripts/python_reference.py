@@ -14,7 +14,8 @@ import midflight
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Writing an agent": ("agent", "Agent", "Run", "Limits", "Answer", "Approval", "Child"),
     "What an agent may be told": ("Redirected", "StepFailed"),
-    "Tools": ("tool", "Performed", "Done", "NotDone", "Unclear", "ChangedSince", "emit", "spend"),
+    "Tools": ("tool", "Performed", "Done", "NotDone", "Unclear", "ChangedSince"),
+    "What a tool tells of itself": ("emit", "spend", "Usage"),
     "Secrets": ("Secret",),
     "Guards": ("Guard", "FileContent", "SqlRow", "Fingerprint", "Age"),
     "Controlling runs": ("local", "Control", "Accepted", "Who", "Role", "Phase"),

@@ -137,7 +137,7 @@ def test_every_link_leads_to_something_in_the_repository(page: Path) -> None:
 
 
 def test_a_block_of_code_says_what_it_is() -> None:
-    known = {"python", "sh", "text", "json", "mermaid", "sql", "yaml"}
+    known = {"python", "sh", "text", "json", "mermaid", "sql", "yaml", "nginx"}
     for page in pages():
         text = page.read_text("utf-8")
         assert text.count("```") % 2 == 0, page
