@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from midflight.errors import InvalidRequest
-from midflight.terminal.forms import plain
+from midflight.terminal.forms import plain, wanted
 
 APPROVAL = {
     "oneOf": [
@@ -69,3 +69,9 @@ def test_who_is_refused_is_told_how_to_send_the_same_words(schema: Any) -> None:
     if named:
         sent = plain(way.partition(". Nothing was answered")[0], schema)
         assert sent in ("[urgent] only", {"respond": "[urgent] only"})
+
+
+def test_what_is_typed_for_an_answer_is_told_where_it_is_not_its_name() -> None:
+    offered = {"enum": ["Sales leads", "board"], "x-labels": {"board": "The board"}}
+
+    assert wanted(offered) == ["Sales leads", "Board - The board   (board)"]

@@ -112,7 +112,7 @@ def wanted(schema: Any) -> list[str]:
     """What would fit, in lines that a person can follow."""
     if not isinstance(schema, dict):
         return ["any answer"]
-    lines = [f"{choice.label}   ({written(choice.value)})" for choice in choices(schema)]
+    lines = [_to_type(choice) for choice in choices(schema)]
     for part in [*schema.get("oneOf", []), *schema.get("anyOf", [])]:
         names = list(part.get("properties", {})) if isinstance(part, dict) else []
         if names:
@@ -120,6 +120,12 @@ def wanted(schema: Any) -> list[str]:
     if not lines and schema.get("type") == "object":
         lines = [f"{name}: {_kind(part)}" for name, part in schema.get("properties", {}).items()]
     return [*facts(schema.get("x-details")), *(lines or [_kind(schema)])]
+
+
+def _to_type(choice: Choice) -> str:
+    """What it is called, and what is typed for it if that is something else."""
+    value = written(choice.value)
+    return value if value == choice.label else f"{choice.label}   ({value})"
 
 
 def _pair(name: str) -> str:
