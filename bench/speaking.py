@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.to_thread
 from anyio.from_thread import run as in_loop
-from figures import RESULTS, ROOT, load, machine, percentile, save, show, table
+from figures import RESULTS, ROOT, load, machine, missed, percentile, save, show, table
 from pipecat_side import pipecat_latencies
 from voice_clarity import clarify, utterances
 from voice_freshness import LIST, first_played, stale, stamp
@@ -123,7 +123,7 @@ sound yet is as late as its sound.{silence_told}
 | what | figure | wanted |
 |---|---|---|
 {rows}
-
+{missed}
 {interruptions} interruptions, {commands} commands, {assents} assents, {noises} noises,
 {clean} clean and {garbled} garbled utterances, {sessions} lines at once for {sessions_s:.0f} s.
 {pipecat}
@@ -235,8 +235,8 @@ def counted(found: Iterable[Trial]) -> dict[str, Any]:
     for kind, row, what, wrong in found:
         tally[kind][what] += 1
         worst = max(worst, wrong)
-        missed = what in (*MISSED, WRONG) if kind == "commands" else what == "interrupted"
-        if missed or wrong > 1:
+        passed_over = what in (*MISSED, WRONG) if kind == "commands" else what == "interrupted"
+        if passed_over or wrong > 1:
             told = f"{kind} {row['number']}: {row['text']} {row['voice']} {row['noise']}"
             print(f"  {what}, {wrong} words: {told}", flush=True)
     commands, assents, noises = tally["commands"], tally["assents"], tally["noises"]
@@ -383,7 +383,18 @@ def report(results: dict[str, Any]) -> str:
     told["silence_told"] = silence_told(results)
     told |= {"sessions": SESSIONS, "sessions_s": SESSIONS_S, "stale": stale(results)}
     told["first_played"] = first_played(results)
+    told["missed"] = missed_told(results)
     return PAGE.format(**told)
+
+
+def missed_told(results: dict[str, Any]) -> str:
+    """Which goals are not reached, in a sentence; nothing if all are."""
+    names = ", ".join(f"`{name}`" for name in missed(results, ROWS))
+    return (
+        f"\nNot reached, and so missed: {names}. Decision 43 says what was found.\n"
+        if names
+        else ""
+    )
 
 
 def wrong_acts_told(results: dict[str, Any]) -> str:
