@@ -24,7 +24,7 @@ from pipecat_side import pipecat_latencies
 from voice_clarity import clarify, utterances
 from voice_freshness import LIST, first_played, stale, stamp
 from voice_scene import LISTS, MEASURED, TALE, lines_to, rows, sound_of, teller, telling
-from voice_sockets import ASKED, RESUMED, SESSIONS, SESSIONS_S, over_sockets
+from voice_sockets import RESUMED, SESSIONS, SESSIONS_S, over_sockets
 from voice_stage import SILENT_PCT, ClockedSink, Microphone, SoundCard, fell_silent, silent_pct
 
 from midflight.control import Control
@@ -33,7 +33,7 @@ from midflight.voice.line import Engines, Line
 from midflight.voice.offline import offline_engines
 from midflight.voice.room import Room, RoomSink
 from midflight.voice.seams import FRAME, RATE, WIDTH
-from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
+from midflight.voice.shown import ASKED, Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.sounds import silence
 from voice.counting import words_begun
 from voice.speakers import said
@@ -249,13 +249,17 @@ def counted(found: Iterable[Trial]) -> dict[str, Any]:
         "unheard": noises["nothing"],
         "ignored_commands": sum(commands[what] for what in MISSED),
         "wrong_acts": commands[WRONG],
-        "command_asked_pct": 100 * commands["asked again"] / commands.total(),
+        "command_asked_pct": 100 * asked(commands) / commands.total(),
         "false_stop_pct": 100 * stopped / (assents.total() + heard),
-        "assent_asked_pct": 100 * assents["asked again"] / assents.total(),
-        "noise_asked_pct": 100 * noises["asked again"] / max(heard, 1),
+        "assent_asked_pct": 100 * asked(assents) / assents.total(),
+        "noise_asked_pct": 100 * asked(noises) / max(heard, 1),
         "heard_error_words_max": worst,
         "heard_compared": commands.total() + assents.total() + noises.total(),
     }
+
+
+def asked(tally: Counter[str]) -> int:
+    return sum(tally[what] for what in ASKED)
 
 
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────
@@ -288,13 +292,13 @@ async def many(engines: Engines) -> dict[str, Any]:
             microphone = Microphone(silence(SESSIONS_S), lambda frame: in_loop(hear, frame))
             await anyio.to_thread.run_sync(microphone.run)
             for sink, outcomes in zip(sinks, map(outcomes_of, shown), strict=True):
-                sink.end(time.monotonic(), waits=outcomes[-1:] == [ASKED])
+                sink.end(time.monotonic(), waits=not ASKED.isdisjoint(outcomes[-1:]))
             late = card.late_ms * SESSIONS
             await stack.aclose()
     every = [one for of_line in shown for one in of_line]
     troubles = {one.text for one in every if isinstance(one, Trouble)}
-    asked = [sum(what != RESUMED for what in outcomes_of(of_line)) for of_line in shown]
-    wrong = f"had trouble: {troubles}" if troubles else fell_silent(sinks, asked)
+    waited = [sum(what != RESUMED for what in outcomes_of(of_line)) for of_line in shown]
+    wrong = f"had trouble: {troubles}" if troubles else fell_silent(sinks, waited)
     if wrong:
         raise SystemExit(f"Of {SESSIONS} lines at once: {wrong}. Nothing is kept.")
     starved = [ms for sink in sinks for ms in sink.starved_ms]

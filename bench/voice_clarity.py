@@ -10,7 +10,7 @@ from voice_scene import ANN, PEOPLE, lines_to, rows, teller
 from midflight.voice.line import Engines, line_to
 from midflight.voice.phrases import plain
 from midflight.voice.room import Room, RoomSink
-from midflight.voice.shown import Outcome, Shown
+from midflight.voice.shown import ASKED, Outcome, Shown
 from voice.noises import mixed
 from voice.speakers import said
 
@@ -80,7 +80,7 @@ async def said_into_silence(engines: Engines, recipe: str) -> list[Utterance]:
                 await room.wait(1.0)
             outcomes = [one for one in shown if isinstance(one, Outcome)]
             heard = " ".join(one.heard for one in outcomes if one.outcome == "heard")
-            asked = any(one.outcome == "asked again" for one in outcomes) and not heard
+            asked = any(one.outcome in ASKED for one in outcomes) and not heard
             found.append(Utterance(text, voice, asked, heard))
             if number % 50 == 49:
                 print(f"  {recipe}: {number + 1}", flush=True)

@@ -16,8 +16,18 @@ LIST = "fourteenth"
 """Which list it is that is measured, counted from the first: others are called seen."""
 
 HEARS = ("ear", "silero", "moonshine", "sounds", "taking")
-JUDGES = ("judging", "lexicon", "assents", "phrases")
-SPEAKS = ("line", "mouth", "making", "loudspeaker", "acts", "answers", "fallback", "seams")
+JUDGES = ("judging", "lexicon", "assents", "wanting", "phrases")
+SPEAKS = (
+    "line",
+    "whether",
+    "mouth",
+    "making",
+    "loudspeaker",
+    "acts",
+    "answers",
+    "fallback",
+    "seams",
+)
 SENDS = ("call", "wire", "endpoint")
 
 

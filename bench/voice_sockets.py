@@ -31,6 +31,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from midflight.voice.endpoint import LINES_EACH
 from midflight.voice.seams import FRAME, RATE, WIDTH
+from midflight.voice.shown import ASKED
 from midflight.voice.sounds import silence
 from voice.speakers import said
 
@@ -40,7 +41,7 @@ WARM_S = 4
 MIDFLIGHT = str(Path(sys.executable).with_name("midflight"))
 HERE = Path(__file__).resolve().parent
 SPOKEN = "yeah", "flite:slt"
-RESUMED, ASKED = "resumed", "asked again"  # of which the latter is silent for a while
+RESUMED = "resumed"
 
 
 class Page:
@@ -187,7 +188,7 @@ async def over_sockets() -> dict[str, Any]:
             microphone = Microphone(whole, lambda frame: in_loop(hear, frame))
             await anyio.to_thread.run_sync(microphone.run)
             for page in pages:
-                page.sink.end(time.monotonic(), waits=page.last == ASKED)
+                page.sink.end(time.monotonic(), waits=page.last in ASKED)
             for page in pages:
                 await page.hang_up()
     return _counted(pages, card)

@@ -9,6 +9,8 @@ QUESTIONS = "tests/voice/test_questions.py::test_"
 OTHERS = "tests/voice/test_questions_of_others.py::test_"
 ODD = "tests/voice/test_odd_moments.py::test_"
 JUDGING = "tests/voice/test_judging.py::test_"
+WANTING = "tests/voice/test_wanting.py::test_"
+WHETHER = "tests/voice/test_whether.py::test_"
 FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
 HANGING_UP = "tests/voice/test_hanging_up.py::test_"
@@ -148,6 +150,58 @@ VOICE_MUTANTS = (
         "    return _worst(heard) < HARDLY or (act is Act.SAY and says_nothing(heard.text))\n",
         "    return _worst(heard) < HARDLY\n",
         (JUDGING + "words_that_tell_nothing_are_asked_about_where_they_are_said_over_us",),
+    ),
+    Mutant(
+        "voice: a remark over us is no message",
+        VOICE + "judging.py",
+        "    if over_us and _may_only_remark(heard.text):\n",
+        "    if False:\n",
+        (WANTING + "a_remark_over_us_is_neither_a_message_nor_passed_over",),
+    ),
+    Mutant(
+        "voice: an order is no remark for having few words",
+        VOICE + "wanting.py",
+        "is_remark(text) or not wants(text))\n",
+        "True)\n",
+        (WANTING + "what_has_a_mark_of_a_wish_or_is_long_is_taken",),
+    ),
+    Mutant(
+        "voice: the beginning of a remark ends no turn",
+        VOICE + "judging.py",
+        "return Verdict.REMARK if whole else Verdict.UNCLEAR",
+        "return Verdict.REMARK if whole else Verdict.WORDS",
+        (WANTING + "the_beginning_of_what_may_be_a_remark_ends_no_turn",),
+    ),
+    Mutant(
+        "voice: what is said over a question is no remark",
+        VOICE + "line.py",
+        "            awaited = self.mouth.is_asking or not self._moment.whole",
+        "            awaited = not self._moment.whole",
+        (WHETHER + "what_is_said_over_a_question_is_an_answer_to_it",),
+    ),
+    Mutant(
+        "voice: a remark that a line breaks off is not lost",
+        VOICE + "line.py",
+        "            awaited = self.mouth.is_asking or not self._moment.whole",
+        "            awaited = self.mouth.is_asking",
+        (WHETHER + "of_who_hangs_up_in_the_midst_of_it_nothing_can_be_asked_and_it_is_a_message",),
+    ),
+    Mutant(
+        "voice: a yes takes no remark of long ago",
+        VOICE + "line.py",
+        "        self._whether.forget()\n",
+        "",
+        (WHETHER + "a_yes_long_after_it_takes_nothing_that_nobody_answered",),
+    ),
+    Mutant(
+        "voice: misheard remarks over us are asked about",
+        VOICE + "judging.py",
+        "    needed = max(needed, SURE_OVER_US) if over_us else needed\n",
+        "",
+        (
+            JUDGING
+            + "few_words_have_to_be_surer_over_us_than_in_silence_unless_they_were_asked_for",
+        ),
     ),
     Mutant(
         "voice: a long assent that is hardly heard may have been an order",

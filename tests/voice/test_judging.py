@@ -35,13 +35,15 @@ from midflight.voice.taking import Verdict
         (Heard("Definitely.", 0.74, (Word("Definitely.", 0.18),), 5.7), 580, Verdict.UNCLEAR),
         (Heard("Definitely.", 0.74, (Word("Definitely.", 0.18),), 6.7), 580, Verdict.BACKCHANNEL),
         (Heard("Lively.", 0.46, (Word("Lively.", 0.25),), 4.9), 550, Verdict.UNCLEAR),
-        (Heard("So it is Lord.", 0.6), 830, Verdict.UNCLEAR),
-        (Heard("So it is Lord.", 0.66), 830, Verdict.WORDS),
+        (Heard("So it is Lord.", 0.69), 830, Verdict.UNCLEAR),
+        (Heard("So it is Lord.", 0.71), 830, Verdict.REMARK),
         (Heard("Go back", 0.52, lean=-7.2), 540, Verdict.WORDS),
         (Heard("Go back", 0.52, lean=0.0), 540, Verdict.UNCLEAR),
         (Heard("They're back.", 0.52, lean=-7.2), 540, Verdict.UNCLEAR),
-        (Heard("Talk to the finance team.", 0.59), 1_400, Verdict.WORDS),
-        (Heard("Talk to the finance team.", 0.57), 1_400, Verdict.UNCLEAR),
+        (Heard("Talk to the finance team.", 0.71), 1_400, Verdict.WORDS),
+        (Heard("Talk to the finance team.", 0.69), 1_400, Verdict.UNCLEAR),
+        (Heard("Talk to the finance team in Hamburg.", 0.59), 1_900, Verdict.WORDS),
+        (Heard("Talk to the finance team in Hamburg.", 0.57), 1_900, Verdict.UNCLEAR),
         (Heard("", 0.0), 130, Verdict.NOISE),
         (Heard("", 0.0), 900, Verdict.UNCLEAR),
         (Heard("What about Germany?", 0.9), 1_200, Verdict.WORDS),
@@ -58,7 +60,7 @@ def test_a_wait_that_was_heard_a_little_wrong_is_asked_about_and_is_no_message()
 
     assert judge(late, 450) is Verdict.UNCLEAR
     assert judge(replace(come_on, control=-7.1), 480) is Verdict.UNCLEAR
-    assert judge(replace(come_on, control=-9.0), 480) is Verdict.WORDS
+    assert judge(replace(come_on, control=-9.0), 480) is Verdict.REMARK
     assert judge(Heard("Tuesday.", 0.9, (Word("Tuesday.", 0.8),)), 450) is Verdict.WORDS
 
 
@@ -67,9 +69,9 @@ def test_a_word_that_is_hardly_heard_makes_words_of_a_short_sound_over_us_unclea
 
     assert judge(named, 830) is Verdict.UNCLEAR
     assert judge(named, 830, held=False) is Verdict.WORDS  # in silence it may be an answer
-    assert judge(named, 1_600) is Verdict.WORDS
-    assert judge(replace(named, text="He has named him."), 1_200) is Verdict.WORDS
-    assert judge(replace(named, words=(Word("He", 0.61),)), 830) is Verdict.WORDS
+    assert judge(named, 1_600) is Verdict.REMARK  # it was heard well enough to ask whether
+    assert judge(replace(named, text="He has named him."), 1_200) is Verdict.REMARK
+    assert judge(replace(named, words=(Word("He", 0.61),)), 830) is Verdict.REMARK
     assert judge(replace(named, text="Start over."), 830) is Verdict.WORDS
     assert judge(replace(named, text="No, in euros."), 830) is Verdict.WORDS
 
@@ -79,8 +81,8 @@ def test_words_that_tell_nothing_are_asked_about_where_they_are_said_over_us(tex
     assert judge(Heard(text, 0.95), 700) is Verdict.UNCLEAR
     assert judge(Heard(text, 0.95), 700, held=False) is Verdict.WORDS
     assert judge(Heard(text, 0.95), 700, asked=True) is Verdict.WORDS  # they say it again
-    assert judge(Heard(text, 0.95), 1_600) is Verdict.WORDS
-    assert judge(Heard(text + " Germany", 0.95), 700) is Verdict.WORDS
+    assert judge(Heard(text, 0.95), 1_600) is Verdict.REMARK
+    assert judge(Heard(text + " Only Germany", 0.95), 700) is Verdict.WORDS
 
 
 def test_a_question_tells_something() -> None:
@@ -140,8 +142,16 @@ def test_to_hold_little_certainty_will_do_and_to_go_on_it_will_not() -> None:
     assert judge(Heard("Go on.", 0.36), 400) is Verdict.UNCLEAR
 
 
-def test_in_noise_words_have_to_be_surer_and_orders_do_not() -> None:
+def test_few_words_have_to_be_surer_over_us_than_in_silence_unless_they_were_asked_for() -> None:
     words = Heard("Talk to the finance team.", 0.66)
+
+    assert judge(words, 1_400) is Verdict.UNCLEAR
+    assert judge(words, 1_400, held=False) is Verdict.WORDS
+    assert judge(words, 1_400, asked=True) is Verdict.WORDS
+
+
+def test_in_noise_words_have_to_be_surer_and_orders_do_not() -> None:
+    words = Heard("Talk to the finance team.", 0.72)
 
     assert judge(words, 1_400) is Verdict.WORDS
     assert judge(words, 1_400, noisy=True) is Verdict.UNCLEAR

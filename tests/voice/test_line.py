@@ -334,7 +334,7 @@ async def test_speech_that_was_cut_for_words_nobody_understood_goes_on_where_it_
     async with talking(clerk, folder=tmp_path, recogniser=recogniser, words=words) as there:
         await there.say("Count please")
         await there.hears(4)
-        await there.say("well I think that we could", 2.5, confidence=0.95)
+        await there.say("well I want to know what", 2.5, confidence=0.95)
         outcomes = [shown.outcome for shown in there.of(Outcome)]  # type: ignore[union-attr]
         assert outcomes[-2:] == ["interrupted", "asked again"]
         await there.rests()

@@ -13,11 +13,13 @@ from midflight.voice.lexicon import FIRM, HOLDING, ORDERED, Act, approves, meani
 from midflight.voice.phrases import plain
 from midflight.voice.seams import Heard
 from midflight.voice.taking import Verdict
+from midflight.voice.wanting import AT_MOST, is_remark, may_only_remark
 
 SURE: Final = 0.58  # of words that are the run's to understand
 SURE_IN_NOISE: Final = 0.75  # the same certainty is wrong more often there
 SURE_OF_THREE: Final = 0.65  # words of a short sound, not to take them for an assent
 SURE_ORDER: Final = 0.7  # of those that act at once
+SURE_OVER_US: Final = 0.7  # of few that are said over us: misheard remarks look like anything
 SURE_HOLD: Final = 0.35  # to hold costs little, to go on may not
 SURE_SHORT: Final = 0.8  # where there are few of them
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
@@ -45,12 +47,37 @@ def judge(
     held: bool = True,
     noisy: bool = False,
     asked: bool = False,
+    awaited: bool = False,
 ) -> Verdict:
     """What a sound of this length was. In doubt it is asked about: no order is passed over.
 
     Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer. Who
-    was ``asked`` to say it again is not asked for saying the same.
+    was ``asked`` to say it again is not asked for saying the same. Words that are ``awaited`` are
+    no remark.
     """
+    verdict = _judge(heard, spoke_ms, whole=whole, held=held, noisy=noisy, asked=asked)
+    over_us = verdict is Verdict.WORDS and held and not (asked or awaited)
+    if over_us and _may_only_remark(heard.text):
+        return Verdict.REMARK if whole else Verdict.UNCLEAR  # its end may tell
+    return verdict
+
+
+def _may_only_remark(text: str) -> bool:
+    """Whether what was heard surely may want nothing all the same."""
+    meant = meaning(text)
+    match meant.act:
+        case Act.SAY:
+            known = meant.asks_nothing or plain(text) in ORDERED
+            return not known and may_only_remark(text)
+        case Act.NO | Act.REDIRECT:  # "oh no", "no surprise there"
+            return is_remark(text)
+        case _:
+            return False
+
+
+def _judge(
+    heard: Heard, spoke_ms: int, *, whole: bool, held: bool, noisy: bool, asked: bool
+) -> Verdict:
     words = plain(heard.text).split()
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
     if heard.confidence is None:
@@ -80,7 +107,9 @@ def judge(
         return Verdict.UNCLEAR
     if held and not (ordered or asked) and _may_be_an_assent(heard, act, spoke_ms):
         return Verdict.UNCLEAR
-    return Verdict.WORDS if heard.confidence >= _sure(spoke_ms, short, noisy) else Verdict.UNCLEAR
+    over_us = held and not asked and len(words) <= AT_MOST
+    needed = _sure(spoke_ms, short=short, noisy=noisy, over_us=over_us)
+    return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
 
 
 def _judge_assent(
@@ -97,9 +126,10 @@ def _judge_assent(
     return Verdict.UNCLEAR if weighed and heard.lean < needed else Verdict.BACKCHANNEL
 
 
-def _sure(spoke_ms: int, short: bool, noisy: bool) -> float:
+def _sure(spoke_ms: int, *, short: bool, noisy: bool, over_us: bool) -> float:
     """How sure words for the run have to be."""
     needed = SURE_SHORT if short else SURE_IN_NOISE if noisy else SURE
+    needed = max(needed, SURE_OVER_US) if over_us else needed
     return max(needed, SURE_OF_THREE) if spoke_ms <= SHORT_MS else needed  # many in a moment: none
 
 

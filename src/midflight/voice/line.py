@@ -32,15 +32,17 @@ from midflight.voice.lexicon import is_firm, meaning
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting, OwnIds
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
-from midflight.voice.shown import Did, FloorShown, Outcome, Shown, Trouble
+from midflight.voice.shown import AGAIN, IF_MEANT, Did, FloorShown, Outcome, Shown, Trouble
 from midflight.voice.sounds import is_noisy
 from midflight.voice.taking import Floor, Order, Taking, Verdict, advance
 from midflight.voice.telling import Telling
 from midflight.voice.utterance import Utterance
+from midflight.voice.whether import Whether
 
 log: Final = logging.getLogger("midflight.voice")
 
 SORRY: Final = "Sorry, I did not catch that."
+FOR_ME: Final = "Was that for me?"
 CANNOT_HEAR: Final = "Sorry, I cannot make out words at the moment. Please write instead."
 LET_GO: Final = (
     f"The key was down for {t.LONGEST_MS // 1000} s, which is as much as I take at once. "
@@ -51,7 +53,7 @@ DEAF_AFTER: Final = 2  # failures in a row, after which people are told to write
 SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
 RECORD_S: Final = 3.0  # and for what they had heard, however long the former took
 NOTHING: Final = Heard("", 0.0)
-DEALT_WITH: Final = frozenset({Order.GO_ON, Order.TAKE, Order.ASK, Order.IGNORE})
+DEALT_WITH: Final = frozenset({Order.GO_ON, Order.TAKE, Order.ASK, Order.ASK_WHETHER, Order.IGNORE})
 
 Doing: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -93,6 +95,7 @@ class Line:
             control, thread, self.mouth, who, own=own, noting=noting, begin=self.begin, show=show
         )
         self._account = Account(who, thread)
+        self._whether = Whether()
         self._moment = Moment()  # when the sound began that is heard now
         self._obeying = anyio.Lock()  # orders are carried out one after the other, as given
         self._deaf = 0
@@ -221,10 +224,13 @@ class Line:
                 return partial(self._begin_task, partial(self._take, heard, self._moment))
             case Order.ASK:
                 return partial(self._ask, heard)
+            case Order.ASK_WHETHER:
+                return partial(self._ask_whether, heard, self._moment)
             case Order.IGNORE:
                 return self._ignore
 
     async def _go_on(self, heard: Heard) -> None:
+        self._whether.forget()
         self._show(Outcome("resumed", heard.text, heard.confidence))
         await self.mouth.go_on()
 
@@ -255,9 +261,18 @@ class Line:
         try:
             heard = await self._recogniser.recognise(pcm)
             answers = self.mouth.is_asking and is_firm(heard.text)
+            answers = answers or self._whether.is_answered(heard.text)
             held = (self.taking.held or self.taking.cut) and not answers
-            asked, noisy = self.taking.asked, is_noisy(pcm)
-            verdict = judge(heard, spoke_ms, whole=whole, held=held, noisy=noisy, asked=asked)
+            awaited = self.mouth.is_asking or not self._moment.whole  # then nobody can be asked
+            verdict = judge(
+                heard,
+                spoke_ms,
+                whole=whole,
+                held=held,
+                noisy=is_noisy(pcm),
+                asked=self.taking.asked,
+                awaited=awaited,
+            )
             self._deaf = 0
         except SpeechFailed as error:
             self._deaf += whole
@@ -268,6 +283,13 @@ class Line:
         await self._happen(t.Judged(sound, verdict, whole), heard)
 
     async def _take(self, heard: Heard, moment: Moment) -> None:
+        taken = self._whether.taken(heard, moment)
+        if taken is None:
+            self._show(Outcome("resumed", heard.text, heard.confidence))
+            await self._speak_on()
+            self.begin()
+            return
+        heard, moment = taken
         self._show(Outcome("heard", heard.text, heard.confidence))
         done = await self._acts.do(meaning(heard.text), moment)
         self._account.note_act(done.act, refused=done.refused)
@@ -290,12 +312,20 @@ class Line:
 
     async def _ask(self, heard: Heard) -> None:
         self._account.asked_again += 1
-        self._show(Outcome("asked again", heard.text, heard.confidence))
+        self._show(Outcome(AGAIN, heard.text, heard.confidence))
         await self.mouth.put_aside()
         deaf = self._deaf >= DEAF_AFTER
         if deaf:
             self._show(Trouble(CANNOT_HEAR))
         self.mouth.say(CANNOT_HEAR if deaf else SORRY, fleeting=True)
+        self.begin()
+
+    async def _ask_whether(self, heard: Heard, moment: Moment) -> None:
+        self._account.asked_again += 1
+        self._whether.ask(heard, moment)
+        self._show(Outcome(IF_MEANT, heard.text, heard.confidence))
+        await self.mouth.put_aside()
+        self.mouth.say(FOR_ME, fleeting=True)
         self.begin()
 
     def _cannot_speak(self, text: str, error: SpeechFailed) -> None:

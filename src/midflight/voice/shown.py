@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
+
+AGAIN: Final = "asked again"  # it was not understood
+IF_MEANT: Final = "asked if meant"  # it was, and seems to want nothing
+ASKED: Final = frozenset({AGAIN, IF_MEANT})
 
 
 class FloorShown(Struct, frozen=True, tag_field="t", tag="floor"):
@@ -14,7 +18,7 @@ class FloorShown(Struct, frozen=True, tag_field="t", tag="floor"):
 
 
 class Outcome(Struct, frozen=True, tag_field="t", tag="outcome"):
-    """What became of a sound: resumed, interrupted, asked again, ignored."""
+    """What became of a sound: resumed, interrupted, asked again, asked if meant, ignored."""
 
     outcome: str
     heard: str = ""

@@ -4,6 +4,7 @@
 
     speaking ──sound──▶ held ──backchannel, noise──▶ speaking   at the same sample
                           ├────words──────────────▶ cut, and the person has the floor
+                          ├────a remark───────────▶ asked whether it is for us; likewise
                           └────unclear────────────▶ asked again; silence: speaking, same sample
 
 It takes two stages because no ear can tell a "mm-hm" from a "stop" in a tenth of a second, and a
@@ -51,6 +52,7 @@ class Verdict(StrEnum):
     NOISE = "noise"
     BACKCHANNEL = "backchannel"
     WORDS = "words"
+    REMARK = "remark"  # words that want nothing, it seems
     UNCLEAR = "unclear"
 
 
@@ -99,6 +101,7 @@ class Order(StrEnum):
     JUDGE_WHOLE = "judge whole"  # what was said?
     TAKE = "take"  # the person's words are theirs to give to the run
     ASK = "ask"  # say that they were not understood
+    ASK_WHETHER = "ask whether"  # they were for us
     IGNORE = "ignore"  # it was nothing
 
 
@@ -281,8 +284,10 @@ def _decide(now: Taking, verdict: Verdict) -> Step:
             return replace(over, held=False, cut=False), orders
         case Verdict.UNCLEAR:
             return replace(over, asked=True), (Order.ASK,)
-        case Verdict.BACKCHANNEL if not (now.held or now.cut):
+        case Verdict.BACKCHANNEL | Verdict.REMARK if not (now.held or now.cut):
             return over, (Order.TAKE,)  # nothing to assent to but our question
+        case Verdict.REMARK:
+            return replace(over, asked=True), (Order.ASK_WHETHER,)
         case Verdict.NOISE | Verdict.BACKCHANNEL:
             return _nothing_more(now)
 
