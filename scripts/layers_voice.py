@@ -196,12 +196,19 @@ VOICE_MUTANTS = (
     Mutant(
         "voice: misheard remarks over us are asked about",
         VOICE + "judging.py",
-        "    needed = max(needed, SURE_OVER_US) if over_us else needed\n",
-        "",
+        "SURE_SHORT if _worst(heard) < SPOKEN else SURE_OVER_US",
+        "SURE_SHORT if _worst(heard) < SPOKEN else SURE",
         (
             JUDGING
             + "few_words_have_to_be_surer_over_us_than_in_silence_unless_they_were_asked_for",
         ),
+    ),
+    Mutant(
+        "voice: few words over us of which one is a guess are asked about",
+        VOICE + "judging.py",
+        "SURE_SHORT if _worst(heard) < SPOKEN else SURE_OVER_US",
+        "SURE_OVER_US",
+        (JUDGING + "few_words_over_us_of_which_one_is_a_guess_have_to_be_surer_still",),
     ),
     Mutant(
         "voice: a long assent that is hardly heard may have been an order",

@@ -150,6 +150,15 @@ def test_few_words_have_to_be_surer_over_us_than_in_silence_unless_they_were_ask
     assert judge(words, 1_400, asked=True) is Verdict.WORDS
 
 
+def test_few_words_over_us_of_which_one_is_a_guess_have_to_be_surer_still() -> None:
+    guessed = Heard("Could it seem a lot worse?", 0.75, (Word("Could", 0.35), Word("it", 0.9)))
+
+    assert judge(guessed, 1_400) is Verdict.UNCLEAR
+    assert judge(replace(guessed, words=(Word("Could", 0.45),)), 1_400) is Verdict.WORDS
+    assert judge(replace(guessed, confidence=0.81), 1_400) is Verdict.WORDS
+    assert judge(guessed, 1_400, held=False) is Verdict.WORDS
+
+
 def test_in_noise_words_have_to_be_surer_and_orders_do_not() -> None:
     words = Heard("Talk to the finance team.", 0.72)
 

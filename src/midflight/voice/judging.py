@@ -21,7 +21,7 @@ SURE_OF_THREE: Final = 0.65  # words of a short sound, not to take them for an a
 SURE_ORDER: Final = 0.7  # of those that act at once
 SURE_OVER_US: Final = 0.7  # of few that are said over us: misheard remarks look like anything
 SURE_HOLD: Final = 0.35  # to hold costs little, to go on may not
-SURE_SHORT: Final = 0.8  # where there are few of them
+SURE_SHORT: Final = 0.8  # where there are few of them, or one of those is a guess
 PLAIN: Final = 0.85  # of a short sound, to take it as it was heard
 NEAR: Final = 4.0  # of a lean, to go by it
 NEARER: Final = 6.0  # the same where some word is hardly more than a guess
@@ -82,8 +82,8 @@ def _judge(
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
     if heard.confidence is None:
         known = _judge_by_words(heard.text, words, spoke_ms, short=short, whole=whole, held=held)
-        doubtful = _approves_for_all_we_know(heard.text, words) and not asked
-        return Verdict.UNCLEAR if known is Verdict.WORDS and doubtful else known
+        doubtful = known is Verdict.WORDS and _approves_for_all_we_know(heard.text, words)
+        return Verdict.UNCLEAR if doubtful and not asked else known
     act = meaning(heard.text).act
     if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
         needed = SURE_HOLD if act in HOLDING else SURE_ORDER
@@ -108,7 +108,7 @@ def _judge(
     if held and not (ordered or asked) and _may_be_an_assent(heard, act, spoke_ms):
         return Verdict.UNCLEAR
     over_us = held and not asked and len(words) <= AT_MOST
-    needed = _sure(spoke_ms, short=short, noisy=noisy, over_us=over_us)
+    needed = _sure(heard, spoke_ms, short=short, noisy=noisy, over_us=over_us)
     return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
 
 
@@ -126,10 +126,11 @@ def _judge_assent(
     return Verdict.UNCLEAR if weighed and heard.lean < needed else Verdict.BACKCHANNEL
 
 
-def _sure(spoke_ms: int, *, short: bool, noisy: bool, over_us: bool) -> float:
+def _sure(heard: Heard, spoke_ms: int, *, short: bool, noisy: bool, over_us: bool) -> float:
     """How sure words for the run have to be."""
     needed = SURE_SHORT if short else SURE_IN_NOISE if noisy else SURE
-    needed = max(needed, SURE_OVER_US) if over_us else needed
+    if over_us:
+        needed = max(needed, SURE_SHORT if _worst(heard) < SPOKEN else SURE_OVER_US)
     return max(needed, SURE_OF_THREE) if spoke_ms <= SHORT_MS else needed  # many in a moment: none
 
 
