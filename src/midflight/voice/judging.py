@@ -82,8 +82,8 @@ def _judge(
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
     if heard.confidence is None:
         known = _judge_by_words(heard.text, words, spoke_ms, short=short, whole=whole, held=held)
-        doubtful = known is Verdict.WORDS and _approves_for_all_we_know(heard.text, words)
-        return Verdict.UNCLEAR if doubtful and not asked else known
+        doubtful = _approves_for_all_we_know(heard.text, words) and not asked
+        return Verdict.UNCLEAR if known is Verdict.WORDS and doubtful else known
     act = meaning(heard.text).act
     if act not in {Act.SAY, Act.YES, Act.NO, Act.REDIRECT}:
         needed = SURE_HOLD if act in HOLDING else SURE_ORDER
