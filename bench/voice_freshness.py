@@ -17,7 +17,8 @@ LIST = "fourteenth"
 
 HEARS = ("ear", "silero", "moonshine", "sounds", "taking")
 JUDGES = ("judging", "lexicon", "assents", "phrases")
-SPEAKS = ("line", "mouth", "making", "loudspeaker", "acts", "answers", "fallback", "seams")
+OBEYS = ("line", "acts", "answers")
+SPEAKS = ("mouth", "agenda", "making", "playing", "loudspeaker", "fallback", "seams")
 SENDS = ("call", "wire", "endpoint")
 
 
@@ -39,7 +40,7 @@ class Part(NamedTuple):
         return (*of, *(f"bench/{name}.py" for name in self.by))
 
 
-LINE = (*HEARS, *JUDGES, *SPEAKS)
+LINE = (*HEARS, *JUDGES, *OBEYS, *SPEAKS)
 MEASURED = {
     "soon": Part("how soon we stop", LINE, ("voice_stage", "voice_scene")),
     "lists": Part("commands, assents and noises", LINE, ("voice_scene",)),

@@ -34,7 +34,7 @@ VOICE_MUTANTS = (
     ),
     Mutant(
         "voice: nobody answers a question that they have not heard",
-        VOICE + "mouth.py",
+        VOICE + "agenda.py",
         "            if said.is_begun and said.text and not said.fleeting:\n",
         "            if said.text and not said.fleeting:\n",
         (
@@ -109,9 +109,9 @@ VOICE_MUTANTS = (
     ),
     Mutant(
         "voice: a yes that is said again as was asked for is no assent either",
-        VOICE + "mouth.py",
-        "in (*self._queue, *self._aside) if not said.is_heard)",
-        "in self._queue if not said.is_heard)",
+        VOICE + "agenda.py",
+        "in (*self._now, *self._aside) if not said.is_heard)",
+        "in self._now if not said.is_heard)",
         (ODD + "a_yes_that_is_said_again_as_was_asked_for_answers_the_question",),
     ),
     Mutant(
@@ -194,7 +194,7 @@ VOICE_MUTANTS = (
     Mutant(
         "voice: what was stopped is not given to a page that has not answered the cut yet",
         VOICE + "mouth.py",
-        "not self._silent and not self._cutting and self._may()",
+        "not self._silent and not self._playing.is_cutting and self._may()",
         "not self._silent and self._may()",
         (PAGE + "no_more_is_played_of_what_was_stopped_however_late_the_page_answers",),
     ),
