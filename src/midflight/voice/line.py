@@ -31,6 +31,7 @@ from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting, OwnIds
 from midflight.voice.obeying import NOTHING, Obeying
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
+from midflight.voice.sending import Sending
 from midflight.voice.shown import FloorShown, Shown, Trouble
 from midflight.voice.taking import Floor, Order, Taking, advance
 from midflight.voice.telling import Telling
@@ -78,7 +79,10 @@ class Line:
         self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
         own = OwnIds(ids)
         self._noting = noting = Noting(control, thread, who, ids=own, show=show)
-        self._acts = Acts(control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting)
+        self._sending = Sending(
+            control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting
+        )
+        self._acts = Acts(control, thread, who, ids=own, mouth=self.mouth, sending=self._sending)
         self._account = Account(who, thread)
         self._obeying = Obeying(
             self,
@@ -123,7 +127,7 @@ class Line:
         with anyio.move_on_after(RECORD_S, shield=True):
             for said in self._noting.due():
                 await self._noting.whole(said)
-            await self._acts.hang_up()
+            await self._sending.hang_up()
         self._account.close(self.mouth.played)
 
     async def _settle(self) -> None:
