@@ -17,17 +17,8 @@ LIST = "fourteenth"
 
 HEARS = ("ear", "silero", "moonshine", "sounds", "taking")
 JUDGES = ("judging", "lexicon", "assents", "wanting", "phrases")
-SPEAKS = (
-    "line",
-    "whether",
-    "mouth",
-    "making",
-    "loudspeaker",
-    "acts",
-    "answers",
-    "fallback",
-    "seams",
-)
+OBEYS = ("line", "obeying", "whether", "acts", "answers", "sending")
+SPEAKS = ("mouth", "agenda", "making", "playing", "loudspeaker", "fallback", "seams")
 SENDS = ("call", "wire", "endpoint")
 
 
@@ -49,7 +40,7 @@ class Part(NamedTuple):
         return (*of, *(f"bench/{name}.py" for name in self.by))
 
 
-LINE = (*HEARS, *JUDGES, *SPEAKS)
+LINE = (*HEARS, *JUDGES, *OBEYS, *SPEAKS)
 MEASURED = {
     "soon": Part("how soon we stop", LINE, ("voice_stage", "voice_scene")),
     "lists": Part("commands, assents and noises", LINE, ("voice_scene",)),

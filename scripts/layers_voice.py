@@ -36,7 +36,7 @@ VOICE_MUTANTS = (
     ),
     Mutant(
         "voice: nobody answers a question that they have not heard",
-        VOICE + "mouth.py",
+        VOICE + "agenda.py",
         "            if said.is_begun and said.text and not said.fleeting:\n",
         "            if said.text and not said.fleeting:\n",
         (
@@ -111,9 +111,9 @@ VOICE_MUTANTS = (
     ),
     Mutant(
         "voice: a yes that is said again as was asked for is no assent either",
-        VOICE + "mouth.py",
-        "in (*self._queue, *self._aside) if not said.is_heard)",
-        "in self._queue if not said.is_heard)",
+        VOICE + "agenda.py",
+        "in (*self._now, *self._aside) if not said.is_heard)",
+        "in self._now if not said.is_heard)",
         (ODD + "a_yes_that_is_said_again_as_was_asked_for_answers_the_question",),
     ),
     Mutant(
@@ -174,21 +174,21 @@ VOICE_MUTANTS = (
     ),
     Mutant(
         "voice: what is said over a question is no remark",
-        VOICE + "line.py",
-        "            awaited = self.mouth.is_asking or not self._moment.whole",
-        "            awaited = not self._moment.whole",
+        VOICE + "obeying.py",
+        "awaited=asking or not moment.whole",
+        "awaited=not moment.whole",
         (WHETHER + "what_is_said_over_a_question_is_an_answer_to_it",),
     ),
     Mutant(
         "voice: a remark that a line breaks off is not lost",
-        VOICE + "line.py",
-        "            awaited = self.mouth.is_asking or not self._moment.whole",
-        "            awaited = self.mouth.is_asking",
+        VOICE + "obeying.py",
+        "awaited=asking or not moment.whole",
+        "awaited=asking",
         (WHETHER + "of_who_hangs_up_in_the_midst_of_it_nothing_can_be_asked_and_it_is_a_message",),
     ),
     Mutant(
         "voice: a yes takes no remark of long ago",
-        VOICE + "line.py",
+        VOICE + "obeying.py",
         "        self._whether.forget()\n",
         "",
         (WHETHER + "a_yes_long_after_it_takes_nothing_that_nobody_answered",),
@@ -255,7 +255,7 @@ VOICE_MUTANTS = (
     Mutant(
         "voice: what was stopped is not given to a page that has not answered the cut yet",
         VOICE + "mouth.py",
-        "not self._silent and not self._cutting and self._may()",
+        "not self._silent and not self._playing.is_cutting and self._may()",
         "not self._silent and self._may()",
         (PAGE + "no_more_is_played_of_what_was_stopped_however_late_the_page_answers",),
     ),

@@ -9,7 +9,10 @@ import pty
 import shlex
 import signal
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -28,19 +31,39 @@ def scene(tmp_path: Path) -> Scene:
     return made
 
 
+def ended(
+    scene: Scene,
+    command: Sequence[str],
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | TextIO = subprocess.PIPE,
+    stderr: int | TextIO = subprocess.PIPE,
+) -> subprocess.CompletedProcess[str]:
+    """How a command ends that is read, or not, by whom a test wants it to be."""
+    return subprocess.run(
+        command,
+        cwd=scene.folder,
+        env=scene.env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        check=False,
+        timeout=CALL_S,
+    )
+
+
 def answered_to(place: Path, scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
     with place.open("w", encoding="utf-8") as out:
-        return subprocess.run(
-            [*MIDFLIGHT, *arguments],
-            cwd=scene.folder,
-            env=scene.env,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            timeout=CALL_S,
-        )
+        return ended(scene, [*MIDFLIGHT, *arguments], stdout=out)
+
+
+@contextmanager
+def nobody_reading() -> Iterator[TextIO]:
+    """An output whose reader has left already."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as out:
+        yield out
 
 
 def test_a_kill_whose_answer_cannot_be_written_says_so_and_not_that_nothing_changed(
@@ -75,16 +98,7 @@ def test_of_other_trouble_of_the_system_it_is_not_claimed_that_nothing_was_chang
 
 
 def in_a_shell(scene: Scene, words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["sh", "-c", f"{shlex.join(MIDFLIGHT)} {words}"],
-        cwd=scene.folder,
-        env=scene.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=CALL_S,
-    )
+    return ended(scene, ["sh", "-c", f"{shlex.join(MIDFLIGHT)} {words}"])
 
 
 @pytest.mark.parametrize("words", ["runs", "token bob --json", "kill all --yes", "show last"])
@@ -130,20 +144,8 @@ def test_a_folder_is_no_store_and_no_bug(scene: Scene, store: str, command: list
 
 @pytest.mark.parametrize("words", [["runs"], ["show", "last"], ["runs", "--json"], ["--help"]])
 def test_who_leaves_before_all_was_read_makes_no_failure(scene: Scene, words: list[str]) -> None:
-    reads, writes = os.pipe()
-    os.close(reads)  # who was to read has left already
-    with os.fdopen(writes, "w") as out:
-        done = subprocess.run(
-            [*MIDFLIGHT, *words],
-            cwd=scene.folder,
-            env=scene.env,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            timeout=CALL_S,
-        )
+    with nobody_reading() as out:
+        done = ended(scene, [*MIDFLIGHT, *words], stdout=out)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -154,16 +156,7 @@ def test_what_is_asked_before_a_cancel_is_no_part_of_the_answer(scene: Scene) ->
         scene.said("run", "cli.staff:notary", "tea", "--detach")
         scene.until_shown("last", lambda shown: shown["in_flight"])
         os.write(person, b"n\n")
-        done = subprocess.run(
-            [*MIDFLIGHT, "cancel", "last", "--json"],
-            cwd=scene.folder,
-            env=scene.env,
-            stdin=terminal,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=CALL_S,
-        )
+        done = ended(scene, [*MIDFLIGHT, "cancel", "last", "--json"], stdin=terminal)
         assert (done.returncode, done.stdout) == (1, "")
         assert "cannot be stopped. Cancel anyway? [y/N]" in done.stderr
     finally:
@@ -226,20 +219,8 @@ def test_a_watch_that_is_left_by_its_reader_says_that_the_run_goes_on(scene: Sce
 
 def unread(scene: Scene, *words: str) -> int:
     """The status of a command of which nobody reads anything, not even its errors."""
-    reads, writes = os.pipe()
-    os.close(reads)
-    with os.fdopen(writes, "w") as both:
-        done = subprocess.run(
-            [*MIDFLIGHT, *words],
-            cwd=scene.folder,
-            env=scene.env,
-            stdin=subprocess.DEVNULL,
-            stdout=both,
-            stderr=both,
-            check=False,
-            timeout=CALL_S,
-        )
-    return done.returncode
+    with nobody_reading() as both:
+        return ended(scene, [*MIDFLIGHT, *words], stdout=both, stderr=both).returncode
 
 
 def test_a_run_whose_end_nobody_reads_keeps_the_status_of_its_end(scene: Scene) -> None:

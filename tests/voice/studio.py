@@ -149,8 +149,13 @@ class Scene:
         return [shown for shown in self.shown if isinstance(shown, kind)]
 
     async def said_by_agent(self) -> list[str]:
-        lines = await self.control.transcript(THREAD)
-        return [line.text for line in lines if line.kind == "said: text"]
+        return [text for text, _ in await told(self.control)]
+
+
+async def told(control: Control) -> list[tuple[str, str]]:
+    """What agents have said, as it is on record, and what became of it."""
+    lines = await control.transcript(THREAD)
+    return [(line.text, line.status) for line in lines if line.kind == "said: text"]
 
 
 @asynccontextmanager

@@ -16,11 +16,21 @@ from midflight.tools.base import tool
 from voice.studio import Scene, talking
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
+ANSWER = f"{TEXT}. And then"
+
+
+def clerk_of(*lines: Line) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(lines)
+    return assistant("clerk", Profile(model, actions=()), delegates=False), model
 
 
 def speaker(*texts: str) -> tuple[Agent, ScriptedModel]:
-    model = ScriptedModel([say(text) for text in texts])
-    return assistant("clerk", Profile(model, actions=()), delegates=False), model
+    return clerk_of(*map(say, texts))
+
+
+def thinker(ends: anyio.Event, *later: str) -> tuple[Agent, ScriptedModel]:
+    """Says all of its answer, which has no end before it may."""
+    return clerk_of(say(ANSWER, pieces=9, until=ends), *map(say, later))
 
 
 @asynccontextmanager
@@ -36,10 +46,7 @@ async def counting(folder: Path, *later: str) -> AsyncIterator[tuple[Scene, Scri
 @asynccontextmanager
 async def thinking(folder: Path, *later: str) -> AsyncIterator[tuple[Scene, ScriptedModel, str]]:
     """The same, but its model never comes to an end; with the run that it is."""
-    never = anyio.Event()
-    lines = iter([say(f"{TEXT}. And then", pieces=9, until=never), *map(say, later)])
-    model = ScriptedModel(lambda _: next(lines))
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    clerk, model = thinker(anyio.Event(), *later)
     async with talking(clerk, folder=folder) as there:
         await there.say("Count please")
         await there.hears(4)

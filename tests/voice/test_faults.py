@@ -17,7 +17,8 @@ from midflight.models.scripted import ScriptedModel, say
 from midflight.run import Agent
 from midflight.voice.ear import FRAME_BYTES, KEPT_MAX, REST_MS, Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
-from midflight.voice.line import CANNOT_HEAR, CANNOT_SPEAK, SORRY
+from midflight.voice.line import CANNOT_SPEAK
+from midflight.voice.obeying import CANNOT_HEAR, SORRY
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import FRAME_MS, RATE, Chunk, Heard, Mark, SpeechFailed, Word
 from midflight.voice.shown import Outcome, Trouble

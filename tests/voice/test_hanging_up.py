@@ -7,33 +7,24 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.assistant import Profile, assistant
 from midflight.control import Control
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Who
-from midflight.models.scripted import ScriptedModel, say
 from midflight.run import Run, agent
 from midflight.voice.acts import BROKEN_OFF
-from voice.studio import THREAD, PlainRecogniser, Words, on_the_line
-from voice.talkers import TEXT, worker
+from voice.studio import THREAD, PlainRecogniser, Words, on_the_line, told
+from voice.talkers import ANSWER, thinker, worker
 
 pytestmark = pytest.mark.anyio
 BOB = Who("bob", channel="web")
 HEARD = ("one two three four", "cut short")
-ANSWER = f"{TEXT}. And then"
-
-
-async def told(control: Control) -> list[tuple[str, str]]:
-    lines = await control.transcript(THREAD)
-    return [(line.text, line.status) for line in lines if line.kind == "said: text"]
 
 
 async def test_an_answer_that_ends_after_its_listener_has_hung_up_is_there_to_be_read_as_not_heard(
     tmp_path: Path,
 ) -> None:
     ends = anyio.Event()
-    model = ScriptedModel([say(ANSWER, pieces=9, until=ends), say("thirteen")])
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    clerk, model = thinker(ends, "thirteen")
     async with on_the_line(clerk, tmp_path) as (control, call):
         async with call() as there:
             await there.say("Count please")

@@ -15,7 +15,7 @@ from midflight.overriding import override
 from midflight.voice.acts import WITH_A_PERSON, YES_OR_NO
 from midflight.voice.deeds import Moment
 from midflight.voice.lexicon import Act, meaning
-from midflight.voice.line import SORRY
+from midflight.voice.obeying import SORRY
 from midflight.voice.room import RoomSink
 from midflight.voice.seams import Heard
 from midflight.voice.shown import Did, Handed, Outcome

@@ -9,7 +9,7 @@ import pytest
 
 from midflight.run import Run, agent
 from midflight.voice.acts import BROKEN_OFF
-from midflight.voice.line import SORRY
+from midflight.voice.obeying import SORRY
 from midflight.voice.taking import Floor
 from voice.studio import THREAD, WORD, on_the_line, talking
 from voice.talkers import TEXT, Shop, counting, speaker

@@ -44,6 +44,13 @@ class Page:
         )
         return b"".join(sent for sent in self.sent[last:] if isinstance(sent, bytes))
 
+    async def has_played(self, words: int, text: str) -> Utterance:
+        """So many of what a run says now, as the page says itself."""
+        said = self.mouth.say(text, run="r-1")
+        await self.works()
+        await self.plays(words)
+        return said
+
     async def plays(self, words: int) -> None:
         """The page says with a frame that it has played so many in all."""
         self.sink.note(words * WORD)
@@ -77,9 +84,7 @@ async def test_what_a_late_page_had_played_before_the_cut_is_not_taken_for_the_n
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with page(monkeypatch) as there:
-        first = there.mouth.say(TEXT, run="r-1")
-        await there.works()
-        await there.plays(3)
+        first = await there.has_played(3, TEXT)
         await there.mouth.put_aside()  # the page has not answered
         asked = there.mouth.say("may I delete the backup now please", about=Question("r-1", 5))
         await there.works()
@@ -95,23 +100,28 @@ async def test_what_a_late_page_had_played_before_the_cut_is_not_taken_for_the_n
         assert asked.is_heard
 
 
+@pytest.mark.parametrize("numbers", [(1, 2), (0, 0)], ids=["numbered", "in their order"])
 async def test_a_late_answer_to_one_cut_is_none_to_the_next(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, int]
 ) -> None:
+    """A page of before gives no numbers, and answers in the order in which it was told."""
+    late, next_one = numbers
     async with page(monkeypatch) as there:
-        there.mouth.say(TEXT, run="r-1")
-        await there.works()
-        await there.plays(3)
+        await there.has_played(3, TEXT)
         await there.mouth.put_aside()
         second = there.mouth.say("alpha beta gamma delta epsilon zeta")
         await there.works()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(there.mouth.put_aside)
-            await there.answers_in_time(9, number=1)  # to the first: it had played nine
+            await there.answers_in_time(9, number=late)  # to the first: it had played nine
             await there.works()
-            there.sink.silenced(11 * WORD, 2)
+            there.sink.silenced(11 * WORD, next_one)
 
         assert second.heard == "alpha beta"
+
+
+def test_an_answer_may_come_without_a_number() -> None:
+    assert read_text('{"t": "silenced", "played": 7}') == Silenced(7)
 
 
 async def test_an_answer_that_was_given_already_says_nothing(
@@ -132,33 +142,11 @@ async def test_an_answer_that_was_given_already_says_nothing(
         assert said.heard == "one two three"
 
 
-async def test_a_page_that_gives_no_numbers_answers_in_the_order_in_which_it_was_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with page(monkeypatch) as there:
-        there.mouth.say(TEXT, run="r-1")
-        await there.works()
-        await there.plays(3)
-        await there.mouth.put_aside()
-        second = there.mouth.say("alpha beta gamma delta epsilon zeta")
-        await there.works()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(there.mouth.put_aside)
-            await there.answers_in_time(9, number=0)
-            await there.works()
-            there.sink.silenced(11 * WORD, 0)
-
-        assert second.heard == "alpha beta"
-        assert read_text('{"t": "silenced", "played": 7}') == Silenced(7)
-
-
 async def test_a_page_that_has_missed_a_cut_is_followed_again_from_the_next_that_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with page(monkeypatch) as there:
-        there.mouth.say(TEXT, run="r-1")
-        await there.works()
-        await there.plays(3)
+        await there.has_played(3, TEXT)
         await there.mouth.put_aside()
         await there.mouth.put_aside()
         there.sink.silenced(9 * WORD, 2)
@@ -196,9 +184,7 @@ async def test_no_more_is_played_of_what_was_stopped_however_late_the_page_answe
     monkeypatch: pytest.MonkeyPatch, stop: Stop
 ) -> None:
     async with page(monkeypatch, within_s=10) as there:
-        said = there.mouth.say(LONG, run="r-1")
-        await there.works()
-        await there.plays(8)
+        said = await there.has_played(8, LONG)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop, there.mouth, said)
             await there.works()
@@ -215,9 +201,7 @@ async def test_two_that_cut_at_once_both_wait_for_the_page_before_anything_is_sa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with page(monkeypatch, within_s=10) as there:
-        first = there.mouth.say(LONG, run="r-1")
-        await there.works()
-        await there.plays(8)
+        first = await there.has_played(8, LONG)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(takes_back, there.mouth, first)
             await there.works()
@@ -235,10 +219,9 @@ async def test_two_that_cut_at_once_both_wait_for_the_page_before_anything_is_sa
         assert (second.heard, third.heard) == ("", "gamma delta")
 
 
-async def while_brought_back(there: Page, said: Utterance, stop: Stop) -> None:
+async def stopped_while_brought_back(there: Page, stop: Stop) -> Utterance:
     """It is put aside after three words, brought back, and stopped before the page has answered."""
-    await there.works()
-    await there.plays(3)
+    said = await there.has_played(3, TEXT)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(there.mouth.put_aside)
         await there.answers_in_time(3)
@@ -248,6 +231,7 @@ async def while_brought_back(there: Page, said: Utterance, stop: Stop) -> None:
         tasks.start_soon(stop, there.mouth, said)
         await there.works()
         there.sink.silenced(3 * WORD, there.cuts[-1])
+    return said
 
 
 async def test_words_that_are_taken_back_while_they_are_brought_back_are_not_said(
@@ -255,8 +239,7 @@ async def test_words_that_are_taken_back_while_they_are_brought_back_are_not_sai
 ) -> None:
     async with page(monkeypatch, within_s=10) as there:
         there.voice.stalls_after = 6  # it is still being made
-        said = there.mouth.say(TEXT, run="r-1")
-        await while_brought_back(there, said, takes_back)
+        said = await stopped_while_brought_back(there, takes_back)
         there.voice.stalls_after = None
         later = there.mouth.say("It was cancelled.")
         await there.works()
@@ -270,8 +253,7 @@ async def test_words_whose_run_is_held_while_they_are_brought_back_wait_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with page(monkeypatch, within_s=10) as there:
-        said = there.mouth.say(TEXT, run="r-1")
-        await while_brought_back(there, said, keeps)
+        said = await stopped_while_brought_back(there, keeps)
         later = there.mouth.say("It is paused.")
         await there.works()
         await there.plays(6)
@@ -284,9 +266,7 @@ async def test_what_a_run_says_while_it_is_being_held_waits_for_it_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with page(monkeypatch, within_s=10) as there:
-        said = there.mouth.say(TEXT, run="r-1")
-        await there.works()
-        await there.plays(3)
+        said = await there.has_played(3, TEXT)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keeps, there.mouth, said)
             await there.works()
@@ -301,9 +281,7 @@ async def test_what_a_run_says_while_it_is_being_held_waits_for_it_too(
 
 async def test_a_page_that_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async with page(monkeypatch, within_s=60) as there:
-        said = there.mouth.say(TEXT, run="r-1")
-        await there.works()
-        await there.plays(3)
+        said = await there.has_played(3, TEXT)
         with anyio.fail_after(10):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(there.mouth.put_aside)

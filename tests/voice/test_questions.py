@@ -14,7 +14,7 @@ from midflight.kernel.state import RunState
 from midflight.run import Agent, Run, agent
 from midflight.voice.deeds import Moment
 from midflight.voice.lexicon import Act, meaning
-from midflight.voice.line import SORRY
+from midflight.voice.obeying import SORRY
 from midflight.voice.shown import Did
 from midflight.voice.taking import Floor
 from voice.studio import (

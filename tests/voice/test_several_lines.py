@@ -9,19 +9,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from midflight.assistant import Profile, assistant
 from midflight.control import Control, local
 from midflight.kernel.phases import Role
 from midflight.kernel.record import Who
-from midflight.models.scripted import ScriptedModel, say
 from midflight.run import Agent
-from voice.studio import ANN, THREAD, WORD, Scene, line_of
-from voice.talkers import TEXT, speaker
+from voice.studio import ANN, WORD, Scene, line_of, told
+from voice.talkers import ANSWER, TEXT, speaker, thinker
 
 pytestmark = pytest.mark.anyio
 CARL = Who("carl", channel="voice")
 EVE = Who("eve", Role.VIEWER)  # whose questions aside are answered with how it stands
-ANSWER = f"{TEXT}. And then"
 Calling = Callable[[Who], AbstractAsyncContextManager[Scene]]
 
 
@@ -29,11 +26,6 @@ Calling = Callable[[Who], AbstractAsyncContextManager[Scene]]
 async def exchange(clerk: Agent, folder: Path) -> AsyncIterator[tuple[Control, Calling]]:
     async with local("memory:", clerk, workdir=folder, drain_s=0.2) as control:
         yield control, lambda who: line_of(control, clerk, who)
-
-
-async def told(control: Control) -> list[tuple[str, str]]:
-    lines = await control.transcript(THREAD)
-    return [(line.text, line.status) for line in lines if line.kind == "said: text"]
 
 
 async def comes(control: Control, expected: list[tuple[str, str]]) -> None:
@@ -90,8 +82,7 @@ async def test_an_answer_that_one_has_left_is_heard_if_another_has_heard_it_to_i
     tmp_path: Path,
 ) -> None:
     ends = anyio.Event()
-    model = ScriptedModel([say(ANSWER, pieces=9, until=ends)])
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    clerk, _ = thinker(ends)
     async with exchange(clerk, tmp_path) as (control, call), call(CARL) as carl:
         async with call(ANN) as ann:
             await ann.say("Count please")
@@ -107,8 +98,7 @@ async def test_who_calls_again_and_hears_the_answer_to_its_end_has_heard_it(
     tmp_path: Path,
 ) -> None:
     ends = anyio.Event()
-    model = ScriptedModel([say(ANSWER, pieces=9, until=ends)])
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    clerk, _ = thinker(ends)
     async with exchange(clerk, tmp_path) as (control, call):
         async with call(ANN) as ann:
             await ann.say("Count please")
@@ -125,8 +115,7 @@ async def test_a_question_aside_in_the_midst_of_an_answer_is_not_taken_for_its_e
     tmp_path: Path,
 ) -> None:
     ends = anyio.Event()
-    model = ScriptedModel([say(ANSWER, pieces=9, until=ends)])
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    clerk, _ = thinker(ends)
     async with exchange(clerk, tmp_path) as (control, call), call(CARL) as carl:
         async with call(ANN) as ann:
             await ann.say("Count please")
@@ -150,10 +139,7 @@ async def test_a_question_aside_in_the_midst_of_an_answer_is_not_taken_for_its_e
 async def test_a_redirect_on_one_line_ends_on_the_other_what_it_ends_and_the_next_is_spoken(
     tmp_path: Path, other: Who, pauses: bool
 ) -> None:
-    never = anyio.Event()
-    lines = iter([say(ANSWER, pieces=9, until=never), say("thirteen")])
-    model = ScriptedModel(lambda _: next(lines))
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    clerk, _ = thinker(anyio.Event(), "thirteen")
     async with exchange(clerk, tmp_path) as (_, call), call(ANN) as one, call(other) as two:
         await one.say("Count please")
         await one.hears(4)
@@ -171,9 +157,7 @@ async def test_a_redirect_on_one_line_ends_on_the_other_what_it_ends_and_the_nex
 
 
 async def test_a_cancel_on_one_line_is_told_on_the_other(tmp_path: Path) -> None:
-    never = anyio.Event()
-    model = ScriptedModel([say(ANSWER, pieces=9, until=never)])
-    clerk = assistant("clerk", Profile(model, actions=()), delegates=False)
+    clerk, _ = thinker(anyio.Event())
     async with exchange(clerk, tmp_path) as (control, call), call(ANN) as one, call(ANN) as two:
         await one.say("Count please")
         await one.hears(4)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midflight.run import Run, agent
-from midflight.voice.line import FOR_ME
+from midflight.voice.obeying import FOR_ME
 from midflight.voice.shown import Outcome
 from voice.studio import THREAD, WORD, Scene, on_the_line, talking
 from voice.talkers import TEXT, counting, speaker

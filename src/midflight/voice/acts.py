@@ -1,13 +1,7 @@
-"""What people say, as verbs of ``Control``; the controls act before any model is asked.
-
-What was heard of our own words goes on record with it: before a message that begins the next run,
-so that this run knows; after a verb that aborts the model, because only then no more can come.
-"""
+"""What people say, as verbs of ``Control``; the controls act before any model is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -19,21 +13,18 @@ from midflight.inputs import Ids
 from midflight.kernel.phases import Cause
 from midflight.kernel.record import Who
 from midflight.kernel.state import RunState
-from midflight.run import Agent
 from midflight.stores.waiting import thread_if_any
 from midflight.voice.answers import ANSWERS, LATER, PASSED_ON, Answers, Fitting
 from midflight.voice.deeds import Done, Moment
 from midflight.voice.lexicon import HOLDING, Act, Meaning, approves, cancels
 from midflight.voice.mouth import Mouth
-from midflight.voice.noting import Noting
-from midflight.voice.utterance import Utterance
+from midflight.voice.sending import Sending, why_kept
 
 STOP: Final = "stop"
 WORDS: Final = ANSWERS | {Act.SAY}  # all else is a control: it settles whether to cancel
 TO_RUNS: Final = WORDS | {Act.REDIRECT}  # what may be about a question
 WITH_A_PERSON: Final = "A person has this. It goes on when they hand it back."
 NOTHING_YET: Final = "Nothing is at work here yet."
-KEPT: Final = "your message is kept"  # how a status ends that says why nothing was begun
 BROKEN_OFF: Final = "[The line broke off while they said this; there may be more to it.] "
 YES_OR_NO: Final = "It is still paused. Say “yes” to cancel it, or “no” to go on."
 
@@ -44,16 +35,15 @@ class Acts:
     def __init__(
         self,
         control: Control,
-        agent: Agent,
         thread: str,
         who: Who,
         *,
         ids: Ids,
         mouth: Mouth,
-        noting: Noting,
+        sending: Sending,
     ) -> None:
-        self._control, self._agent, self._thread = control, agent, thread
-        self._who, self._ids, self._mouth, self._noting = who, ids, mouth, noting
+        self._control, self._thread, self._who, self._ids = control, thread, who, ids
+        self._mouth, self._sending = mouth, sending
         self._one = anyio.Lock()
         self._cancelling = ("", 0)  # a run that was stopped, and where in the thread
         self._answers = Answers(control, thread, mouth)
@@ -105,8 +95,8 @@ class Acts:
             case Act.STOP:
                 return await self._stop(meant.said)
             case _:
-                await self.hang_up()
-                await self._write(BROKEN_OFF + meant.said)
+                await self._sending.hang_up()
+                await self._sending.write(BROKEN_OFF + meant.said)
                 return Done(Act.SAY)
 
     async def _to_front(self, run: RunState | None, meant: Meaning, moment: Moment) -> Done:
@@ -116,7 +106,7 @@ class Acts:
             case _ if Cause.HUMAN in run.holds:
                 return await self._to_a_person(meant)
             case _ if run.journal != moment.front:  # they spoke to another
-                await self._send(meant.said)
+                await self._sending.send(meant.said)
                 return Done(Act.SAY)
             case _:
                 return await self._to_run(run, meant)
@@ -133,9 +123,9 @@ class Acts:
         """Nothing is at work: words begin something."""
         if meant.act is Act.GO_ON:
             return Done(Act.GO_ON, go_on=True)
-        begun, status = await self._send(meant.said)
+        begun, status = await self._sending.send(meant.said)
         if not begun:  # an operator has stopped it all, or they may only look on
-            return Done(Act.SAY, _kept(status))
+            return Done(Act.SAY, why_kept(status))
         if meant.act is Act.STRATEGY:
             await self._control.redirect(begun, meant.said, profile=meant.text, **self._by())
             return Done(Act.STRATEGY)
@@ -147,7 +137,7 @@ class Acts:
             return Done(Act.GO_ON, WITH_A_PERSON, go_on=True)
         if meant.act is Act.HUMAN:
             return Done(Act.HUMAN, WITH_A_PERSON, go_on=True)
-        await self._send(meant.said)
+        await self._sending.send(meant.said)
         return Done(Act.SAY)
 
     async def _to_run(self, run: RunState, meant: Meaning) -> Done:
@@ -156,7 +146,7 @@ class Acts:
                 return await self._go_on(run)
             case Act.HUMAN:
                 await self._control.take_over(run.journal, **self._by())
-                await self.give_up()
+                await self._sending.give_up()
                 return Done(Act.HUMAN, "I am getting a person. Nothing goes on until they say so.")
             case Act.STRATEGY:
                 return await self._redirect(run, run.brief, meant.text)
@@ -182,47 +172,46 @@ class Acts:
         word = text if stop_word(text) else STOP
         accepted = await self._control.send(self._thread, word, **self._by())
         if not accepted.target:
-            await self.give_up()
+            await self._sending.give_up()
             return Done(Act.STOP, "Stopped. Nothing else is at work.")
         self._cancelling = (accepted.target, accepted.position)
         return Done(Act.STOP)  # the thread asks, and we read it out
 
     async def _go_on(self, run: RunState | None) -> Done:
         if run is not None and run.alive and Cause.USER in run.holds:
-            # its model begins that answer anew; what else was put aside goes on
-            await self._record(await self._mouth.take_back(partial(_is_thought, run.journal)))
+            await self._sending.take_thought_back(run.journal)
             await self._control.resume(run.journal, **self._by())
         return Done(Act.GO_ON, go_on=True)
 
     async def _cancel(self, run: str) -> Done:
         self._cancelling = ("", 0)
         accepted = await self._control.cancel(run, **self._by())
-        await self.give_up()
+        await self._sending.give_up()
         flying = f" Still in flight: {', '.join(accepted.in_flight)}." * bool(accepted.in_flight)
         return Done(Act.YES, f"Cancelling.{flying}")
 
     async def _redirect(self, run: RunState, text: str, profile: str = "") -> Done:
         """Abort what its model says. It has to be told what was heard: that is on no record yet."""
-        words = text + _after(self._mouth.put_by)
+        words = text + self._sending.heard_of_thought()
         await self._control.redirect(run.journal, words, profile=profile, resume=True, **self._by())
-        await self.give_up()
+        await self._sending.give_up()
         return Done(Act.STRATEGY if profile else Act.REDIRECT)
 
     # ── words for the run ────────────────────────────────────────────────────────────────────
 
     async def _say(self, run: RunState, meant: Meaning) -> Done:
         if Cause.USER in run.holds:  # they want it to wait, and what is aside, too
-            await self._write(meant.said)
+            await self._sending.write(meant.said)
             return Done(Act.SAY)
         if meant.asks_nothing:  # it is told, and speaks on
-            await self._write(meant.said)
+            await self._sending.write(meant.said)
             return Done(Act.SAY, go_on=True)
-        if any(_is_thought(run.journal, said) for said in self._mouth.put_by):
+        if self._sending.is_thinking_aloud(run.journal):
             try:
                 return await self._redirect(run, meant.said)
             except Refused:
                 pass  # it has ended meanwhile
-        await self._send(meant.said)
+        await self._sending.send(meant.said)
         return Done(Act.SAY)
 
     async def _answer(self, run: RunState | None, meant: Meaning, moment: Moment) -> Done | None:
@@ -238,7 +227,7 @@ class Acts:
         if question.journal != moment.front:
             return await self._answered_aside(found, meant, is_held=is_held)
         if not is_held:
-            await self.give_up()
+            await self._sending.give_up()
         return Done(meant.act)
 
     async def _answered_aside(self, found: Fitting, meant: Meaning, *, is_held: bool) -> Done:
@@ -248,47 +237,6 @@ class Acts:
             return Done(meant.act, LATER if Cause.PARKED in found.run.holds else PASSED_ON)
         return Done(meant.act, go_on=True)
 
-    async def _send(self, text: str) -> tuple[str, str]:
-        """Write it into the thread; gives the run that it has begun, and how it stands.
-
-        What was heard is on record before it. If it cannot be written, what was said goes on.
-        """
-        cut = [said for said in self._mouth.put_by if not (said.is_heard or said.outlasts)]
-        await self._record(cut)
-        try:
-            begun = await self._write(text)
-        except Exception:
-            for said in cut:
-                self._noting.goes_on(said)
-            raise
-        await self._record([said for said in self._mouth.give_up() if said not in cut])
-        return begun
-
-    async def _write(self, text: str) -> tuple[str, str]:
-        talk = await thread_if_any(self._control.store, self._thread)
-        key = self._ids()
-        if talk is None or (talk.host is None and not talk.front):
-            said = [(key, text)]
-            turn = await self._control.converse(
-                self._agent, self._thread, said, key=key, who=self._who
-            )
-            return turn.run, ""
-        accepted = await self._control.send(self._thread, text, who=self._who, key=key)
-        return accepted.target, accepted.status
-
-    async def give_up(self) -> None:
-        """What was put aside will not be said; what was heard of it goes on record."""
-        await self._record(self._mouth.give_up())
-
-    async def hang_up(self) -> None:
-        """Nobody listens any longer. What was not begun stays what it is: words to be read."""
-        for said in self._mouth.hang_up():
-            await self._noting.cut(said, hung_up=True)
-
-    async def _record(self, cut: Sequence[Utterance]) -> None:
-        for said in cut:
-            await self._noting.cut(said)
-
     # ── how it stands ────────────────────────────────────────────────────────────────────────
 
     async def _front(self) -> RunState | None:
@@ -297,21 +245,3 @@ class Acts:
 
     def _by(self) -> dict[str, Any]:
         return {"who": self._who, "key": self._ids()}
-
-
-def _kept(status: str) -> str:
-    """Why nothing was begun, if the status says so; it tells of what was at work before, too."""
-    last = status.rpartition("; ")[2]
-    why = last if last.endswith(KEPT) else KEPT
-    return f"{why[0].upper()}{why[1:]}."
-
-
-def _is_thought(run: str, said: Utterance) -> bool:
-    """Whether it is what the run's model says at the moment, and on no record yet."""
-    return said.run == run and not said.of
-
-
-def _after(cut: Sequence[Utterance]) -> str:
-    """What was heard of words that are not on record, for the model that said them."""
-    heard = " ".join(said.heard for said in cut if said.run and not said.of).strip()
-    return f"\n\n(Said while you spoke. Of your answer they had heard: “{heard}”)" if heard else ""

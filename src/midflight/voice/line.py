@@ -7,10 +7,10 @@ gives it an hour of sound in a second has lived an hour, and one that gives none
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -27,35 +27,25 @@ from midflight.voice.acts import Acts
 from midflight.voice.deeds import Moment
 from midflight.voice.ear import Ear
 from midflight.voice.fallback import AnyRecogniser, AnySynthesiser
-from midflight.voice.judging import judge
-from midflight.voice.lexicon import is_firm, meaning
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting, OwnIds
+from midflight.voice.obeying import NOTHING, Obeying
 from midflight.voice.seams import RATE, Heard, Recogniser, Sink, SpeechFailed, Synthesiser, Vad
-from midflight.voice.shown import AGAIN, IF_MEANT, Did, FloorShown, Outcome, Shown, Trouble
-from midflight.voice.sounds import is_noisy
-from midflight.voice.taking import Floor, Order, Taking, Verdict, advance
+from midflight.voice.sending import Sending
+from midflight.voice.shown import FloorShown, Shown, Trouble
+from midflight.voice.taking import Floor, Order, Taking, advance
 from midflight.voice.telling import Telling
-from midflight.voice.utterance import Utterance
-from midflight.voice.whether import Whether
 
 log: Final = logging.getLogger("midflight.voice")
 
-SORRY: Final = "Sorry, I did not catch that."
-FOR_ME: Final = "Was that for me?"
-CANNOT_HEAR: Final = "Sorry, I cannot make out words at the moment. Please write instead."
 LET_GO: Final = (
     f"The key was down for {t.LONGEST_MS // 1000} s, which is as much as I take at once. "
     "Press it again to go on."
 )
 CANNOT_SPEAK: Final = "I cannot speak at the moment; here it is in writing."
-DEAF_AFTER: Final = 2  # failures in a row, after which people are told to write
 SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
 RECORD_S: Final = 3.0  # and for what they had heard, however long the former took
-NOTHING: Final = Heard("", 0.0)
 DEALT_WITH: Final = frozenset({Order.GO_ON, Order.TAKE, Order.ASK, Order.ASK_WHETHER, Order.IGNORE})
-
-Doing: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Engines(Struct, frozen=True):
@@ -84,23 +74,36 @@ class Line:
     ) -> None:
         self._show, self._tasks = show, tasks
         self._ear = Ear(engines.vad())
-        self._recogniser = AnyRecogniser(*engines.recognisers)
         self.taking = Taking()
         voice = AnySynthesiser(*engines.synthesisers)
         self.mouth = Mouth(sink, voice, self._cannot_speak, self._is_our_turn)
         own = OwnIds(ids)
         self._noting = noting = Noting(control, thread, who, ids=own, show=show)
-        self._acts = Acts(control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting)
+        self._sending = Sending(
+            control, agent, thread, who, ids=own, mouth=self.mouth, noting=noting
+        )
+        self._acts = Acts(control, thread, who, ids=own, mouth=self.mouth, sending=self._sending)
+        self._account = Account(who, thread)
+        self._obeying = Obeying(
+            self,
+            ear=self._ear,
+            recogniser=AnyRecogniser(*engines.recognisers),
+            mouth=self.mouth,
+            acts=self._acts,
+            account=self._account,
+            tasks=tasks,
+            show=show,
+        )
         self._telling = Telling(
             control, thread, self.mouth, who, own=own, noting=noting, begin=self.begin, show=show
         )
-        self._account = Account(who, thread)
-        self._whether = Whether()
         self._moment = Moment()  # when the sound began that is heard now
-        self._obeying = anyio.Lock()  # orders are carried out one after the other, as given
-        self._deaf = 0
         self._told_of_ear = ""
-        self.pending = 0  # recognitions and verbs that are not done yet
+
+    @property
+    def pending(self) -> int:
+        """Recognitions and verbs that are not done yet."""
+        return self._obeying.pending
 
     @property
     def level(self) -> float:
@@ -124,15 +127,15 @@ class Line:
         with anyio.move_on_after(RECORD_S, shield=True):
             for said in self._noting.due():
                 await self._noting.whole(said)
-            await self._acts.hang_up()
+            await self._sending.hang_up()
         self._account.close(self.mouth.played)
 
     async def _settle(self) -> None:
         while self.pending or self.taking.floor in {Floor.HELD, Floor.HEARING}:
             if self.taking.floor in {Floor.HELD, Floor.HEARING}:
-                await self._happen(t.Pressed(True))
+                await self.happen(t.Pressed(True))
                 self._moment = replace(self._moment, whole=False)
-                await self._happen(t.Pressed(False))  # they have ended in the middle of it
+                await self.happen(t.Pressed(False))  # they have ended in the middle of it
             await anyio.sleep(0.01)  # recognitions and verbs, each of which has a bound
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────
@@ -147,7 +150,7 @@ class Line:
             spoke = self.taking.spoke_ms
             if fed and self.taking.floor in {Floor.HELD, Floor.HEARING}:
                 self._moment = replace(self._moment, whole=False)
-            await self._happen(t.FrameHeard(self._ear.hear(frame)))
+            await self.happen(t.FrameHeard(self._ear.hear(frame)))
             self._account.note_frame(speech=self.taking.spoke_ms > spoke)
             if self._ear.trouble != self._told_of_ear:
                 self._told_of_ear = self._ear.trouble
@@ -158,17 +161,17 @@ class Line:
 
     async def press(self, *, down: bool) -> None:
         """The key to talk is held down, or let go."""
-        await self._happen(t.Pressed(down))
+        await self.happen(t.Pressed(down))
 
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""
         self.mouth.stir()
         for said in self._noting.due():
-            await self._begin_task(partial(self._noting.whole, said))
+            await self._obeying.start(partial(self._noting.whole, said))
         floor = self.taking.floor
         ended = floor is Floor.SPEAKING or (floor is Floor.HELD and not self.mouth.can_go_on)
         if ended and not self.mouth.is_busy:
-            await self._happen(t.SpeechEnded())
+            await self.happen(t.SpeechEnded())
         self.begin()
 
     def begin(self) -> None:
@@ -181,9 +184,13 @@ class Line:
     def _is_our_turn(self) -> bool:
         return self.taking.floor is Floor.SPEAKING
 
+    def _cannot_speak(self, text: str, error: SpeechFailed) -> None:
+        log.warning("Synthesis has failed", extra={"action": "tts_failed", "why": str(error)})
+        self._show(Trouble(CANNOT_SPEAK, text))
+
     # ── the table ────────────────────────────────────────────────────────────────────────────
 
-    async def _happen(self, event: t.Event, heard: Heard = NOTHING) -> None:
+    async def happen(self, event: t.Event, heard: Heard = NOTHING) -> None:
         """Take an event; ``heard`` is what was judged. What an order is about is fixed here.
 
         To carry it out may take a while, in which the next sound begins: that is not to be mixed
@@ -191,7 +198,8 @@ class Line:
         """
         before = self.taking
         self.taking, orders = advance(before, event)
-        doings = [self._doing(order, heard) for order in orders]
+        obeying, moment = self._obeying, self._moment
+        doings = [obeying.doing(order, heard, self.taking, moment) for order in orders]
         if not DEALT_WITH.isdisjoint(orders):
             self._ear.forget()
         if self.taking.sound != before.sound and self._ear.keep():
@@ -200,137 +208,7 @@ class Line:
             self._show(Trouble(LET_GO))
         if self.taking.floor is not before.floor:
             self._show(FloorShown(self.taking.floor))
-        if doings:
-            async with self._obeying:
-                for doing in doings:
-                    await doing()
-
-    def _doing(self, order: Order, heard: Heard) -> Doing:
-        match order:
-            case Order.HOLD:
-                return self.mouth.hold
-            case Order.GO_ON:
-                return partial(self._go_on, heard)
-            case Order.LET_GO:
-                return self.mouth.go_on
-            case Order.CUT:
-                return self._cut
-            case Order.JUDGE | Order.JUDGE_WHOLE:
-                now, whole = self.taking, order is Order.JUDGE_WHOLE
-                said = self._ear.end() if whole else self._ear.sound
-                judging = partial(self._judge, said, now.sound, now.spoke_ms, whole)
-                return partial(self._begin_task, judging)
-            case Order.TAKE:
-                return partial(self._begin_task, partial(self._take, heard, self._moment))
-            case Order.ASK:
-                return partial(self._ask, heard)
-            case Order.ASK_WHETHER:
-                return partial(self._ask_whether, heard, self._moment)
-            case Order.IGNORE:
-                return self._ignore
-
-    async def _go_on(self, heard: Heard) -> None:
-        self._whether.forget()
-        self._show(Outcome("resumed", heard.text, heard.confidence))
-        await self.mouth.go_on()
-
-    async def _cut(self) -> None:
-        self._show(Outcome("interrupted"))
-        await self.mouth.put_aside()
-
-    async def _ignore(self) -> None:
-        self._show(Outcome("ignored"))
-
-    async def _begin_task(self, task: Doing) -> None:
-        self.pending += 1
-        self._tasks.start_soon(self._counted, task)
-
-    async def _counted(self, task: Doing) -> None:
-        try:
-            await task()
-        except Exception as error:  # an edge: one utterance's trouble does not end the line
-            log.exception("Words could not be dealt with", extra={"action": "voice_failed"})
-            self._show(Trouble(f"That could not be done: {error}. You can say it again, or write."))
-            await self._speak_on()
-        finally:
-            self.pending -= 1
-
-    async def _judge(self, pcm: bytes, sound: int, spoke_ms: int, whole: bool) -> None:
-        """What was said. Whatever fails, there is a verdict: the table never waits for nothing."""
-        verdict, heard = Verdict.UNCLEAR, NOTHING
-        try:
-            heard = await self._recogniser.recognise(pcm)
-            answers = self.mouth.is_asking and is_firm(heard.text)
-            answers = answers or self._whether.is_answered(heard.text)
-            held = (self.taking.held or self.taking.cut) and not answers
-            awaited = self.mouth.is_asking or not self._moment.whole  # then nobody can be asked
-            verdict = judge(
-                heard,
-                spoke_ms,
-                whole=whole,
-                held=held,
-                noisy=is_noisy(pcm),
-                asked=self.taking.asked,
-                awaited=awaited,
-            )
-            self._deaf = 0
-        except SpeechFailed as error:
-            self._deaf += whole
-            log.warning("Recognition has failed", extra={"action": "stt_failed", "why": str(error)})
-        except Exception:  # an edge: what nobody has thought of is not understood
-            self._deaf += whole
-            log.exception("Words could not be judged", extra={"action": "judge_failed"})
-        await self._happen(t.Judged(sound, verdict, whole), heard)
-
-    async def _take(self, heard: Heard, moment: Moment) -> None:
-        taken = self._whether.taken(heard, moment)
-        if taken is None:
-            self._show(Outcome("resumed", heard.text, heard.confidence))
-            await self._speak_on()
-            self.begin()
-            return
-        heard, moment = taken
-        self._show(Outcome("heard", heard.text, heard.confidence))
-        done = await self._acts.do(meaning(heard.text), moment)
-        self._account.note_act(done.act, refused=done.refused)
-        self._show(Did(done.act, done.say))
-        answer = self.mouth.say(done.say, about=done.about) if done.say else None
-        if done.go_on:
-            self.mouth.release()
-        if done.go_on or done.refused:
-            await self._speak_on(behind=answer if done.refused else None)
-        self.begin()
-
-    async def _speak_on(self, behind: Utterance | None = None) -> None:
-        """What was put aside is said on, but for what is to wait: its run does, or the listener."""
-        async with self._obeying:
-            await self.mouth.bring_back(behind=behind)
-            if not self.taking.held:
-                await self.mouth.go_on()
-
-    # ── when something is not understood, or does not work ───────────────────────────────────
-
-    async def _ask(self, heard: Heard) -> None:
-        self._account.asked_again += 1
-        self._show(Outcome(AGAIN, heard.text, heard.confidence))
-        await self.mouth.put_aside()
-        deaf = self._deaf >= DEAF_AFTER
-        if deaf:
-            self._show(Trouble(CANNOT_HEAR))
-        self.mouth.say(CANNOT_HEAR if deaf else SORRY, fleeting=True)
-        self.begin()
-
-    async def _ask_whether(self, heard: Heard, moment: Moment) -> None:
-        self._account.asked_again += 1
-        self._whether.ask(heard, moment)
-        self._show(Outcome(IF_MEANT, heard.text, heard.confidence))
-        await self.mouth.put_aside()
-        self.mouth.say(FOR_ME, fleeting=True)
-        self.begin()
-
-    def _cannot_speak(self, text: str, error: SpeechFailed) -> None:
-        log.warning("Synthesis has failed", extra={"action": "tts_failed", "why": str(error)})
-        self._show(Trouble(CANNOT_SPEAK, text))
+        await obeying.in_turn(doings)
 
 
 @asynccontextmanager

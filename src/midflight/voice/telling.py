@@ -1,27 +1,27 @@
-"""What a run says, as it says it: its model's words while they come, and what it puts on record."""
+"""Follows a thread and its runs: what they say and ask is said, and what others do about them.
+
+A pause, a cancel or a takeover may come from any door. What the run was saying then ends, or waits,
+and who listens is told.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Final
 
 from midflight.control import Control
-from midflight.conversation import stopped_here, why_stopped
 from midflight.kernel import events as e
 from midflight.kernel import thread as t
 from midflight.kernel.machine import TRIAGE
-from midflight.kernel.phases import LIVE, Cause, Effect, Outcome
+from midflight.kernel.phases import LIVE, Cause, Effect
 from midflight.kernel.record import Recorded, Who
 from midflight.stores.base import Delta, LiveWatch, Query
 from midflight.stores.waiting import thread_if_any
 from midflight.voice.asking import Asking
 from midflight.voice.mouth import Mouth
 from midflight.voice.noting import Noting
+from midflight.voice.reciting import SPOKEN, Reciting
 from midflight.voice.shown import Handed, Shown
-from midflight.voice.utterance import Question, Utterance
-
-CANCEL: Final = "cancel?"
-SPOKEN: Final = frozenset({"text", "aside", CANCEL})
+from midflight.voice.utterance import Question
 
 
 class Telling:
@@ -44,12 +44,8 @@ class Telling:
         self._begin, self._show = begin, show  # ``begin``: somebody has something to say
         self.front = ""
         self._asking = Asking(control, mouth, begin)
+        self._reciting = Reciting(thread, mouth, noting, begin)
         self._runs: set[str] = set()  # that are followed
-        self._spoken_for: set[str] = set()  # of these, whose words are spoken: were in front
-        self._thinking: dict[tuple[str, str], int] = {}  # steps of models -> their attempt
-        self._open: dict[tuple[str, str], Utterance] = {}
-        self._last: dict[str, Utterance] = {}  # what each run's model has said last
-        self._ended: set[str] = set()  # runs that somebody has cancelled or killed
         self._human = ""  # the run that a person has
         self._news: LiveWatch | None = None
 
@@ -67,7 +63,7 @@ class Telling:
             self._news = news
             async for item in news:
                 if isinstance(item, Delta):
-                    self._hear(item)
+                    self._reciting.hear(item)
                 elif item.journal == self._thread:
                     await self._take_line(item)
                 else:
@@ -90,7 +86,7 @@ class Telling:
         state = await self._control.state(run)
         for place, attempt in state.open.items():
             if attempt.effect is Effect.MODEL:
-                self._thinking[run, attempt.step] = place
+                self._reciting.think(run, attempt.step, place)
                 self._noting.doubt_answer(run)
         for place, asked in state.questions.items():
             [record] = await self._control.store.read(run, after=place - 1, limit=1)
@@ -110,32 +106,14 @@ class Telling:
     def _to_front(self, run: str) -> None:
         self.front = run
         if run:
-            self._spoken_for.add(run)
+            self._reciting.speak_for(run)
 
     async def _talk(self) -> t.ThreadState:
         """The thread as it is; an empty one where nothing was ever said."""
         known = await thread_if_any(self._control.store, self._thread)
         return known or t.ThreadState(self._thread)
 
-    def _hear(self, delta: Delta) -> None:
-        """A piece of what a step says; a model's is spoken, a tool's progress is not.
-
-        It comes by two ways if it is said in another process, at once and with the record, and
-        either may be behind: of what was told already nothing is new. Who has missed something
-        waits for the record, which has it all.
-        """
-        place = (delta.journal, delta.step)
-        if self._thinking.get(place) != delta.attempt or delta.journal not in self._spoken_for:
-            return
-        said = self._open.get(place)
-        known = len(said.text) if said is not None else 0
-        if not delta.offset <= known < delta.offset + len(delta.text):
-            return
-        if said is None:
-            said = self._mouth.say("", run=delta.journal, ended=False)
-            self._open[place] = self._last[delta.journal] = said
-        self._mouth.add(said, delta.text[known - delta.offset :])
-        self._begin()
+    # ── what comes ───────────────────────────────────────────────────────────────────────────
 
     async def _take_line(self, record: Recorded) -> None:
         event = record.event
@@ -145,7 +123,7 @@ class Telling:
                 if event.run:
                     self._follow(event.run)
             case t.Said() if event.kind in SPOKEN and not event.to:
-                await self._said(record.position, event)
+                await self._reciting.take_said(record.position, event)
             case t.SpeechHeard():
                 self._noting.doubt(event)
             case t.MessageSent() if self._human and event.who.by != self._who.by:
@@ -153,85 +131,16 @@ class Telling:
             case _:
                 pass
 
-    async def _said(self, position: int, event: t.Said) -> None:
-        """On record now; what of it was spoken already is not spoken twice.
-
-        An aside, or whether to cancel, comes in the midst of an answer, which is still to come.
-        """
-        is_answer, why = event.kind == "text", why_stopped(event.text)
-        said = self._last.pop(event.run, None) if is_answer else None
-        if said is None or not event.text.startswith(said.text.rstrip()):
-            about = Question(self._thread, position) if event.kind == CANCEL else None
-            if about is not None or event.run not in self._ended:
-                new = self._mouth.say(event.text, run=event.run, of=position, about=about)
-                self._noting.follow(new, is_answer=is_answer)
-        elif why and not said.is_heard:
-            said.of = position
-            await self._break_off(said, why)
-        else:
-            said.of = position
-            self._mouth.add(said, event.text[len(said.text) :], ended=True)
-            self._noting.follow(said, is_answer=is_answer)
-        self._begin()
-
-    async def _break_off(self, said: Utterance, why: str) -> None:
-        """A policy has ended it. Speech is behind the model, and may be in the midst of it."""
-        heard = await self._mouth.break_off(said, f"Stopped here: {why}.")
-        await self._noting.cut(said, stopped_here(heard, why))
-
-    def _say(self, text: str) -> None:
-        self._mouth.say(text)
-        self._begin()
-
-    # ── controls from other doors ────────────────────────────────────────────────────────────
-
-    async def _silence(self, run: str, which: Callable[[Utterance], bool]) -> bool:
-        """Of these words of a run no more is said; true if there were any."""
-        gone = await self._mouth.take_back(lambda said: said.run == run and which(said))
-        for said in gone:
-            await self._noting.cut(said)
-        last = self._last.get(run)
-        if last is not None and not last.is_heard:  # should it be said after all, then from anew
-            del self._last[run]
-        return bool(gone)
-
-    async def _begins_anew(self, run: str, *, resumes: bool = True) -> None:
-        """What its model was saying it begins anew; the rest goes on where it was."""
-        await self._silence(run, lambda said: not said.of)
-        if resumes:
-            self._mouth.release(run)
-            await self._mouth.bring_back()
-            self._begin()
-
-    async def _over(self, run: str, told: str, key: str) -> None:
-        """Somebody has ended it: so has what it was saying."""
-        self._ended.add(run)
-        for place in [place for place in self._thinking if place[0] == run]:
-            del self._thinking[place]
-        await self._asking.settle_all(run)
-        was_speaking = await self._silence(run, lambda _: True)
-        if key not in self._own and (was_speaking or run == self.front):  # our own acts tell it
-            self._say(told)
-
-    def _with_a_person(self, run: str, name: str) -> None:
-        self._human = run
-        self._show(Handed(name))
-
-    def _with_the_agent(self, run: str) -> None:
-        if self._human == run:
-            self._human = ""
-            self._show(Handed(""))
-
     async def _take_step(self, record: Recorded) -> None:
         event, run = record.event, record.journal
         match event:
             case e.AttemptStarted() if event.effect is Effect.MODEL and event.tool != TRIAGE:
-                self._thinking[run, event.step] = record.position
-                self._open.pop((run, event.step), None)
+                self._reciting.think(run, event.step, record.position)
             case e.AttemptSettled() | e.LateOutcome():
-                await self._settled(run, event)
+                await self._reciting.settle(run, event)
             case e.TextStreamed():
-                self._hear(Delta(run, event.step, event.attempt, event.offset, event.text))
+                piece = Delta(run, event.step, event.attempt, event.offset, event.text)
+                self._reciting.hear(piece)
             case e.QuestionOpened():
                 question = Question(run, record.position)
                 await self._asking.ask(question, event.message, self.front)
@@ -245,6 +154,12 @@ class Telling:
             case _:
                 await self._take_control(event, run)
 
+    def _say(self, text: str) -> None:
+        self._mouth.say(text)
+        self._begin()
+
+    # ── controls from other doors ────────────────────────────────────────────────────────────
+
     async def _take_control(self, event: object, run: str) -> None:
         """Whoever it comes from: what the run was saying is not said on."""
         match event:
@@ -252,16 +167,24 @@ class Telling:
                 await self._over(run, self._by(event.who, "cancelled"), event.key)
             case e.Killed():
                 await self._over(run, self._by(event.who, "stopped"), event.key)
-            case _ if run not in self._spoken_for:
+            case _ if not self._reciting.speaks_for(run):
                 pass  # it has said nothing here, and others tell how it ended
             case e.PauseRequested():
                 await self._mouth.keep(run)
             case e.ResumeRequested():
-                await self._begins_anew(run)
+                await self._reciting.begin_anew(run)
             case e.RedirectRequested() if event.key not in self._own:  # which give it all up
-                await self._begins_anew(run, resumes=event.resume)
+                await self._reciting.begin_anew(run, resumes=event.resume)
             case _:
                 self._take_turn(event, run)
+
+    async def _over(self, run: str, told: str, key: str) -> None:
+        """Somebody has ended it: so has what it was saying."""
+        self._reciting.end(run)
+        await self._asking.settle_all(run)
+        was_speaking = await self._reciting.silence(run)
+        if key not in self._own and (was_speaking or run == self.front):  # our own acts tell it
+            self._say(told)
 
     def _by(self, who: Who, what: str) -> str:
         return f"It was {what}." if who.by == self._who.by else f"{who.by} has {what} it."
@@ -279,7 +202,7 @@ class Telling:
                 note = f": {event.note}" if event.note else "."
                 self._say(f"{event.who.by} has handed back{note}")
             case e.Recovered():
-                self._ended.discard(run)
+                self._reciting.recover(run)
             case e.RunFinished():
                 self._with_the_agent(run)
                 if event.outcome == "failed":
@@ -287,24 +210,11 @@ class Telling:
             case _:
                 pass
 
-    async def _settled(self, run: str, event: e.AttemptSettled | e.LateOutcome) -> None:
-        for place, attempt in list(self._thinking.items()):
-            if place[0] == run and attempt == event.attempt:
-                del self._thinking[place]
-                said = self._open.pop(place, None)
-                if said is not None and (event.outcome is Outcome.DONE or said.kept):
-                    self._mouth.add(said, "", ended=True)
-                elif said is not None:
-                    await self._end_here(said)
+    def _with_a_person(self, run: str, name: str) -> None:
+        self._human = run
+        self._show(Handed(name))
 
-    async def _end_here(self, said: Utterance) -> None:
-        """Its model was stopped, or broke off: its words come on no record but by who heard them.
-
-        What waits for somebody to go on is kept until then: they may redirect it, and its model
-        has to be told what they had heard.
-        """
-        for gone in await self._mouth.take_back(lambda one: one is said):
-            if gone.heard:
-                await self._noting.cut(gone)
-        if self._last.get(said.run) is said:
-            del self._last[said.run]
+    def _with_the_agent(self, run: str) -> None:
+        if self._human == run:
+            self._human = ""
+            self._show(Handed(""))

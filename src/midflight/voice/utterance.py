@@ -51,6 +51,14 @@ class Utterance:
         """Say it from its first word."""
         self.clauses, self.taken = [], 0
 
+    def break_off(self, then: str) -> str:
+        """No more of it but what was heard, which this gives; ``then`` is said in its place."""
+        heard = self.heard
+        spoken = f"{heard} " * bool(heard)
+        self.clauses = [Clause(spoken, made=True)] if heard else []
+        self.text, self.taken, self.ended = spoken + then, len(spoken), True
+        return heard
+
     @property
     def heard(self) -> str:
         """What was heard of it."""
