@@ -17,7 +17,7 @@ LIST = "fourteenth"
 
 HEARS = ("ear", "silero", "moonshine", "sounds", "taking")
 JUDGES = ("judging", "lexicon", "assents", "wanting", "phrases")
-OBEYS = ("line", "obeying", "whether", "acts", "answers", "sending")
+OBEYS = ("line", "obeying", "acts", "answers", "sending")
 SPEAKS = ("mouth", "agenda", "making", "playing", "loudspeaker", "fallback", "seams")
 SENDS = ("call", "wire", "endpoint")
 

@@ -10,7 +10,7 @@ OTHERS = "tests/voice/test_questions_of_others.py::test_"
 ODD = "tests/voice/test_odd_moments.py::test_"
 JUDGING = "tests/voice/test_judging.py::test_"
 WANTING = "tests/voice/test_wanting.py::test_"
-WHETHER = "tests/voice/test_whether.py::test_"
+REMARKS = "tests/voice/test_remarks.py::test_"
 FAULTS = "tests/voice/test_faults.py::test_"
 LINE = "tests/voice/test_line.py::test_"
 HANGING_UP = "tests/voice/test_hanging_up.py::test_"
@@ -175,23 +175,37 @@ VOICE_MUTANTS = (
     Mutant(
         "voice: what is said over a question is no remark",
         VOICE + "obeying.py",
-        "awaited=asking or not moment.whole",
-        "awaited=not moment.whole",
-        (WHETHER + "what_is_said_over_a_question_is_an_answer_to_it",),
+        "awaited=asking or self.leaving or",
+        "awaited=self.leaving or",
+        (REMARKS + "what_is_said_over_a_question_is_an_answer_to_it",),
     ),
     Mutant(
-        "voice: a remark that a line breaks off is not lost",
+        "voice: a remark in which a line stands still is not lost",
         VOICE + "obeying.py",
-        "awaited=asking or not moment.whole",
-        "awaited=asking",
-        (WHETHER + "of_who_hangs_up_in_the_midst_of_it_nothing_can_be_asked_and_it_is_a_message",),
+        " or moment.aimed or not moment.whole,",
+        " or moment.aimed,",
+        (REMARKS + "of_a_line_that_stands_still_in_the_midst_of_it_nobody_is_asked",),
     ),
     Mutant(
-        "voice: a yes takes no remark of long ago",
+        "voice: a remark of who hangs up meanwhile is not lost",
         VOICE + "obeying.py",
-        "        self._whether.forget()\n",
-        "",
-        (WHETHER + "a_yes_long_after_it_takes_nothing_that_nobody_answered",),
+        "awaited=asking or self.leaving or",
+        "awaited=asking or",
+        (REMARKS + "of_who_hangs_up_while_it_is_made_out_what_was_said_is_a_message",),
+    ),
+    Mutant(
+        "voice: what is said with the key down is no remark",
+        VOICE + "obeying.py",
+        " or moment.aimed or",
+        " or",
+        (REMARKS + "who_holds_a_key_down_to_talk_says_it_to_the_agent",),
+    ),
+    Mutant(
+        "voice: an order behind a turn of phrase is no remark",
+        VOICE + "wanting.py",
+        """(none and not _has_marks(none["rest"].strip()))""",
+        "none",
+        (WANTING + "what_has_a_mark_of_a_wish_or_is_long_is_taken",),
     ),
     Mutant(
         "voice: misheard remarks over us are asked about",

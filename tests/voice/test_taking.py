@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +99,15 @@ def test_what_is_unclear_is_asked_about_and_silence_lets_us_go_on() -> None:
     assert (now.floor, orders) == (Floor.SPEAKING, [Order.GO_ON])
 
 
+def test_a_remark_is_asked_about_and_silence_lets_us_go_on() -> None:
+    now, orders = judged(held_after(400), Verdict.REMARK)
+    assert orders == [Order.ASK_WHETHER]
+
+    now, orders = play([SpeechBegan(), SpeechEnded(), *frames(0.0, PATIENCE_MS + FRAME_MS)], now)
+
+    assert (now.floor, orders) == (Floor.SPEAKING, [Order.GO_ON])
+
+
 def test_a_sound_that_lasts_is_looked_at_before_it_ends() -> None:
     now, orders = play(frames(1.0, LASTS_MS), SPEAKING)
     assert orders == [Order.HOLD, Order.JUDGE]
@@ -123,10 +133,11 @@ def test_who_speaks_on_while_we_think_about_it_is_not_judged_by_the_half() -> No
     assert (now.floor, orders) == (Floor.HELD, [])
 
 
-def test_an_assent_while_we_are_silent_is_an_answer() -> None:
+@pytest.mark.parametrize("verdict", [Verdict.BACKCHANNEL, Verdict.REMARK])
+def test_an_assent_or_a_remark_while_we_are_silent_is_an_answer(verdict: Verdict) -> None:
     now, _ = play([*frames(1.0, 400), *frames(0.0, 640)])
 
-    assert judged(now, Verdict.BACKCHANNEL)[1] == [Order.TAKE]
+    assert judged(now, verdict)[1] == [Order.TAKE]
 
 
 def test_who_never_pauses_is_judged_once_and_not_with_every_frame() -> None:

@@ -14,6 +14,7 @@ class Moment(Struct, frozen=True):
     front: str = ""
     asked: tuple[Utterance, ...] = ()  # questions of which they had heard something, in that order
     last: Utterance | None = None  # what they had heard last, a question or not
+    aimed: bool = False  # they held a key to talk: it is for us
     whole: bool = True  # else the line has ended, or stood still, in the midst of what they said
 
 

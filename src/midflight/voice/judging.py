@@ -53,7 +53,7 @@ def judge(
 
     Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer. Who
     was ``asked`` to say it again is not asked for saying the same. Words that are ``awaited`` are
-    no remark.
+    no remark: they answer, are said with the key down, or nobody is left to be asked.
     """
     verdict = _judge(heard, spoke_ms, whole=whole, held=held, noisy=noisy, asked=asked)
     over_us = verdict is Verdict.WORDS and held and not (asked or awaited)
@@ -67,8 +67,7 @@ def _may_only_remark(text: str) -> bool:
     meant = meaning(text)
     match meant.act:
         case Act.SAY:
-            known = meant.asks_nothing or plain(text) in ORDERED
-            return not known and may_only_remark(text)
+            return not meant.asks_nothing and may_only_remark(text)
         case Act.NO | Act.REDIRECT:  # "oh no", "no surprise there"
             return is_remark(text)
         case _:

@@ -86,11 +86,12 @@ ON: Final = any_of(
 )
 YES: Final = any_of("yes", "yeah", "yep", "yup", "sure", "okay", "ok", "of course")
 NO: Final = any_of("no", "nope", "nah")
-DOING: Final = "(?P<doing>" + any_of(
+DOINGS: Final = (
     "send", "wire", "pay", "buy", "order", "book", "place", "post", "publish", "submit", "share",
     "delete", "remove", "drop", "move", "change", "make", "create", "write", "save", "run",
     "start", "deploy", "ship", "merge", "sign", "approve", "confirm",
-) + ") (?:it|that|this|them)"  # fmt: skip
+)  # fmt: skip
+DOING: Final = f"(?P<doing>{any_of(*DOINGS)}) (?:it|that|this|them)"
 DO: Final = any_of("do", "do (?:it|that|this)", "please do", "go for it")
 PERSON: Final = any_of("human", "human being", "real person", "operator", "person", "colleague")
 ASKED_FOR: Final = any_of(

@@ -122,6 +122,7 @@ class Line:
 
     async def hang_up(self) -> None:
         """What was said is still done, and what was heard goes on record. That cancels nothing."""
+        self._obeying.leaving = True
         with anyio.move_on_after(SETTLE_S, shield=True):
             await self._settle()
         with anyio.move_on_after(RECORD_S, shield=True):
@@ -162,6 +163,8 @@ class Line:
     async def press(self, *, down: bool) -> None:
         """The key to talk is held down, or let go."""
         await self.happen(t.Pressed(down))
+        if down:
+            self._moment = replace(self._moment, aimed=True)
 
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""

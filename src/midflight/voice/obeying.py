@@ -27,12 +27,11 @@ from midflight.voice.shown import AGAIN, IF_MEANT, Did, Outcome, Shown, Trouble
 from midflight.voice.sounds import is_noisy
 from midflight.voice.taking import Order, Taking, Verdict
 from midflight.voice.utterance import Utterance
-from midflight.voice.whether import Whether
 
 log: Final = logging.getLogger("midflight.voice")
 
 SORRY: Final = "Sorry, I did not catch that."
-FOR_ME: Final = "Was that for me?"
+FOR_ME: Final = "If that was for me, please say it again."
 CANNOT_HEAR: Final = "Sorry, I cannot make out words at the moment. Please write instead."
 DEAF_AFTER: Final = 2  # failures in a row, after which people are told to write
 NOTHING: Final = Heard("", 0.0)
@@ -69,9 +68,9 @@ class Obeying:
     ) -> None:
         self._line, self._ear, self._recogniser, self._mouth = line, ear, recogniser, mouth
         self._acts, self._account, self._tasks, self._show = acts, account, tasks, show
-        self._whether = Whether()
         self._one = anyio.Lock()
         self._deaf = 0
+        self.leaving = False  # they have hung up: nobody can be asked
         self.pending = 0  # recognitions and verbs that are not done yet
 
     def doing(self, order: Order, heard: Heard, now: Taking, moment: Moment) -> Doing:
@@ -95,7 +94,7 @@ class Obeying:
             case Order.ASK:
                 return partial(self._ask, heard)
             case Order.ASK_WHETHER:
-                return partial(self._ask_whether, heard, moment)
+                return partial(self._ask_whether, heard)
             case Order.IGNORE:
                 return self._ignore
 
@@ -129,7 +128,7 @@ class Obeying:
         try:
             heard = await self._recogniser.recognise(pcm)
             now, asking = self._line.taking, self._mouth.is_asking
-            answers = (asking and is_firm(heard.text)) or self._whether.is_answered(heard.text)
+            answers = asking and is_firm(heard.text)
             verdict = judge(
                 heard,
                 then.spoke_ms,
@@ -137,7 +136,7 @@ class Obeying:
                 held=(now.held or now.cut) and not answers,
                 noisy=is_noisy(pcm),
                 asked=now.asked,
-                awaited=asking or not moment.whole,  # of a line that ends nobody can be asked
+                awaited=asking or self.leaving or moment.aimed or not moment.whole,
             )
             self._deaf = 0
         except SpeechFailed as error:
@@ -149,13 +148,6 @@ class Obeying:
         await self._line.happen(t.Judged(then.sound, verdict, whole), heard)
 
     async def _take(self, heard: Heard, moment: Moment) -> None:
-        taken = self._whether.taken(heard, moment)
-        if taken is None:
-            self._show(Outcome("resumed", heard.text, heard.confidence))
-            await self._speak_on()
-            self._line.begin()
-            return
-        heard, moment = taken
         self._show(Outcome("heard", heard.text, heard.confidence))
         done = await self._acts.do(meaning(heard.text), moment)
         self._account.note_act(done.act, refused=done.refused)
@@ -168,21 +160,20 @@ class Obeying:
         self._line.begin()
 
     async def _ask(self, heard: Heard) -> None:
-        self._account.asked_again += 1
         self._show(Outcome(AGAIN, heard.text, heard.confidence))
-        await self._mouth.put_aside()
         deaf = self._deaf >= DEAF_AFTER
         if deaf:
             self._show(Trouble(CANNOT_HEAR))
-        self._mouth.say(CANNOT_HEAR if deaf else SORRY, fleeting=True)
-        self._line.begin()
+        await self._ask_with(CANNOT_HEAR if deaf else SORRY)
 
-    async def _ask_whether(self, heard: Heard, moment: Moment) -> None:
-        self._account.asked_again += 1
-        self._whether.ask(heard, moment)
+    async def _ask_whether(self, heard: Heard) -> None:
         self._show(Outcome(IF_MEANT, heard.text, heard.confidence))
+        await self._ask_with(FOR_ME)
+
+    async def _ask_with(self, words: str) -> None:
+        self._account.asked_again += 1
         await self._mouth.put_aside()
-        self._mouth.say(FOR_ME, fleeting=True)
+        self._mouth.say(words, fleeting=True)
         self._line.begin()
 
     async def _ignore(self) -> None:
@@ -191,7 +182,6 @@ class Obeying:
     # ── our own words ────────────────────────────────────────────────────────────────────────
 
     async def _go_on(self, heard: Heard) -> None:
-        self._whether.forget()
         self._show(Outcome("resumed", heard.text, heard.confidence))
         await self._mouth.go_on()
 

@@ -4,7 +4,7 @@
 
     speaking ──sound──▶ held ──backchannel, noise──▶ speaking   at the same sample
                           ├────words──────────────▶ cut, and the person has the floor
-                          ├────a remark───────────▶ asked whether it is for us; likewise
+                          ├────a remark───────────▶ asked for again if it is for us; likewise
                           └────unclear────────────▶ asked again; silence: speaking, same sample
 
 It takes two stages because no ear can tell a "mm-hm" from a "stop" in a tenth of a second, and a
@@ -101,7 +101,7 @@ class Order(StrEnum):
     JUDGE_WHOLE = "judge whole"  # what was said?
     TAKE = "take"  # the person's words are theirs to give to the run
     ASK = "ask"  # say that they were not understood
-    ASK_WHETHER = "ask whether"  # they were for us
+    ASK_WHETHER = "ask whether"  # say that they are to be said again if they were for us
     IGNORE = "ignore"  # it was nothing
 
 

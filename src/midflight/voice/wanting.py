@@ -11,33 +11,32 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from midflight.voice.lexicon import LEAD
+from midflight.voice.lexicon import DOINGS, LEAD
 from midflight.voice.phrases import any_of, plain
 
 AT_MOST: Final = 6  # words of a remark; who says more over us wants to be listened to
 
 TO_DO: Final = any_of(
-    "abort", "add", "allow", "answer", "approve", "archive", "ask", "assign", "attach", "be",
-    "begin", "book", "bookmark", "break", "bring", "build", "buy", "calculate", "call", "cancel",
-    "change", "charge", "check", "choose", "clear", "close", "compare", "confirm", "convert",
-    "copy", "correct", "count", "create", "cross", "cut", "define", "delete", "deliver",
-    "describe", "discard", "display", "divide", "do", "don't", "double", "download", "draft",
-    "drop", "email", "e mail", "end", "enter", "erase", "excuse", "expand", "explain", "fetch",
-    "file", "fill", "filter", "find", "finish", "fix", "focus", "forget", "forward", "get", "give",
-    "go", "group", "hear me", "help", "hide", "highlight", "hold", "hush", "ignore", "include",
-    "increase", "insert", "invite", "join", "jump", "keep", "label", "leave", "limit", "list",
-    "listen", "load", "look", "lower", "mail", "make", "mark", "mention", "merge", "move", "mute",
-    "name", "note", "omit", "open", "order", "park", "pause", "pay", "phone", "pick", "place",
-    "play", "post", "postpone", "press", "print", "publish", "pull", "push", "put", "quit", "quote",
-    "raise", "rank", "read", "record", "reduce", "refund", "reject", "remember", "remind", "remove",
-    "rename", "repeat", "rephrase", "replace", "reply", "report", "rerun", "reschedule", "restart",
-    "retry", "return", "review", "rewind", "rewrite", "ring", "round", "run", "save", "say",
-    "scrap", "scratch", "scroll", "search", "see if", "select", "sell", "send", "set", "share",
-    "shorten", "show", "shush", "shut", "sign", "simplify", "skip", "slow down", "sort", "speak",
-    "speed", "spell", "start", "stay", "stick", "stop", "store", "strike", "submit", "subtract",
-    "suggest", "summari[sz]e", "swap", "switch", "take", "talk", "tell", "test", "text",
-    "translate", "try", "turn", "undo", "update", "upload", "use", "verify", "wait", "write",
-    "zoom",
+    *DOINGS,
+    "abort", "add", "allow", "answer", "archive", "ask", "assign", "attach", "be", "begin", "block",
+    "bookmark", "break", "bring", "build", "calculate", "call", "cancel", "charge", "check",
+    "choose", "clear", "close", "compare", "convert", "copy", "correct", "count", "cross", "cut",
+    "define", "deliver", "describe", "discard", "display", "divide", "do", "don't", "double",
+    "download", "draft", "e mail", "email", "end", "enter", "erase", "excuse", "expand", "explain",
+    "fetch", "file", "fill", "filter", "find", "finish", "fire", "fix", "focus", "forget",
+    "forward", "get", "give", "go", "group", "hear me", "help", "hide", "highlight", "hold", "hush",
+    "ignore", "include", "increase", "insert", "invite", "join", "jump", "keep", "kill", "label",
+    "leave", "limit", "list", "listen", "load", "lock", "log", "look", "lower", "mail", "mark",
+    "mention", "mute", "name", "note", "omit", "open", "park", "pause", "phone", "pick", "play",
+    "postpone", "press", "print", "pull", "push", "put", "quit", "quote", "raise", "rank", "read",
+    "record", "reduce", "refund", "reject", "remember", "remind", "rename", "repeat", "rephrase",
+    "replace", "reply", "report", "rerun", "reschedule", "restart", "retry", "return", "revert",
+    "review", "rewind", "rewrite", "ring", "roll", "round", "say", "schedule", "scrap", "scratch",
+    "scroll", "search", "see if", "select", "sell", "set", "shorten", "show", "shush", "shut",
+    "simplify", "skip", "slow down", "sort", "speak", "speed", "spell", "stay", "stick", "stop",
+    "store", "strike", "subtract", "suggest", "summari[sz]e", "swap", "switch", "take", "talk",
+    "tell", "test", "text", "transfer", "translate", "try", "turn", "undo", "update", "upload",
+    "use", "verify", "wait", "zoom",
 )  # fmt: skip
 """Verbs that orders begin with."""
 
@@ -105,7 +104,7 @@ BEGINS: Final = re.compile(
     ) + r")\b(?!')"
 )  # fmt: skip
 HAS: Final = re.compile(rf"\b(?:{LIMITS}|{WISHES})(?![\w'])")
-NAMED: Final = re.compile(r"(?<=[\w,] )(?!I\b|God|Lord|Heaven)[A-Z]\w+")
+NAMED: Final = re.compile(r"(?<=[\w,] )(?!(?:I|God|Lord|Heavens?)\b)[A-Z]\w+")
 """A name, as a recogniser writes it."""
 
 NO_SUCH: Final = any_of(
@@ -115,31 +114,33 @@ NO_SUCH: Final = any_of(
     "stopping", "telling", "two ways", "mean", "flies", "good", "escaping", "contest", "biggie",
 )  # fmt: skip
 TURNS: Final = any_of(
-    "what an? .*", "what (?:on earth|next|else is new|do you know|are the odds|can you do)",
-    "what are you (?:gonna|going to) do", "what's (?:done is done|not to (?:like|love))",
-    "who(?:'d| would)?(?: have|'ve)? .*(?:thought|guessed|known|believed)(?: it| that)?",
+    "what an? (?:\\w+ )?\\w+", "what are you (?:gonna|going to) do",
+    "what (?:on earth|next|else is new|do you know|are the odds|can you do)",
+    "what's (?:done is done|not to (?:like|love))",
+    "who(?:'d| would)?(?: have|'ve)?(?: ever)? (?:thought|guessed|known|believed)(?: it| that)?",
     "who knew|says who|whatever \\w+|how about that|look at that|oh no|the plot thickens",
     "how (?:very |rather |utterly )?" + any_of(
         "odd", "strange", "weird", "bizarre", "curious", "peculiar", "ironic", "typical", "sad",
         "awful", "dreadful", "terrible", "horrible", "annoying", "embarrassing", "disappointing",
         "depressing", "unfortunate", "rude", "silly", "posh", "exciting",
     ),
-    "(?:is|was|did|does|do|are|has)(?:n't)? (?:it|that|he|she|they)(?: now| really| just| right"
+    "(?:is|was|did|does|are|has)(?:n't)? (?:it|that|he|she|they)(?: now| really| just| right"
     "| so| a fact| something| always)?",
     "(?:would|can|could|do)(?:n't)? you (?:believe|credit|imagine|know) (?:it|that)",
     "(?:does|do)n't time fly|where does the time go|(?:well )?don't i know it",
     "tell me (?:about it|another|something i don't know)|go figure|say no more|give me strength",
-    "get (?:away|out|in|out of (?:here|town))|pull the other one.*|here (?:we|they) go again",
-    "you (?:can|could) say that again|more power to .*|just the (?:ticket|job|thing)",
-    "i was (?:just |also )?(?:thinking|about to say|going to say|gonna say)(?: \\w+)*",
+    "get (?:away|out|in|out of (?:here|town))|here (?:we|they) go again",
+    "pull the other one(?: mate)?|you (?:can|could) say that again|more power to \\w+",
+    "i was (?:just |also )?(?:thinking|about to say|going to say|gonna say)(?: that| so)?",
+    "just the (?:ticket|job|thing)|i was thinking the same(?: thing)?",
     "i (?:always |also )?thought (?:so|as much|that|the same)(?: too| myself)?",
     "i (?:must|have to) (?:say|admit|agree)|i have my doubts|(?:a |one )?hundred percent",
     "i(?:'d| would) like (?:that|to think so)|(?:those were )?the (?:good old )?days",
-    "(?:that|it)'s too (?:bad|true|funny|good|kind)|close (?:shave|call|one).*",
-    f"no {NO_SUCH}(?: .*)?",
+    "(?:that|it)'s too (?:bad|true|funny|good|kind)|close (?:shave|call|one)(?: that| there)?",
 )  # fmt: skip
 """Turns of phrase that have marks, and are remarks all the same."""
 
+NOTHING_OF_IT: Final = re.compile(f"(?:(?:oh|well) )?no {NO_SUCH}(?P<rest>(?: .*)?)")
 REMARKED: Final = re.compile(
     "(?:(?:oh|ah|ooh|hmm|wow|ha|well|so|yeah|gosh|and|now) )*"
     f"{TURNS}(?: then| too| eh| though| now)*"
@@ -150,17 +151,27 @@ TURNS_AWAY: Final = re.compile(r"\W*(?:oh |well )?(?:no|nope|nah)\s*[,.;:!-]+\s*
 
 def may_only_remark(text: str) -> bool:
     """Whether words over us want nothing, for all that can be told from them."""
-    few = plain(text).count(" ") < AT_MOST
-    return few and (is_remark(text) or not wants(text))
+    return _is_few(text) and (is_remark(text) or not wants(text))
 
 
 def is_remark(text: str) -> bool:
     """Whether it is a turn of phrase that looks as if it wanted something, and does not."""
-    return REMARKED.fullmatch(plain(text)) is not None and not TURNS_AWAY.match(text)
+    if not _is_few(text) or TURNS_AWAY.match(text):
+        return False
+    said = plain(text)
+    none = NOTHING_OF_IT.fullmatch(said)
+    return bool(REMARKED.fullmatch(said) or (none and not _has_marks(none["rest"].strip())))
 
 
 def wants(text: str) -> bool:
     """Whether something in it is a mark of a wish."""
-    said = plain(text)
     as_written = text.rstrip().endswith("?") or NAMED.search(text) or TURNS_AWAY.match(text)
-    return bool(as_written or BEGINS.match(said) or HAS.search(said))
+    return bool(as_written) or _has_marks(plain(text))
+
+
+def _has_marks(said: str) -> bool:
+    return bool(BEGINS.match(said) or HAS.search(said))
+
+
+def _is_few(text: str) -> bool:
+    return plain(text).count(" ") < AT_MOST

@@ -74,7 +74,7 @@ const OUTCOMES: Record<string, string> = {
   resumed: "Went on where it was",
   interrupted: "Interrupted",
   "asked again": "Not understood: say it again",
-  "asked if meant": "Taken for a remark: say yes if it is for the agent",
+  "asked if meant": "Taken for a remark: say it again if it is for the agent",
   heard: "Heard",
 };
 

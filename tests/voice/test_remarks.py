@@ -1,15 +1,19 @@
-"""Somebody remarks on what they hear: it is asked whether that is for the agent."""
+"""Somebody remarks on what they hear: they are asked to say it again if it is for the agent."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 from midflight.run import Run, agent
 from midflight.voice.obeying import FOR_ME
+from midflight.voice.seams import RATE
 from midflight.voice.shown import Outcome
-from voice.studio import THREAD, WORD, Scene, on_the_line, talking
+from midflight.voice.taking import Floor
+from voice.studio import THREAD, WORD, PlainRecogniser, Scene, Words, on_the_line, talking
 from voice.talkers import TEXT, counting, speaker
 
 pytestmark = pytest.mark.anyio
@@ -40,54 +44,14 @@ async def test_who_says_nothing_to_that_hears_it_on_from_the_same_sample(tmp_pat
         assert len(model.asked) == 1
 
 
-@pytest.mark.parametrize("answer", ["yes", "yeah it was", "yes please"])
-async def test_a_yes_takes_the_remark_as_it_was_said(tmp_path: Path, answer: str) -> None:
-    async with counting(tmp_path, "thirteen") as (there, _):
-        await there.say(REMARK, 1.2)
-        await there.rests()
-        await there.say(answer)
-        await there.rests()
-
-        assert await messages(there) == [REMARK]
-        assert Outcome("heard", REMARK, 0.9) in there.shown
-        assert "thirteen" in there.spoken()
-
-
-@pytest.mark.parametrize("answer", ["no", "no it wasn't", "no, I was just talking to the dog"])
-async def test_a_no_goes_on_at_once_and_takes_nothing(tmp_path: Path, answer: str) -> None:
-    async with counting(tmp_path) as (there, model):
-        await there.say(REMARK, 1.2)
-        await there.rests()
-        await there.say(answer)
-        assert outcomes(there)[-1] == "resumed"
-        await there.rests()
-
-        assert there.spoken().endswith(FOR_ME)  # no word of the answer is made anew
-        assert there.room.sink.played == (12 + len(FOR_ME.split())) * WORD
-        assert await messages(there) == []
-        assert len(model.asked) == 1
-
-
 async def test_other_words_are_taken_instead_of_the_remark(tmp_path: Path) -> None:
     async with counting(tmp_path, "thirteen") as (there, _):
         await there.say(REMARK, 1.2)
         await there.rests()
         await there.say("what comes after twelve?", 1.2)
         await there.rests()
-        await there.say("yes")  # nothing is open any more that this could take
-        await there.rests()
 
-        assert await messages(there) == ["what comes after twelve?", "yes"]
-
-
-async def test_no_and_what_is_wanted_instead_is_no_answer_to_it(tmp_path: Path) -> None:
-    async with counting(tmp_path, "thirteen") as (there, _):
-        await there.say(REMARK, 1.2)
-        await there.rests()
-        await there.say("no, just the headlines", 1.2)
-        await there.rests()
-
-        assert any("just the headlines" in text for text in await messages(there))
+        assert await messages(there) == ["what comes after twelve?"]
 
 
 async def test_who_says_it_again_is_heard(tmp_path: Path) -> None:
@@ -100,16 +64,29 @@ async def test_who_says_it_again_is_heard(tmp_path: Path) -> None:
         assert await messages(there) == [REMARK]
 
 
-async def test_a_yes_long_after_it_takes_nothing_that_nobody_answered(tmp_path: Path) -> None:
-    async with counting(tmp_path, "thirteen") as (there, _):
+@pytest.mark.parametrize("words", ["yes", "mm-hmm"])
+async def test_who_only_assents_to_that_is_asked_for_nothing_more(
+    tmp_path: Path, words: str
+) -> None:
+    async with counting(tmp_path) as (there, model):
         await there.say(REMARK, 1.2)
         await there.rests()
-        await there.room.wait(5)
-        await there.rests()
-        await there.say("yes")
+        await there.say(words, 0.4)
+        assert outcomes(there)[-1] == "resumed"
         await there.rests()
 
-        assert await messages(there) == ["yes"]
+        assert await messages(there) == []
+        assert len(model.asked) == 1
+
+
+async def test_who_holds_a_key_down_to_talk_says_it_to_the_agent(tmp_path: Path) -> None:
+    async with counting(tmp_path, "thirteen") as (there, _):
+        await there.line.press(down=True)
+        await there.room.hear(there.words.said(REMARK, 1.2))
+        await there.line.press(down=False)
+        await there.rests()
+
+        assert await messages(there) == [REMARK]
 
 
 async def test_what_is_said_over_a_question_is_an_answer_to_it(tmp_path: Path) -> None:
@@ -142,3 +119,34 @@ async def test_of_who_hangs_up_in_the_midst_of_it_nothing_can_be_asked_and_it_is
         texts = [one.text for one in await control.transcript(THREAD) if one.kind == "message"]
         assert len(texts) == 2
         assert texts[1].endswith("dinner's on the table")
+
+
+async def test_of_who_hangs_up_while_it_is_made_out_what_was_said_is_a_message(
+    tmp_path: Path,
+) -> None:
+    clerk, _ = speaker(TEXT)
+    words = Words()
+    recogniser = PlainRecogniser(words)
+    async with on_the_line(clerk, tmp_path, recogniser) as (control, line):
+        async with line() as there:
+            there.words = words
+            await there.say("Count please")
+            await there.hears(4)
+            recogniser.thinks = partial(anyio.sleep, 0.3)
+            await there.goes_by(words.said("dinner's on the table", 1.2) + bytes(32_000))
+            assert there.line.taking.floor is Floor.JUDGING
+
+        texts = [one.text for one in await control.transcript(THREAD) if one.kind == "message"]
+        assert texts[1:] == ["dinner's on the table"]
+
+
+async def test_of_a_line_that_stands_still_in_the_midst_of_it_nobody_is_asked(
+    tmp_path: Path,
+) -> None:
+    async with counting(tmp_path, "thirteen") as (there, _):
+        await there.room.hear(there.words.said("dinner's on the table", 1.2))
+        await there.line.hear(bytes(RATE), fed=True)
+        await there.rests()
+
+        [text] = await messages(there)
+        assert text.endswith("dinner's on the table")
