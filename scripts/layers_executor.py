@@ -301,9 +301,9 @@ EXECUTOR_MUTANTS = (
     ),
     Mutant(
         "crash: a successor's failure does not outdo what a lost worker has told",
-        EXECUTOR + "steps.py",
-        "        return () if self.told else accepted(state, settled)",
-        "        return accepted(state, settled)",
+        EXECUTOR + "recording.py",
+        "    return () if step.told else accepted(state, settled)",
+        "    return accepted(state, settled)",
         (
             TOLD + "a_successor_that_fails_then_makes_no_failure_of_what_was_done",
             TOLD + "a_failure_that_is_just_being_written_down_gives_way_to_what_is_told",
