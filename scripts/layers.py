@@ -198,14 +198,14 @@ MUTANTS = (
     ),
     Mutant(
         "SQLite: folded states are trusted only while data_version stands",
-        STORES + "sqlite_ledger.py",
+        STORES + "sqlite_transaction.py",
         "        if state is not None and seen == self._version:",
         "        if state is not None:",
         ("tests/stores/test_sqlite_processes.py",),
     ),
     Mutant(
         "SQLite: what failed half-way is folded again",
-        STORES + "sqlite_ledger.py",
+        STORES + "sqlite_transaction.py",
         "            self._forget(touched)  # half",
         "            pass  # half",
         ("tests/stores/test_contract_append.py", "tests/stores/test_contract_submit.py"),

@@ -43,8 +43,9 @@ from midflight.stores.base import (
 from midflight.stores.codec import INLINE_MAX
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
-from midflight.stores.sqlite_ledger import SQL, Ledger, read_events, row_of
+from midflight.stores.sqlite_ledger import Ledger
 from midflight.stores.sqlite_nudge import Nudges
+from midflight.stores.sqlite_transaction import SQL, read_events, row_of
 from midflight.stores.sqlite_writer import Job, Writer
 from midflight.stores.turnstile import Turnstile
 from midflight.stores.watched import Watched
@@ -75,7 +76,7 @@ class SqliteStore(Watched):
         self._looked = -1  # the last event that was there when all journals were looked at
         self._nudges: Nudges
         self._leases: Leases
-        self._db: sqlite3.Cursor  # one for all: see ``Ledger``
+        self._db: sqlite3.Cursor  # one for all: see ``Transaction``
         self._pulse: sqlite3.Cursor
 
     @classmethod
