@@ -113,14 +113,14 @@ async def _begin(step: Step) -> int | None:
         return None
     position = written[-1].position
     step.begins_at = steady()  # if we are frozen between these lines, its time is running
-    if step.told or not driver.may_start(step.course):  # no await from here to its first line
+    if step.told or not driver.gate.may_start(step.course):  # no await from here to its first line
         await _settle(step, position, Outcome.NOT_STARTED, NULL, "")
         return None
     return position
 
 
 def _start_events(step: Step, state: RunState) -> list[Event]:
-    if step.told or not step.driver.may_start(step.course):
+    if step.told or not step.driver.gate.may_start(step.course):
         return []
     epoch, tool = step.driver.epoch, step.tool
     return [

@@ -125,7 +125,7 @@ async def _give_time(step: Step, attempt: int, left: float) -> None:
     await give_notice(driver, f"lost:{attempt}", words)
     with anyio.move_on_after(left):
         await driver.log.until(
-            lambda: step.told or _is_known(step, attempt) or not driver.may_start(step.course)
+            lambda: step.told or _is_known(step, attempt) or not driver.gate.may_start(step.course)
         )
 
 

@@ -208,7 +208,7 @@ class Step:
         driver = self.driver
         self.resting = True
         driver.working.under_way.discard(self)
-        wait = driver.log.until if self._refreshing else driver.at_gate
+        wait = driver.log.until if self._refreshing else driver.gate.wait_until
         while True:
             await wait(self._has_something_to_do)
             driver.course.raise_if_told(self.course)
@@ -218,7 +218,7 @@ class Step:
                 return
 
     def _has_something_to_do(self) -> bool:
-        return self.unwanted or self.driver.movable(self.course, replaying=self._refreshing)
+        return self.unwanted or self.driver.gate.movable(self.course, replaying=self._refreshing)
 
     async def ask(
         self,
@@ -261,7 +261,7 @@ class Step:
 
     def starts(self) -> bool:
         """Whether it may begin right now, without waiting."""
-        return self.driver.may_start(self.course, replaying=self._refreshing)
+        return self.driver.gate.may_start(self.course, replaying=self._refreshing)
 
     async def run_tool(self) -> Ending:
         """Do what the tool does, once."""
