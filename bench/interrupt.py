@@ -31,7 +31,7 @@ from midflight.kernel.phases import Phase
 from midflight.run import Agent, Run, agent
 from midflight.stores.base import Append, Entry
 from midflight.stores.sqlite_file import connect
-from midflight.stores.sqlite_ledger import read_events
+from midflight.stores.sqlite_transaction import read_events
 from midflight.tools.base import tool
 from midflight.tools.process import run_process
 from stores.programs import started

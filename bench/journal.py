@@ -35,7 +35,7 @@ from midflight.stores.base import Append, Entry, Watch
 from midflight.stores.postgres import PostgresStore
 from midflight.stores.sqlite import SqliteStore
 from midflight.stores.sqlite_file import connect
-from midflight.stores.sqlite_ledger import read_events
+from midflight.stores.sqlite_transaction import read_events
 from stores.backends import postgres_server
 from stores.programs import next_line, start, started
 from stores.runs import Driver, running

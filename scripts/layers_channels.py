@@ -40,8 +40,8 @@ CHANNEL_MUTANTS = (
     ),
     Mutant(
         "channels: a press is written down before it is done",
-        CHANNELS + "discord.py",
-        "        await self.board.remember(chat, key, code, who, way=way, fields=fields)\n",
+        CHANNELS + "discord_presses.py",
+        "        await self._client.board.remember(chat, key, code, who, way=way, fields=fields)\n",
         "",
         (INPUT,),
     ),
@@ -145,7 +145,7 @@ CHANNEL_MUTANTS = (
     ),
     Mutant(
         "channels: an expired way to answer is not taken for a revoked token",
-        CHANNELS + "discord.py",
+        CHANNELS + "discord_presses.py",
         "        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:\n",
         "        except ZeroDivisionError as error:\n",
         (INPUT,),

@@ -281,8 +281,8 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: what a lost worker has told before the start is on record is not started",
         EXECUTOR + "attempts.py",
-        "    if step.told or not step.driver.may_start(step.course):\n        return []",
-        "    if not step.driver.may_start(step.course):\n        return []",
+        "    if step.told or not step.driver.gate.may_start(step.course):\n        return []",
+        "    if not step.driver.gate.may_start(step.course):\n        return []",
         (TOLD + "what_was_told_before_the_successors_start_is_on_record_is_not_begun_again",),
     ),
     Mutant(
@@ -295,15 +295,15 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "crash: what a lost worker tells after the start is on record is not begun either",
         EXECUTOR + "attempts.py",
-        "    if step.told or not driver.may_start(step.course):  # no await",
-        "    if not driver.may_start(step.course):  # no await",
+        "    if step.told or not driver.gate.may_start(step.course):  # no await",
+        "    if not driver.gate.may_start(step.course):  # no await",
         (TOLD + "what_is_told_between_the_start_and_its_first_line_is_not_begun",),
     ),
     Mutant(
         "crash: a successor's failure does not outdo what a lost worker has told",
-        EXECUTOR + "steps.py",
-        "        return () if self.told else accepted(state, settled)",
-        "        return accepted(state, settled)",
+        EXECUTOR + "recording.py",
+        "    return () if step.told else accepted(state, settled)",
+        "    return accepted(state, settled)",
         (
             TOLD + "a_successor_that_fails_then_makes_no_failure_of_what_was_done",
             TOLD + "a_failure_that_is_just_being_written_down_gives_way_to_what_is_told",
@@ -368,7 +368,7 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a child begins under the same lock under which its parent is looked at",
         EXECUTOR + "children.py",
-        "        if full or not driver.still_moves(mine):",
+        "        if full or not driver.gate.still_moves(mine):",
         "        if full:",
         ("tests/scenarios/test_start.py",),
     ),

@@ -65,7 +65,7 @@ TALK_MUTANTS = (
     Mutant(
         "talk: nobody is asked while a person holds the run",
         EXECUTOR + "triage.py",
-        "        return driver.moves and driver.course.told is None and not driver.draining\n",
+        "        return driver.gate.moves and driver.course.told is None and not driver.draining\n",
         "        return driver.course.told is None and not driver.draining\n",
         (CHAT + "a_pause_aborts_the_triage_and_it_is_made_again_after_the_resume",),
     ),
@@ -149,7 +149,7 @@ TALK_MUTANTS = (
     Mutant(
         "talk: what was chosen is applied only while the run moves",
         EXECUTOR + "triage.py",
-        "            if not driver.still_moves(mine) or talk.front != driver.run:\n",
+        "            if not driver.gate.still_moves(mine) or talk.front != driver.run:\n",
         "            if talk.front != driver.run:\n",
         (HARD + "a_pause_that_comes_as_the_triage_ends_leaves_the_messages_open",),
     ),

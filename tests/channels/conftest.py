@@ -70,7 +70,7 @@ async def store(tmp_path: Path) -> AsyncIterator[MoodyStore]:
 
 @pytest.fixture
 async def discord(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StandIn]:
-    monkeypatch.setattr("midflight.channels.discord.FORM_S", 20.0)  # a machine may be busy
+    monkeypatch.setattr("midflight.channels.discord_presses.FORM_S", 20.0)  # a machine may be busy
     async with standing_in() as service:
         yield service
 

@@ -386,6 +386,7 @@ async def test_every_slash_command_does_what_it_says(
         await office.until_begun("one")
         assert "Now: working: step 1" in await answer("status")
         assert "**Pause** is on record" in await answer("pause")
+        await discord.until_shown(chat, "⏸ **Paused**")  # on record first, and held a moment later
         assert "Now: paused." in await answer("status")
         assert "**Redirect** is on record" in await answer("redirect", text="Look elsewhere")
         assert "**Resume** is on record" in await answer("resume")

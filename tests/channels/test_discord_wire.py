@@ -13,8 +13,9 @@ from channels.conftest import ALLOWED, MoodyStore, Talking, on_discord, until_ch
 from channels.guild import Message, User, snowflake
 from channels.person import Person
 from channels.stand_in import AT, GENERAL, TOKEN, StandIn
-from midflight.channels.discord import FORM_S, DiscordRefused, serve
+from midflight.channels.discord import DiscordRefused, serve
 from midflight.channels.discord_missed import LOOKED_AT_MAX
+from midflight.channels.discord_presses import FORM_S
 from midflight.channels.relay import EDIT_GAP_S
 from midflight.control import Control
 from midflight.inputs import wall_clock
@@ -247,7 +248,7 @@ async def test_whatever_is_pressed_is_answered_within_three_seconds_while_nothin
     way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("midflight.channels.discord.FORM_S", FORM_S)
+    monkeypatch.setattr("midflight.channels.discord_presses.FORM_S", FORM_S)
     works, office = slow_clerk("stalled")
 
     async with talking(works):

@@ -6,8 +6,6 @@ shown is posted and edited through discord.py, which waits for rate limits by it
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +16,6 @@ from typing import Any, Final
 if find_spec("discord") is None:
     raise ImportError("midflight discord needs an extra: pip install 'midflight[discord]'")
 
-import aiohttp
 import anyio
 import discord
 from discord import app_commands
@@ -26,23 +23,20 @@ from discord import app_commands
 from midflight.channels.discord_commands import commands_for
 from midflight.channels.discord_missed import catch_up
 from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel
-from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, view_of
+from midflight.channels.discord_presses import Presses
+from midflight.channels.discord_shapes import nonce
 from midflight.channels.discord_texts import heard_from
 from midflight.channels.people import STRANGER, People
-from midflight.channels.shapes import Action, Form, Post
-from midflight.channels.switchboard import LATE_S, Switchboard
+from midflight.channels.switchboard import Switchboard
 from midflight.control import Control
 from midflight.errors import MidflightError
 from midflight.inputs import Clock, wall_clock
 from midflight.kernel.record import Who
 from midflight.run import Agent
 
-log: Final = logging.getLogger("midflight.channels")
-
 CLOSE_S: Final = 5.0
 GUILDS_S: Final = 0.5  # nothing here needs them to be known first
-FORM_S: Final = 2.0  # a form has to be there within three seconds, and nothing may come before it
-SEEN_MAX: Final = 1_024
+STRANGERS_MAX: Final = 1_024
 THREAD_EXISTS: Final = 160004
 
 
@@ -77,11 +71,10 @@ class Client(discord.Client):
             guild_ready_timeout=GUILDS_S,
         )
         self.tree = app_commands.CommandTree(self)
-        self._seen: dict[int, None] = {}
+        self.presses = Presses(self, clock)
         self._strangers: dict[tuple[int, int], None] = {}
         self.refused = ""
         self.greet = greet
-        self._clock = clock
 
     async def refuse(self, why: str) -> None:
         """End, with the reason."""
@@ -167,7 +160,7 @@ class Client(discord.Client):
         if place in self._strangers:
             return
         self._strangers[place] = None
-        while len(self._strangers) > SEEN_MAX:
+        while len(self._strangers) > STRANGERS_MAX:
             del self._strangers[next(iter(self._strangers))]
         with suppress(discord.HTTPException):  # where we may not write there is nobody to tell
             await message.channel.send(STRANGER, nonce=nonce(f"stranger {message.id}", 1))
@@ -196,133 +189,7 @@ class Client(discord.Client):
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         """A button, a menu or a form; commands have a place of their own."""
-        kinds = discord.InteractionType
-        if interaction.type not in {kinds.component, kinds.modal_submit}:
-            return
-        data: dict[str, Any] = dict(interaction.data or {})
-        code = str(data.get("custom_id", "")).partition("#")[0]
-        fields = filled(data.get("components", []))
-        if data.get("values"):
-            code = _chosen(code, str(data["values"][0]))
-        wants_form = interaction.type is kinds.component and _wants_form(code)
-        await self.take(interaction, code, fields, wants_form=wants_form)
-
-    async def take(
-        self,
-        interaction: discord.Interaction,
-        code: str,
-        fields: dict[str, str],
-        *,
-        wants_form: bool = False,
-    ) -> None:
-        """Do what was pressed or commanded, and answer in time: within three seconds, at first."""
-        if interaction.id in self._seen:
-            return
-        self._seen[interaction.id] = None
-        while len(self._seen) > SEEN_MAX:
-            del self._seen[next(iter(self._seen))]
-        chat = str(interaction.channel_id)
-        who = self.who(interaction.user, chat)
-        try:
-            if who is None:
-                await interaction.response.send_message(STRANGER, ephemeral=True)
-            elif wants_form:
-                await self._open_form(interaction, chat, code, who)
-            else:
-                await self._press(interaction, chat, code, who, fields)
-        except discord.HTTPException as error:  # Discord says to who has pressed that it failed
-            log.warning("A press could not be answered: %s", error, extra={"chat": chat})
-
-    async def join(self, interaction: discord.Interaction, thread: str) -> None:
-        """``/continue``: this chat goes on with a thread that was begun elsewhere."""
-        chat = str(interaction.channel_id)
-        who = self.who(interaction.user, chat)
-        if who is None:
-            await interaction.response.send_message(STRANGER, ephemeral=True)
-            return
-        await interaction.response.defer(ephemeral=True, thinking=True)
-        is_hall = interaction.guild_id is not None and not isinstance(
-            interaction.channel, discord.Thread
-        )  # where people talk to each other too
-        done = await self.board.join(
-            chat, thread, who, mentions_only=is_hall, since=str(interaction.id)
-        )
-        await interaction.followup.send(done.text, ephemeral=True)
-
-    async def _open_form(
-        self, interaction: discord.Interaction, chat: str, code: str, who: Who
-    ) -> None:
-        action = Action.read(code)
-        assert action is not None  # or its verb would not ask for a form
-        found: Form | Post = Post("I am slow at this moment. Nothing was changed: press it again.")
-        with anyio.move_on_after(FORM_S):
-            found = await self.board.form(chat, action, who)
-        if isinstance(found, Form):
-            await interaction.response.send_modal(modal_of(found))
-        else:
-            await interaction.response.send_message(found.text, ephemeral=True)
-
-    async def _press(
-        self,
-        interaction: discord.Interaction,
-        chat: str,
-        code: str,
-        who: Who,
-        fields: dict[str, str],
-    ) -> None:
-        key = f"i{interaction.id}"
-        way = json.dumps([interaction.application_id, interaction.token])
-        await self.board.remember(chat, key, code, who, way=way, fields=fields)
-        in_time, late = True, False
-        try:
-            await interaction.response.defer(ephemeral=True, thinking=True)
-        except discord.HTTPException:
-            in_time = False  # it is done all the same, and said where everybody sees it
-            late = self._clock() - interaction.created_at.timestamp() > LATE_S
-        done = await self.board.press(chat, code, who, key=key, fields=fields, late=late)
-        await self._answer(chat, key, way, done, in_time=in_time)
-
-    async def _answer(
-        self, chat: str, key: str, way: str, done: Post, *, in_time: bool = True
-    ) -> None:
-        """To who has pressed, or in the chat where that is not possible any more."""
-        application, token = json.loads(way)
-        known: Any = {"id": application, "type": 3, "token": token}  # 3: an application's
-        hook = discord.Webhook.from_state(data=known, state=self._connection)
-        view, ((*before, last), _) = view_of(done), pieces(done)
-        more: dict[str, Any] = {"view": view} if view is not None else {}
-        try:
-            if in_time:
-                for text in before:
-                    await hook.send(text, ephemeral=True)
-                await hook.send(last, ephemeral=True, **more)
-        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-            in_time = False  # after a quarter of an hour, for one, Discord takes none any more
-            log.info("Answered in the chat: %s", error, extra={"chat": chat})
-        if not in_time and self.is_closed():
-            return  # the next life answers it
-        if in_time:
-            await self.board.answered(chat, key)
-        else:
-            post = Post(done.text, f"late:{key}", buttons=done.buttons)
-            await self.board.say(chat, post, settles=key)
-
-    async def answer_the_left(self) -> None:
-        """Presses that an earlier life has taken and not answered. Before any of this one comes."""
-        for memory in self.board.chats:
-            for key, pending in list(memory.pending.items()):
-                done = await self.board.press_again(memory, key)
-                await self._answer(memory.chat, key, pending.way, done)
-
-
-def _wants_form(code: str) -> bool:
-    action = Action.read(code)
-    return action is not None and action.wants_form
-
-
-def _chosen(code: str, value: str) -> str:
-    action = Action.read(code)
-    return Action(action.verb, action.run, action.at, value).code if action is not None else code
+        await self.presses.hear(interaction)
 
 
 async def serve(
@@ -351,7 +218,7 @@ async def serve(
             workdir=workdir,
         ) as board:
             client.board = board
-            await client.answer_the_left()
+            await client.presses.answer_the_left()
             await client.connect()
     except discord.LoginFailure:
         raise DiscordRefused(REVOKED) from None

@@ -27,31 +27,31 @@ def commands_for(client: Client) -> Iterator[app_commands.Command[Any, Any, Any]
 
     @app_commands.command(description="Wrong path: another brief, finished work is kept")
     async def redirect(interaction: discord.Interaction, text: str) -> None:
-        await client.take(interaction, f"/redirect {text}", {})
+        await client.presses.take(interaction, f"/redirect {text}", {})
 
     @app_commands.command(description="Ask something without touching the work")
     async def aside(interaction: discord.Interaction, question: str) -> None:
-        await client.take(interaction, f"/aside {question}", {})
+        await client.presses.take(interaction, f"/aside {question}", {})
 
     @app_commands.command(description="Operators only: halt at once, without undoing anything")
     @app_commands.describe(scope="all, agent:NAME or thread:ID; this conversation if left out")
     async def kill(interaction: discord.Interaction, scope: str = "", reason: str = "") -> None:
-        await client.take(interaction, f"/kill {scope or '-'} {reason}", {})
+        await client.presses.take(interaction, f"/kill {scope or '-'} {reason}", {})
 
     @app_commands.command(description="Operators only: let what was stopped move again")
     @app_commands.describe(scope="all, agent:NAME or thread:ID; this conversation if left out")
     async def release(interaction: discord.Interaction, scope: str = "") -> None:
-        await client.take(interaction, f"/release {scope or '-'}", {})
+        await client.presses.take(interaction, f"/release {scope or '-'}", {})
 
     @app_commands.command(name="continue", description="Go on here with a thread begun elsewhere")
     async def go_on(interaction: discord.Interaction, thread: str) -> None:
-        await client.join(interaction, thread.strip())
+        await client.presses.join(interaction, thread.strip())
 
     yield from (redirect, aside, kill, release, go_on)
 
 
 def _plain(client: Client, name: str) -> Any:
     async def callback(interaction: discord.Interaction) -> None:
-        await client.take(interaction, f"/{name}", {})
+        await client.presses.take(interaction, f"/{name}", {})
 
     return callback

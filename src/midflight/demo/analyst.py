@@ -12,7 +12,8 @@ from typing import Any, Final
 from msgspec.structs import asdict, replace
 
 from midflight.conversation import BACKGROUND, Choice, Message, TriageView, rule_triage
-from midflight.demo.analyst_tools import TO, AnalystTools, Tasks, Written
+from midflight.demo.analyst_tools import TO, AnalystTools
+from midflight.demo.changes import Tasks, Written
 from midflight.demo.figures import Overview, Revenue, Scored
 from midflight.demo.memo import composed
 from midflight.demo.wishes import (

@@ -1,23 +1,20 @@
 """The tools of the demo: it reads its company, makes tasks, writes files and sends a memo.
 
-The same ones are given to the demo model's loop and, with a key, to a real model. What changes
-something is noted under the attempt's key in the same database, so that a check and an undo work in
-any later process, also after a kill.
+The same ones are given to the demo model's loop and, with a key, to a real model. How a change is
+noted, checked and undone is in ``changes``.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from email.message import EmailMessage
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import anyio
-from msgspec import Struct
 
 from midflight.demo import memo
+from midflight.demo.changes import FileChanges, TaskChanges, Tasks, Written, digest, replace, run_of
 from midflight.demo.figures import Books, Overview, Revenue, Scored
 from midflight.demo.wishes import Question, Scope, counted
 from midflight.models.base import CHARACTERS_PER_TOKEN
@@ -43,20 +40,6 @@ Kind = Literal["churned", "revenue", "customers"]
 Recipients = Literal["Sales leads", "Customer success", "The board"]
 
 
-class Tasks(Struct, frozen=True):
-    """The follow-up tasks of a run after a change."""
-
-    text: str
-    open: int
-
-
-class Written(Struct, frozen=True):
-    """A file of the demo's folder."""
-
-    text: str
-    path: str
-
-
 class AnalystTools:
     """Tools over one folder. ``pace`` stretches all that takes time; 0 is for tests."""
 
@@ -65,6 +48,8 @@ class AnalystTools:
     ) -> None:
         self.folder = folder
         self.books = Books(folder / "company.db")
+        self._tasks = TaskChanges(self.books)
+        self._files = FileChanges(folder, self.books)
         self._pace = pace
         self._free = free  # what is said is said by the demo model, which costs nothing
         self.fetch_customers = _reads(self._fetch_customers)
@@ -77,9 +62,9 @@ class AnalystTools:
             effect="write",
             name="demo.set_tasks",
             noun="follow-up tasks",
-            check=self._tasks_set,
-            undo=self._unset_tasks,
-            leaves=self._tasks_left,
+            check=self._tasks.check,
+            undo=self._tasks.undo,
+            leaves=self._tasks.leaves,
         )(self._set_tasks)
         self.write_memo = self._writes(self._write_memo, "memo")
         self.draft_slide = self._writes(self._draft_slide, "slide")
@@ -121,9 +106,9 @@ class AnalystTools:
             effect="write",
             name=f"demo.{function.__name__.lstrip('_')}",
             noun=noun,
-            check=self._file_written,
-            undo=self._put_back,
-            leaves=self._file_left,
+            check=self._files.check,
+            undo=self._files.undo,
+            leaves=self._files.leaves,
         )(function)
 
     async def _say(self, text: str, share: float = 1.0) -> None:
@@ -196,27 +181,9 @@ class AnalystTools:
 
     async def _set_tasks(self, customers: list[int], idempotency_key: str) -> Tasks:
         """Have a follow-up task for each of these customers (ids) and for nobody else."""
-        wanted, run = set(customers), _run(idempotency_key)
+        wanted = set(customers)
         await self._say(self._preparing(wanted), 1.0)
-        with self.books.open() as db:
-            db.execute("BEGIN IMMEDIATE")
-            done = "SELECT 1 FROM task_changes WHERE key = ?"
-            if db.execute(done, [idempotency_key]).fetchone() is None:
-                open_now = "SELECT customer FROM tasks WHERE run = ? AND state = 'open'"
-                there = {customer for (customer,) in db.execute(open_now, [run])}
-                add = "INSERT INTO tasks (customer, title, run, made_by) "
-                add += "SELECT id, 'Call ' || name, ?, ? FROM customers WHERE id = ?"
-                new = [(run, idempotency_key, c) for c in sorted(wanted - there)]
-                added = db.executemany(add, new).rowcount if new else 0
-                if added != len(new):
-                    raise NotDone(f"{len(new) - added} of these customers do not exist")
-                drop = "UPDATE tasks SET state = 'withdrawn', withdrawn_by = ? "
-                drop += "WHERE run = ? AND state = 'open' AND customer = ?"
-                db.executemany(drop, [(idempotency_key, run, c) for c in there - wanted])
-                note = "INSERT INTO task_changes VALUES (?, ?, ?, ?)"
-                kept = len(there & wanted)
-                db.execute(note, [idempotency_key, added, len(there - wanted), kept])
-        return self._tasks(idempotency_key)
+        return self._tasks.make(wanted, idempotency_key)
 
     def _preparing(self, customers: set[int]) -> str:
         with self.books.open() as db:
@@ -225,34 +192,6 @@ class AnalystTools:
         more = [f"and {len(calls) - TOLD} more"] if len(calls) > TOLD else []
         listed = "\n".join([*calls[:TOLD], *more])
         return f"Preparing {counted(len(calls), 'follow-up task')}:\n{listed}\n"
-
-    def _tasks(self, key: str) -> Tasks:
-        with self.books.open() as db:
-            found = db.execute("SELECT * FROM task_changes WHERE key = ?", [key]).fetchone()
-        if found is None:
-            raise NotDone
-        _, added, withdrawn, kept = found
-        parts = (
-            f"{counted(added, 'task')} created" if added or not (withdrawn or kept) else "",
-            f"{withdrawn} withdrawn" if withdrawn else "",
-            f"{kept} kept" if kept else "",
-        )
-        return Tasks(", ".join(filter(None, parts)), added + kept)
-
-    def _tasks_set(self, done: Performed) -> Done:
-        return Done(self._tasks(done.key))
-
-    def _unset_tasks(self, done: Performed) -> None:
-        with self.books.open() as db:
-            db.execute("DELETE FROM tasks WHERE made_by = ?", [done.key])
-            back = "UPDATE tasks SET state = 'open', withdrawn_by = '' WHERE withdrawn_by = ?"
-            db.execute(back, [done.key])
-            db.execute("DELETE FROM task_changes WHERE key = ?", [done.key])
-
-    def _tasks_left(self, done: Performed) -> Any:
-        rows = "SELECT id, customer, title, state FROM tasks WHERE ? IN (made_by, withdrawn_by)"
-        with self.books.open() as db:
-            return [list(row) for row in db.execute(f"{rows} ORDER BY id", [done.key])]
 
     # ── files ────────────────────────────────────────────────────────────────────────────────
 
@@ -272,7 +211,7 @@ class AnalystTools:
         rows = self.books.scored(scope).accounts
         whole = memo.page(title, text, self.books.by_month(scope), rows)
         path = f"memos/churn-{_named(idempotency_key)}.html"
-        self._put(idempotency_key, path, whole.encode())
+        self._files.put(idempotency_key, path, whole.encode())
         return Written(f"{path}, {counted(len(text.split()), 'word')}, with a chart", path)
 
     async def _draft_slide(self, title: str, points: list[str], idempotency_key: str) -> Written:
@@ -280,46 +219,8 @@ class AnalystTools:
         text = f"# {title}\n\n" + "".join(f"* {point}\n" for point in points)
         await self._say(text)
         path = f"slides/churn-{_named(idempotency_key)}.md"
-        self._put(idempotency_key, path, text.encode())
+        self._files.put(idempotency_key, path, text.encode())
         return Written(f"{path}, {counted(len(points), 'point')}", path)
-
-    def _put(self, key: str, path: str, data: bytes) -> None:
-        """Put a file in place; what was there before is kept for an undo, by this key."""
-        place = self.folder / path
-        before = place.read_bytes() if place.exists() else None
-        with self.books.open() as db:
-            keep = "INSERT INTO files VALUES (?, ?, ?, ?) "
-            keep += "ON CONFLICT (key) DO UPDATE SET digest = excluded.digest"
-            db.execute(keep, [key, path, _digest(data), before])
-        _replace(place, data)
-
-    def _file_written(self, done: Performed) -> Done:
-        path, digest, _ = self._file(done.key)
-        if self._look(path) != digest:
-            raise NotDone
-        return Done(Written(path, path))
-
-    def _put_back(self, done: Performed) -> None:
-        path, _, before = self._file(done.key)
-        if before is None:
-            (self.folder / path).unlink(missing_ok=True)
-        else:
-            _replace(self.folder / path, before)
-
-    def _file_left(self, done: Performed) -> str:
-        return self._look(self._file(done.key)[0])
-
-    def _file(self, key: str) -> tuple[str, str, bytes | None]:
-        with self.books.open() as db:
-            asked = "SELECT path, digest, before FROM files WHERE key = ?"
-            found: tuple[str, str, bytes | None] | None = db.execute(asked, [key]).fetchone()
-        if found is None:
-            raise NotDone
-        return found
-
-    def _look(self, path: str) -> str:
-        place = self.folder / path
-        return _digest(place.read_bytes()) if place.exists() else "gone"
 
     # ── sending ──────────────────────────────────────────────────────────────────────────────
 
@@ -331,10 +232,10 @@ class AnalystTools:
         letter = EmailMessage()
         letter["To"], letter["From"] = TO[to], "analyst@example.test"
         letter["Subject"] = page.partition("<title>")[2].partition("</title>")[0]
-        letter["Message-ID"] = f"<{_digest(idempotency_key.encode())}@example.test>"
+        letter["Message-ID"] = f"<{digest(idempotency_key.encode())}@example.test>"
         letter.set_content(page, subtype="html")
         path = self._letter(idempotency_key)
-        _replace(self.folder / path, bytes(letter))
+        replace(self.folder / path, bytes(letter))
         return Written(f"{path}, to {to}", path)
 
     def _sent(self, done: Performed) -> Done:
@@ -344,33 +245,13 @@ class AnalystTools:
         return Done(Written(path, path))
 
     def _letter(self, key: str) -> str:
-        return f"outbox/{_digest(key.encode())}.eml"
+        return f"outbox/{digest(key.encode())}.eml"
 
 
 def _reads(function: Any) -> Tool:
     return tool(effect="read", name=f"demo.{function.__name__.lstrip('_')}")(function)
 
 
-def _run(key: str) -> str:
-    """The run that an attempt's key belongs to: it begins with its id."""
-    return key.partition(":")[0]
-
-
 def _named(key: str) -> str:
     """The end of its id, for the name of a file."""
-    return _run(key).removeprefix("r-")[-NAMED:]
-
-
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=8).hexdigest()
-
-
-def _replace(place: Path, data: bytes) -> None:
-    """On the disk first, then under its name."""
-    place.parent.mkdir(mode=0o700, exist_ok=True)
-    fresh = place.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(place)
+    return run_of(key).removeprefix("r-")[-NAMED:]

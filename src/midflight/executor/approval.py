@@ -14,6 +14,7 @@ import msgspec
 from midflight.errors import InvalidRequest, InvalidTool
 from midflight.executor import values
 from midflight.executor.caps import give_notice
+from midflight.executor.recording import record
 from midflight.kernel.identities import APPROVE
 from midflight.kernel.record import NULL
 from midflight.tools.base import Tool
@@ -75,10 +76,10 @@ async def approved(step: Step) -> None:
         case {"edit": dict(edited)}:
             await _edit(step, edited, answer.by)
         case {"respond": str(text)}:
-            await step.record(NULL, f"not done; {answer.by} says: {text}")
+            await record(step, NULL, f"not done; {answer.by} says: {text}")
         case _:
             why = f"rejected by {answer.by}" if answer.by else f"not approved: {answer.closed}"
-            await step.record(NULL, why)
+            await record(step, NULL, why)
     await step.may_start()
 
 
@@ -98,7 +99,7 @@ async def _edit(step: Step, edited: dict[str, Any], by: str) -> None:
     try:
         step.args, step.kwargs = _fitting(step.tool, plain)
     except (TypeError, InvalidRequest) as error:
-        await step.record(NULL, f"not done; the arguments given by {by} do not fit: {error}")
+        await record(step, NULL, f"not done; the arguments given by {by} do not fit: {error}")
     step.given = values.encode(step.name, "its arguments", plain)
     shown = hide(bytes(step.given).decode())
     shown = shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}…"

@@ -76,7 +76,9 @@ class Questions:
         replay, log = driver.replay, driver.log
         while question is None or replay.question_of(step) != question:  # or it was withdrawn
             while (question := replay.question_of(step)) is None:
-                await log.until(lambda: driver.course.is_told(course) or driver.may_ask(course))
+                await log.until(
+                    lambda: driver.course.is_told(course) or driver.gate.may_ask(course)
+                )
                 driver.course.raise_if_told(course)
                 await log.decide(partial(self._opened, asked, course, replaces))
             await log.until(partial(self._hears, question, course))
@@ -89,7 +91,7 @@ class Questions:
         self, asked: e.QuestionOpened, course: int, replaces: str, state: RunState
     ) -> list[Event]:
         questions = self._driver.replay.questions
-        if asked.step in questions or not self._driver.may_ask(course):
+        if asked.step in questions or not self._driver.gate.may_ask(course):
             return []
         closed = [
             e.QuestionClosed(question=position, why="what it asked about has changed")

@@ -20,6 +20,7 @@ from midflight.executor.caps import NOTHING, tell_if_uncounted
 from midflight.executor.left import fingerprint
 from midflight.executor.logbook import Choose
 from midflight.executor.permission import permitted
+from midflight.executor.recording import end_wait, record, recorded
 from midflight.inputs import steady
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
@@ -43,7 +44,7 @@ async def _read(step: Step) -> Raw:
         await step.may_start()
         if (step.tool.approval or step.tool.relies_on) and not await permitted(step):
             continue
-        await step.end_wait()
+        await end_wait(step)
         if not step.starts():
             continue
         ending = await step.run_tool()
@@ -51,10 +52,10 @@ async def _read(step: Step) -> Raw:
             await step.driver.log.settle(e.UsageSpent(epoch=step.driver.epoch, usage=spent))
         match ending:
             case Returned(value=value):
-                return await step.record(*values.storable(step.name, value))
+                return await record(step, *values.storable(step.name, value))
             case Raised(error=error) if tries_left(step, error) <= 0:
                 await step.speech.keep()
-                return await step.record(NULL, values.words(error), cause=error)
+                return await record(step, NULL, values.words(error), cause=error)
             case Raised():
                 await step.driver.log.decide(partial(back_off, step))
             case Aborted():
@@ -71,10 +72,10 @@ async def _effect(step: Step) -> Raw:
     while True:
         await wait_out(step)
         if step.told:  # by a worker that was taken for lost, since we looked for its record
-            return await step.recorded(NULL)
+            return await recorded(step, NULL)
         unknown = doubt.attempt_in_doubt(step)
         if unknown is not None and not await doubt.resolve(step, unknown, failed):
-            return await step.recorded(NULL)
+            return await recorded(step, NULL)
         position = await _begin(step)
         if position is None:
             continue
@@ -95,10 +96,10 @@ async def _effect(step: Step) -> Raw:
             # Before the run is said to be paused: what others change from then on is theirs.
             await step.driver.guards.refresh(step.intact)
             step.resting = True
-            return await step.recorded(result)
+            return await recorded(step, result)
         if over:
             assert isinstance(ending, Raised)
-            return await step.record(NULL, error, cause=ending.error)
+            return await record(step, NULL, error, cause=ending.error)
 
 
 async def _begin(step: Step) -> int | None:
@@ -112,14 +113,14 @@ async def _begin(step: Step) -> int | None:
         return None
     position = written[-1].position
     step.begins_at = steady()  # if we are frozen between these lines, its time is running
-    if step.told or not driver.may_start(step.course):  # no await from here to its first line
+    if step.told or not driver.gate.may_start(step.course):  # no await from here to its first line
         await _settle(step, position, Outcome.NOT_STARTED, NULL, "")
         return None
     return position
 
 
 def _start_events(step: Step, state: RunState) -> list[Event]:
-    if step.told or not step.driver.may_start(step.course):
+    if step.told or not step.driver.gate.may_start(step.course):
         return []
     epoch, tool = step.driver.epoch, step.tool
     return [

@@ -50,7 +50,7 @@ async def wait_out(step: Step) -> None:
     driver, timer = step.driver, _timer(step)
 
     def cleared(state: RunState) -> list[Event]:
-        if timer not in state.timers or not driver.may_start(step.course):
+        if timer not in state.timers or not driver.gate.may_start(step.course):
             return []
         return [*driver.wait_over(state), e.TimerCleared(epoch=driver.epoch, name=timer)]
 
@@ -62,5 +62,5 @@ async def wait_out(step: Step) -> None:
             continue
         step.idle = True
         with anyio.move_on_after(left):
-            await driver.log.until(lambda: step.told or not driver.may_start(step.course))
+            await driver.log.until(lambda: step.told or not driver.gate.may_start(step.course))
         step.idle = False

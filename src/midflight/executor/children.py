@@ -101,7 +101,7 @@ async def spawn(
         mine = view.states[run]
         assert isinstance(mine, RunState)
         full = at_cap(mine, view.now, steps=1, tool_calls=1) is not None
-        if full or not driver.still_moves(mine):
+        if full or not driver.gate.still_moves(mine):
             return Draft()
         granted = allotment(mine, view.now, wanted)
         created = e.RunCreated(
@@ -123,7 +123,7 @@ async def spawn(
 
     known = driver.replay.claim(step) is not None
     while not known and driver.replay.claim(step) is None:
-        await driver.gate(course)
+        await driver.gate.wait(course)
         if await within_caps(driver):
             covered = scopes(name, driver.log.state.thread)
             await driver.store.submit(

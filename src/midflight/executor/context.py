@@ -138,7 +138,7 @@ class RunContext(People):
         )
         driver.working.steps.add(step)
         driver.tasks.start_soon(step.perform)
-        if not driver.may_start(driver.course.heard):
+        if not driver.gate.may_start(driver.course.heard):
             driver.log.stir()  # it waits, and that may be what somebody looks for
         return values.decode(bytes(await self._result(step)), kind)
 
@@ -229,9 +229,9 @@ class RunContext(People):
         )
         async with self._turn("snapshot", "a snapshot") as (_, course):
             while True:
-                await driver.gate(course)
+                await driver.gate.wait(course)
                 if await driver.log.decide(
-                    lambda s: [*driver.wait_over(s), saved] if driver.may_start(course) else []
+                    lambda s: [*driver.wait_over(s), saved] if driver.gate.may_start(course) else []
                 ):
                     break
         self._seed = driver.replay.seed

@@ -20,6 +20,7 @@ from midflight.executor.heard import Begun
 from midflight.executor.helping import helper
 from midflight.executor.logbook import Choose
 from midflight.executor.lost import may_act_for
+from midflight.executor.recording import record
 from midflight.executor.undo import undo_now
 from midflight.kernel import events as e
 from midflight.kernel.phases import Effect, Outcome
@@ -84,7 +85,7 @@ async def resolve(step: Step, begun: Begun, failed: str) -> bool:
     again = partial(back_off, step) if counts and not over else None
     await _learn(step, begun.position, Outcome.NOT_DONE, how, again)
     if over:
-        await step.record(NULL, failed)
+        await record(step, NULL, failed)
     return True
 
 
@@ -124,7 +125,7 @@ async def _give_time(step: Step, attempt: int, left: float) -> None:
     await give_notice(driver, f"lost:{attempt}", words)
     with anyio.move_on_after(left):
         await driver.log.until(
-            lambda: step.told or _is_known(step, attempt) or not driver.may_start(step.course)
+            lambda: step.told or _is_known(step, attempt) or not driver.gate.may_start(step.course)
         )
 
 
@@ -149,7 +150,7 @@ async def _ask_person(step: Step, attempt: int, why: str, failed: str) -> Any:
         case "happened":
             return Done()
         case _:
-            return await step.record(NULL, f"outcome unknown: {why}")  # raises, unless it is known
+            return await record(step, NULL, f"outcome unknown: {why}")  # raises, unless it is known
 
 
 async def _learn(
@@ -194,8 +195,8 @@ async def wanted_twice(step: Step) -> Raw | None:
         case "undo":
             return await _undone(step, earlier)
         case _:
-            record = step.driver.replay.outcomes[earlier.position]
-            return await step.record(await step.driver.raw(record), record.error)
+            known = step.driver.replay.outcomes[earlier.position]
+            return await record(step, await step.driver.raw(known), known.error)
 
 
 async def _undone(step: Step, earlier: Begun) -> Raw | None:
@@ -205,7 +206,7 @@ async def _undone(step: Step, earlier: Begun) -> Raw | None:
         await step.may_start()
         await undo_now(step.driver, effect)
     if not effect.undone:
-        return await step.record(NULL, f"{step.noun}: the earlier one could not be undone")
+        return await record(step, NULL, f"{step.noun}: the earlier one could not be undone")
     return None
 
 

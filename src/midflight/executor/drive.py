@@ -22,6 +22,7 @@ from midflight.executor.attention import Attention
 from midflight.executor.course import Course
 from midflight.executor.forking import inherited
 from midflight.executor.function import AgentCall
+from midflight.executor.gate import Gate
 from midflight.executor.guarding import Guards
 from midflight.executor.heard import Record
 from midflight.executor.logbook import Logbook
@@ -52,7 +53,7 @@ class Driver:
     __slots__ = (
         "_catching_up", "_context_type", "_leaving", "_read_at", "_rested", "_watch", "agent",
         "alarms", "attention", "begun_for", "clock", "course", "draining", "ensure", "epoch",
-        "function", "gated", "guards", "ids", "input", "lease", "log", "looked_up", "over",
+        "function", "gate", "guards", "ids", "input", "lease", "log", "looked_up", "over",
         "questions", "replay", "restored", "store", "tasks", "thread_read", "workdir", "working",
     )  # fmt: skip
 
@@ -81,8 +82,8 @@ class Driver:
         self.replay = Replay()
         self.course = Course(self)
         self.working = Working(self)
+        self.gate = Gate(self)
         self.begun_for: tuple[int, ...] = ()  # messages of the thread
-        self.gated = 0  # who wants to begin something and may not yet
         self.input: Raw = NULL
         self.tasks: TaskGroup
         self.ids = ids
@@ -129,55 +130,10 @@ class Driver:
 
     # ── what steps ask ───────────────────────────────────────────────────────────────────────
 
-    @property
-    def moves(self) -> bool:
-        """Whether the run is driven here, and nothing holds it."""
-        state = self.log.state
-        return (
-            not self.lost
-            and self.lease.held
-            and (state.phase is Phase.RUNNING or state.phase is Phase.WAITING)
-            and not state.pending
-        )
-
-    def _moves(self, course: int) -> bool:
-        """Whether it moves, and a call on this course has nothing to be told."""
-        return not self.course.is_told(course) and self.moves
-
-    def may_start(self, course: int, *, replaying: bool = False) -> bool:
-        """Whether something may begin now; a read that is repeated waits for no other record."""
-        there = replaying or (not self.replay.unfinished and self.guards.fresh)
-        return there and self._moves(course)
-
-    def movable(self, course: int, *, replaying: bool = False) -> bool:
-        """Whether somebody at a gate has something to do: start, or be told."""
-        return self.course.is_told(course) or self.may_start(course, replaying=replaying)
-
-    async def gate(self, course: int) -> None:
-        """Wait until something may begin. Raises what the function has to be told."""
-        await self.at_gate(lambda: self.movable(course))
-        self.course.raise_if_told(course)
-
-    async def at_gate(self, ready: Callable[[], bool]) -> None:
-        """Wait at a gate, where the pilot sees that somebody wants to go on."""
-        if ready():
-            return
-        self.gated += 1
-        self.log.stir()
-        try:
-            await self.log.until(ready)
-        finally:
-            self.gated -= 1
-
     def wait_over(self, state: RunState) -> list[Event]:
         """What must stand before anything that happens in a run that waits."""
         waits = state.phase is Phase.WAITING and not self.lost
         return [e.WaitEnded(epoch=self.epoch)] if waits else []
-
-    def still_moves(self, state: RunState) -> bool:
-        """For a decision inside the store: whether the run, as it is there, is ours and moves."""
-        moving = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
-        return moving and state.epoch == self.epoch
 
     async def raw(self, record: Record) -> Raw:
         """The stored value of a record, from its row or from its blob."""
@@ -186,10 +142,6 @@ class Driver:
     async def value(self, record: Record) -> Any:
         """The value of a record."""
         return values.decode(bytes(await self.raw(record)))
-
-    def may_ask(self, course: int) -> bool:
-        """Whether a new question may be asked: the function is where it was, and moves."""
-        return self._moves(course) and not self.replay.unfinished
 
     def watch_child(self, child: str, after: int) -> None:
         """Hear when a child has ended."""
@@ -246,6 +198,7 @@ class Driver:
         """
         self.course.let_go()
         self.working.let_go()
+        self.gate.let_go()
         self.function.forget()
         self.log.heard.clear()
         del self.function, self.guards, self.questions, self.attention

@@ -79,7 +79,7 @@ class Guards:
         if self._calls[name] <= noted:
             return
         if not driver.replay.unfinished:  # or it would wait for what comes after it
-            await driver.gate(course)
+            await driver.gate.wait(course)
         look = await self._look(guard)
         if not look:
             raise InvalidRequest(f"guard {name}: its look is empty. It was not noted.")

@@ -31,9 +31,11 @@ class People(Listening):
         planned = e.PlanSet(epoch=driver.epoch, steps=steps)
         async with self._turn("plan", "a plan") as (_, course):
             while driver.log.state.plan != steps and not driver.replay.unfinished:
-                await driver.gate(course)
+                await driver.gate.wait(course)
                 await driver.log.decide(
-                    lambda s: [*driver.wait_over(s), planned] if driver.may_start(course) else []
+                    lambda s: (
+                        [*driver.wait_over(s), planned] if driver.gate.may_start(course) else []
+                    )
                 )
 
     async def ask(
@@ -80,7 +82,7 @@ class People(Listening):
         await self._listen()
         driver = self._driver
         async with self._turn("cancel", "its own end") as (_, course):
-            await driver.gate(course)
+            await driver.gate.wait(course)
             who = Who(by=by or driver.agent.name, channel="agent")
             await driver.cancel(e.CancelRequested(who=who, why=why))
             await driver.log.until(lambda: driver.course.told is not None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from midflight.executor.approval import approved
+from midflight.executor.recording import record
 from midflight.kernel import events as e
 from midflight.kernel.record import NULL, Event
 from midflight.kernel.state import RunState
@@ -36,7 +37,7 @@ async def _can_rely(step: Step) -> bool:
     unset = [name for name in relies_on if name not in step.driver.log.state.guards]
     if unset:
         never = f"relies on {', '.join(unset)}, never guarded: call run.guard before this step"
-        await step.record(NULL, never)
+        await record(step, NULL, never)
     if not guards.any:
         return True
     step.intact = await guards.intact()

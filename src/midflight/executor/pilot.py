@@ -80,7 +80,7 @@ def _while_resting(driver: Driver) -> Move | None:
 
 def _must_look(driver: Driver) -> bool:
     """Whether something would begin now, if only the world were known to be as it was."""
-    return driver.gated > 0 and driver.guards.due and not driver.replay.unfinished
+    return driver.gate.waiting > 0 and driver.guards.due and not driver.replay.unfinished
 
 
 async def _check_guards(driver: Driver) -> None:

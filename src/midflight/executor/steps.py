@@ -1,13 +1,12 @@
-"""One step, from being asked for to its record: what it waits for, and how its tool is entered.
+"""One step, from being asked for to its end: what it waits for, and how its tool is entered.
 
 Runs in a task that the driver owns; the agent function only waits for ``future``. What a step does
-between its gate and its record is in ``attempts``.
+between its gate and its record is in ``attempts``, the record in ``recording``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -20,10 +19,8 @@ from midflight.executor.caps import NOTHING, within_caps
 from midflight.executor.heard import Answered
 from midflight.executor.speech import Speech
 from midflight.kernel import events as e
-from midflight.kernel.facts import record as accepted
-from midflight.kernel.phases import Effect, Phase
-from midflight.kernel.record import NULL, Event, Usage
-from midflight.kernel.state import RunState
+from midflight.kernel.phases import Effect
+from midflight.kernel.record import Usage
 from midflight.run import Redirected
 from midflight.tools.base import Tool
 
@@ -42,30 +39,9 @@ class Step:
     """A step that is being done."""
 
     __slots__ = (
-        "_asking",
-        "_before",
-        "_idle",
-        "_questions",
-        "_refreshing",
-        "_resting",
-        "_since",
-        "args",
-        "asked",
-        "attempt",
-        "begins_at",
-        "call",
-        "course",
-        "driver",
-        "future",
-        "given",
-        "identity",
-        "intact",
-        "kwargs",
-        "name",
-        "speech",
-        "tool",
-        "unwanted",
-        "wait_at_least",
+        "_asking", "_before", "_idle", "_questions", "_refreshing", "_resting", "_since", "args",
+        "asked", "attempt", "begins_at", "call", "course", "driver", "future", "given", "identity",
+        "intact", "kwargs", "name", "speech", "tool", "unwanted", "wait_at_least",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +108,10 @@ class Step:
         self._resting = resting
         if stirs:
             self.driver.log.stir()
+
+    def rest_unheard(self) -> None:
+        """It rests: who waits for its end hears of that at once, and nobody else has to."""
+        self._resting = True
 
     @property
     def asking(self) -> bool:
@@ -221,56 +201,6 @@ class Step:
         if self.driver.course.told is None:
             await self.driver.log.settle(left)
 
-    # ── its record ───────────────────────────────────────────────────────────────────────────
-
-    async def end_wait(self) -> None:
-        """Something happens in a run that waits for a person: it does not only wait any more."""
-        log = self.driver.log
-        if log.busy or log.state.phase is Phase.WAITING:
-            await log.decide(self.driver.wait_over)
-
-    async def record(self, result: Raw, error: str, *, cause: BaseException | None = None) -> Raw:
-        """Write down how the step ended, for good; raises if that is a failure.
-
-        ``cause`` is what the tool raised: on no record, but a traceback shows where it was. A
-        failure does not outdo what was told of the step meanwhile: then that is given.
-        """
-        epoch = self.driver.epoch
-        settled = e.StepSettled(
-            epoch=epoch, step=self.identity, name=self.name, result=result, error=error
-        )
-        await self.end_wait()  # or the run would not take it
-        log = self.driver.log
-        if error:
-            written = await log.decide(partial(self._failed, settled))
-        else:
-            written = await log.settle(settled)
-        self._resting = True  # heard of at once, by who waits for the step's end
-        if error and self.told and not written:
-            log.stir()
-            return await self.recorded(NULL)
-        if not written:
-            log.stir()
-            await self.may_start()  # the run is not ours any more, or at rest: says which
-        else:
-            self.driver.replay.learn(written[-1].at)
-        if error:
-            raise StepFailed(self.name, error) from cause
-        return result
-
-    def _failed(self, settled: e.StepSettled, state: RunState) -> tuple[Event, ...]:
-        return () if self.told else accepted(state, settled)
-
-    async def recorded(self, result: Raw) -> Raw:
-        """Give what is on record, so that this time is like every later one."""
-        record = self.driver.replay.records.get(self.identity)
-        if record is None:  # the run is not ours any more, and somebody else knew already
-            return result
-        self.driver.replay.learn(record.at)
-        if record.error:
-            raise StepFailed(self.name, record.error)
-        return await self.driver.raw(record)
-
     # ── gates ────────────────────────────────────────────────────────────────────────────────
 
     async def may_start(self) -> None:
@@ -278,7 +208,7 @@ class Step:
         driver = self.driver
         self.resting = True
         driver.working.under_way.discard(self)
-        wait = driver.log.until if self._refreshing else driver.at_gate
+        wait = driver.log.until if self._refreshing else driver.gate.wait_until
         while True:
             await wait(self._has_something_to_do)
             driver.course.raise_if_told(self.course)
@@ -288,7 +218,7 @@ class Step:
                 return
 
     def _has_something_to_do(self) -> bool:
-        return self.unwanted or self.driver.movable(self.course, replaying=self._refreshing)
+        return self.unwanted or self.driver.gate.movable(self.course, replaying=self._refreshing)
 
     async def ask(
         self,
@@ -331,7 +261,7 @@ class Step:
 
     def starts(self) -> bool:
         """Whether it may begin right now, without waiting."""
-        return self.driver.may_start(self.course, replaying=self._refreshing)
+        return self.driver.gate.may_start(self.course, replaying=self._refreshing)
 
     async def run_tool(self) -> Ending:
         """Do what the tool does, once."""

@@ -66,7 +66,7 @@ async def _take(driver: Driver, step: str, course: int) -> bool:
         mine, talk = view.states[run], view.states[thread]
         assert isinstance(mine, RunState)
         assert isinstance(talk, ThreadState)
-        if not driver.still_moves(mine):
+        if not driver.gate.still_moves(mine):
             return Draft()
         messages = readable(talk, run, converses=driver.agent.converses)
         if not messages:
@@ -78,7 +78,7 @@ async def _take(driver: Driver, step: str, course: int) -> bool:
         head = (await driver.store.row(thread)).head
         if head <= driver.thread_read:
             return False  # nothing was written there since we last looked
-        await driver.gate(course)
+        await driver.gate.wait(course)
         done = await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
         await driver.log.catch_up()
         if done.note == NOTHING:
@@ -123,14 +123,14 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
     def decided(view: View) -> Draft:
         mine = view.states[run]
         assert isinstance(mine, RunState)
-        if not driver.still_moves(mine):
+        if not driver.gate.still_moves(mine):
             return Draft()
         note = e.Spoke(epoch=driver.epoch, step=step)
         said = Said(run=run, text=text, kind="aside" if mine.aside_of else "text")
         return Draft({run: (*driver.wait_over(mine), note), thread: (said,)})
 
     while driver.replay.claim(step) is None:
-        await driver.gate(course)
+        await driver.gate.wait(course)
         await driver.store.submit(Submit(driver.ids(), (run, thread), decided))
         await driver.log.catch_up()
 

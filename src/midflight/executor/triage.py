@@ -61,7 +61,7 @@ class Triage:
     def may_ask(self) -> bool:
         """Whether a call may begin: nobody holds or stops the run, and it is driven here."""
         driver = self._driver
-        return driver.moves and driver.course.told is None and not driver.draining
+        return driver.gate.moves and driver.course.told is None and not driver.draining
 
     async def choose(self, messages: list[Unread]) -> Committed | None:
         """Choose about these, and let it become true. None when it was stopped on the way."""
@@ -189,7 +189,7 @@ class Triage:
         def decided(view: View) -> Draft:
             mine, talk = view.states[driver.run], thread_of(view, thread)
             assert isinstance(mine, RunState)
-            if not driver.still_moves(mine) or talk.front != driver.run:
+            if not driver.gate.still_moves(mine) or talk.front != driver.run:
                 return Draft(note=STOPPED)
             moves = front.Moves()
             if chosen.attempt:

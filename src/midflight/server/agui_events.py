@@ -39,6 +39,7 @@ from midflight.kernel.catalogue import AnyEvent
 from midflight.kernel.identities import about_step
 from midflight.kernel.phases import Effect, Outcome
 from midflight.kernel.record import Recorded, Unknown
+from midflight.server.agui_speech import Speech
 from midflight.stores.base import Delta
 
 KEY: Final = "agui:"
@@ -112,39 +113,6 @@ def is_ours(message: str) -> bool:
     return _OURS.fullmatch(message) is not None
 
 
-class Text:
-    """What one attempt at a step says. Said again after an interruption, it is told once."""
-
-    def __init__(self, run: str, step: str, attempt: int) -> None:
-        self.attempt = attempt
-        self._name = f"{run}:{step}:{attempt}"
-        self._takes = 0
-        self._said = ""
-        self.shown = ""
-
-    @property
-    def id(self) -> str:
-        """The message's id; another one for other words from the beginning."""
-        return f"{self._name}:{self._takes}"
-
-    def take(self, offset: int, piece: str) -> str | None:
-        """What is new about a piece; None when it does not continue what was shown."""
-        self._said = self._said[:offset] + piece
-        if self.shown.startswith(self._said):
-            return ""
-        if self._said.startswith(self.shown):
-            new = self._said[len(self.shown) :]
-            self.shown = self._said
-            return new
-        return None
-
-    def begin_again(self) -> str:
-        """Other words than before: they are a message of their own."""
-        self._takes += 1
-        self.shown = self._said
-        return self.shown
-
-
 class Narrator:
     """Tells what happens in a thread, and knows what was told."""
 
@@ -156,11 +124,7 @@ class Narrator:
         self._tries: Counter[tuple[str, str]] = Counter()
         self._attempts: dict[tuple[str, int], tuple[str, str]] = {}  # in flight -> (step, name)
         self._steps: dict[tuple[str, str], str] = {}  # steps shown as open -> under which name
-        self._texts: dict[tuple[str, str], Text] = {}
-        self._open: dict[str, None] = {}  # text messages that have not ended
-        self._by_step: dict[tuple[str, str], list[str]] = {}  # all that a step has said
-        self._over: set[tuple[str, str, int]] = set()  # (run, step, attempt) that have ended
-        self._last: dict[str, str] = {}  # run -> what its last step has said
+        self._speech = Speech(self._messages)
 
     @property
     def messages(self) -> list[Message]:
@@ -174,20 +138,18 @@ class Narrator:
 
     def hear_live(self, delta: Delta) -> list[BaseEvent]:
         """Tell what a step says right now."""
-        return list(self._speak(delta.journal, delta))
+        return list(self._speech.hear(delta.journal, delta))
 
     def reopen(self) -> list[BaseEvent]:
         """For who has the messages so far: what is under way, so that it can be continued."""
         steps = [StepStartedEvent(step_name=name) for name in self._steps.values()]
-        return [*steps, *(TextMessageStartEvent(message_id=text) for text in self._open)]
+        return [*steps, *self._speech.reopen()]
 
     def close(self) -> list[BaseEvent]:
         """End what is open: no stream may end before that."""
-        texts = [TextMessageEndEvent(message_id=text) for text in self._open]
         steps = [StepFinishedEvent(step_name=name) for name in self._steps.values()]
-        self._open.clear()
         self._steps.clear()
-        return [*texts, *steps]
+        return [*self._speech.close(), *steps]
 
     def _tell(self, record: Recorded, event: AnyEvent) -> Told:  # noqa: C901 - one arm an event
         run, at = record.journal, record.position
@@ -206,7 +168,7 @@ class Narrator:
             case e.StepSettled():
                 yield from self._done(run, event)
             case e.TextStreamed():
-                yield from self._speak(run, event)
+                yield from self._speech.hear(run, event)
             case e.QuestionOpened():
                 yield from self._asked(run, event)
             case e.NoticeGiven(kind=kind, text=text):
@@ -237,7 +199,8 @@ class Narrator:
             case t.Said(run=run, text=text):
                 said = f"{thread}:{at}"
                 self._messages[said] = AssistantMessage(id=said, content=text)
-                if self._last.pop(run, "").strip() != text.strip():  # else it was told as it came
+                streamed = self._speech.take_last(run)
+                if streamed.strip() != text.strip():  # else it was told as it came
                     yield from _whole(said, "assistant", text)
 
     def _user(self, known: str, text: str) -> Told:
@@ -282,7 +245,8 @@ class Narrator:
         if begun is None:
             return
         step, _ = begun
-        yield from self._ended(run, step, event.attempt, done=event.outcome is Outcome.DONE)
+        done = event.outcome is Outcome.DONE
+        yield from self._speech.ended(run, step, event.attempt, done=done)
         if (call := self._called_by.get((run, event.attempt))) is not None:
             yield from self._result(call, event, event.outcome)
         yield from self._step_ended(run, step)
@@ -294,7 +258,7 @@ class Narrator:
             yield from self._step_began(run, step, event.name)
             yield from self._called(run, step, f"{run}:{step}", event.name, Raw(b"null"))
         outcome = Outcome.FAILED if event.error else Outcome.DONE
-        yield from self._ended(run, step, 0, done=outcome is Outcome.DONE)
+        yield from self._speech.ended(run, step, 0, done=outcome is Outcome.DONE)
         yield from self._result(self._calls[run, step], event, outcome)
         yield from self._step_ended(run, step)
 
@@ -320,48 +284,6 @@ class Narrator:
     def _step_ended(self, run: str, step: str) -> Told:
         if (shown := self._steps.pop((run, step), None)) is not None:
             yield StepFinishedEvent(step_name=shown)
-
-    # ── what steps say ───────────────────────────────────────────────────────────────────────
-
-    def _speak(self, run: str, said: e.TextStreamed | Delta) -> Told:
-        """Words come as they are said; what is heard after the end of its attempt was late."""
-        if (run, said.step, said.attempt) in self._over:
-            return
-        text = self._texts.get((run, said.step))
-        if text is None or text.attempt != said.attempt:
-            if text is not None:
-                yield from self._end(text.id)
-            text = self._texts[run, said.step] = Text(run, said.step, said.attempt)
-        new = text.take(said.offset, said.text)
-        if new is None:
-            yield from self._end(text.id)
-            new = text.begin_again()
-        if not new:
-            return
-        if text.id not in self._open:
-            self._open[text.id] = None
-            self._by_step.setdefault((run, said.step), []).append(text.id)
-            yield TextMessageStartEvent(message_id=text.id, role="assistant")
-        self._messages[text.id] = AssistantMessage(id=text.id, content=text.shown)
-        self._last[run] = text.shown
-        yield TextMessageContentEvent(message_id=text.id, delta=new)
-
-    def _ended(self, run: str, step: str, attempt: int, *, done: bool) -> Told:
-        """The attempt is over. When it is done its result stands for what it said on the way.
-
-        So the journal keeps no more of that, and neither does the conversation.
-        """
-        self._over.add((run, step, attempt))
-        if (text := self._texts.pop((run, step), None)) is not None:
-            yield from self._end(text.id)
-        if done:
-            for known in self._by_step.pop((run, step), ()):
-                self._messages.pop(known, None)
-
-    def _end(self, text: str) -> Told:
-        if text in self._open:
-            del self._open[text]
-            yield TextMessageEndEvent(message_id=text)
 
 
 def _whole(message: str, role: Literal["user", "assistant"], text: str) -> Told:

@@ -1,53 +1,36 @@
 """Journals in one SQLite file: the default, for a laptop or a server of its own.
 
 Any number of processes may read, watch and send requests; one of them drives. Writes go through a
-writer thread with group commit (``sqlite_writer``); reads through one reader thread, whose
-connection never holds a statement open across an await. Beside the file lies a folder,
-``<file>.d``, with the turnstile, the drivers' locks and the letter boxes of watching processes.
+writer thread with group commit (``sqlite_writer``), reads through a reader thread
+(``sqlite_reading``). Beside the file lies a folder, ``<file>.d``, with the turnstile, the drivers'
+locks and the letter boxes of watching processes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self
 
 import anyio
 import msgspec
 
-from midflight.errors import (
-    CorruptEntry,
-    JournalNotFound,
-    StoreError,
-    StoreReadOnly,
-    StoreUnavailable,
-)
+from midflight.errors import StoreError, StoreUnavailable
 from midflight.inputs import Clock, Ids, new_id, wall_clock
-from midflight.kernel.decide import Switch, require_operator
-from midflight.kernel.record import Recorded, Who
-from midflight.stores.base import (
-    PAGE,
-    Append,
-    Committed,
-    Killing,
-    Purged,
-    Query,
-    Row,
-    Submit,
-)
+from midflight.kernel.decide import require_operator
+from midflight.kernel.record import Who
+from midflight.stores.base import Append, Committed, Killing, Purged, Submit
 from midflight.stores.codec import INLINE_MAX
 from midflight.stores.sqlite_file import connect, explain, prepare
 from midflight.stores.sqlite_lease import FileLease, Leases
-from midflight.stores.sqlite_ledger import SQL, Ledger, read_events, row_of
+from midflight.stores.sqlite_ledger import Ledger
 from midflight.stores.sqlite_nudge import Nudges
+from midflight.stores.sqlite_reading import SqliteReading
 from midflight.stores.sqlite_writer import Job, Writer
 from midflight.stores.turnstile import Turnstile
-from midflight.stores.watched import Watched
 from midflight.tasks import owned_tasks
 
 LAST: Final = (1 << 63) - 1  # "up to the end": a kill does not say how far it moved each journal
@@ -56,26 +39,19 @@ POLL_ALONE_S: Final = 0.02  # where there are no nudges at all
 WAIT_MAX_S: Final = 10.0  # for this process's turn at the turnstile
 BUSY_S: Final = 5.0  # for a program that locks the file without passing the turnstile
 
-T = TypeVar("T")
 
-
-class SqliteStore(Watched):
+class SqliteStore(SqliteReading):
     """See ``Store``; made by ``SqliteStore.open``."""
 
     def __init__(self, path: Path, clock: Clock, ids: Ids) -> None:
         self._watched = anyio.Event()
-        super().__init__(self.read, self._watched.set)
-        self._path = path
-        self._clock = clock
+        super().__init__(path, clock, self._watched.set)
         self._ids = ids
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="midflight-reader")
         self._writer: Writer
         self._writing: sqlite3.Connection
         self._set_up_done = False
         self._looked = -1  # the last event that was there when all journals were looked at
         self._nudges: Nudges
-        self._leases: Leases
-        self._db: sqlite3.Cursor  # one for all: see ``Ledger``
         self._pulse: sqlite3.Cursor
 
     @classmethod
@@ -194,83 +170,6 @@ class SqliteStore(Watched):
                 self._hub.publish(job.result.records)
             elif isinstance(job.result, Killing):
                 self._hub.moved(dict.fromkeys([*job.result.killed, *job.result.revoked]))
-
-    # ── reading ──────────────────────────────────────────────────────────────────────────────
-
-    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
-        """See ``Store.read``."""
-        page = await self._in_reader(lambda: read_events(self._db, journal, after, limit))
-        if not page:
-            await self.row(journal)
-        return page
-
-    async def row(self, journal: str) -> Row:
-        """See ``Store.row``."""
-        rows = await self._select("row", (journal,))
-        if not rows:
-            raise JournalNotFound(journal)
-        return row_of(rows[0])
-
-    async def rows(self, query: Query) -> list[Row]:
-        """See ``Store.rows``."""
-        wanted = msgspec.structs.asdict(query)
-        wanted["phases"] = msgspec.json.encode(query.phases).decode()
-        wanted["words"] = msgspec.json.encode(query.words).decode()
-        return [row_of(found) for found in await self._select("rows", wanted)]
-
-    async def due(self, limit: int = 100) -> list[Row]:
-        """See ``Store.due``."""
-        now = self._clock()
-        found = [row_of(values) for values in await self._select("due", (now,))]
-        alive: dict[str, bool] = {"": False}
-        for row in found:
-            if row.driver not in alive:
-                alive[row.driver] = not self._leases.gone(row.driver)
-        return [
-            row
-            for row in found
-            if (row.due_at is not None and row.due_at <= now) or not alive[row.driver]
-        ][:limit]
-
-    async def switches(self) -> list[Switch]:
-        """See ``Store.switches``."""
-        return [Switch(*values) for values in await self._select("switches", ())]
-
-    async def ready(self) -> None:
-        """See ``Store.ready``: whether it can be read; what it takes is found out by writing."""
-        await self.switches()
-
-    async def blob(self, digest: str) -> bytes:
-        """See ``Store.blob``."""
-        found = await self._select("read_blob", (digest,))
-        if not found:
-            raise CorruptEntry("blobs", 0, f"there is no blob {digest}")
-        return bytes(found[0][0])
-
-    async def now(self) -> float:
-        """See ``Store.now``."""
-        return self._clock()
-
-    async def _select(self, name: str, arguments: Any) -> list[Any]:
-        return await self._in_reader(lambda: self._db.execute(SQL[name], arguments).fetchall())
-
-    async def _in_reader(self, work: Callable[[], T]) -> T:
-        with self._explained():
-            return await asyncio.get_running_loop().run_in_executor(self._reader, work)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise explain(self._path, error) from error
-        except OSError as error:
-            if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-                raise StoreReadOnly(
-                    f"{self._path} may not be written by this user ({error.strerror}): mend the "
-                    "rights of the file and its folder, or choose another. Nothing was changed."
-                ) from error
-            raise StoreUnavailable(f"{self._path} cannot be used: {error}.") from error
 
     # ── leases and watching ──────────────────────────────────────────────────────────────────
 

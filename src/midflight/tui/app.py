@@ -6,24 +6,22 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
-from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.events import Resize
 from textual.filter import LineFilter
 from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 from textual.worker import Worker
 
 from midflight.errors import MidflightError
 from midflight.kernel.record import Who
 from midflight.stores.base import Query, Row
-from midflight.terminal import looks
 from midflight.terminal.slots import Slot
 from midflight.tui import pictures
 from midflight.tui.bar import Bar, Slotted
 from midflight.tui.card import Card
+from midflight.tui.drawing import WRITE, Drawing
 from midflight.tui.harmless import Harmless
 from midflight.tui.keys import know_alt_enter
 from midflight.tui.layer import Layer
@@ -38,7 +36,6 @@ DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0
 LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
-WRITE: Final = "Write to the agent"
 HELP: Final = (
     "Esc pause or resume · ^R redirect · ^X cancel · Enter send · Alt+Enter send and switch now · "
     "Tab next · F2 runs · F3 light or dark · ^C twice leave · / lists what else can be written"
@@ -73,14 +70,13 @@ class MidflightApp(App[None]):
         self.session: Session | None = None
         self.slots: tuple[Slot, ...] = ()
         self.pressing = Pressing(self, dict(named or {}))
+        self.drawing = Drawing(self)
         self._begin_with = run
         self._following: Worker[None] | None = None
-        self._drawn: tuple[int, int, bool, int] | None = None
         self._ahead = 0.0  # of the store's clock, before ours
         self._leaving_since = -LEAVE_S
-        self._rows: list[Row] = []
-        self._looked = False  # before that nobody knows whether anything has run
-        self._rail: list[str] = []
+        self.rows: list[Row] = []
+        self.looked = False  # before that nobody knows whether anything has run
 
     @property
     def run_shown(self) -> str:
@@ -118,7 +114,7 @@ class MidflightApp(App[None]):
         self.theme = DARK.name
         self.query_one("#composer", Input).focus()
         self.run_worker(self._look_around(), exclusive=False)
-        self.set_interval(DRAW_S, self._draw)
+        self.set_interval(DRAW_S, self.drawing.draw)
         if self._begin_with:
             self.open_run(self._begin_with)
 
@@ -133,23 +129,23 @@ class MidflightApp(App[None]):
         if self._following is not None:
             self._following.cancel()
         self.session = Session(self.control, run)
-        self._drawn = None
+        self.drawing.anew()
         self._following = self.run_worker(self.session.follow(), exclusive=False)
 
     async def _look_around(self) -> None:
         """Keep the list of runs, and our clock with the store's."""
         while True:
             try:
-                self._rows = await self.control.runs(Query(limit=60))
-                self._looked = True
+                self.rows = await self.control.runs(Query(limit=60))
+                self.looked = True
                 self._ahead = await self.control.store.now() - anyio.current_time()
             except MidflightError as error:
                 self.say(str(error))
             if self.session is None:
-                live, earlier = pictures.runs_of(self._rows)
+                live, earlier = pictures.runs_of(self.rows)
                 if live or earlier:
                     self.open_run((live or earlier)[0].journal)
-            self._draw_rail()
+            self.drawing.draw_rail()
             await anyio.sleep(RUNS_S)
 
     @property
@@ -181,84 +177,6 @@ class MidflightApp(App[None]):
     def tones(self) -> dict[str, str]:
         """The colours of now."""
         return tones(DARK if self.theme == DARK.name else LIGHT)
-
-    async def _draw(self) -> None:
-        if self.closing:
-            return
-        session = self.session
-        if session is None or not session.loaded:
-            self._draw_nothing(session)
-            return
-        room = self.query_one("#steps").scrollable_content_region.width
-        state = (session.version, int(self.now), self.there, room)
-        if state == self._drawn:
-            return
-        self._drawn = state
-        sheet, tones, now = session.sheet, self.tones, self.now
-        self._draw_head()
-        picture = pictures.steps(sheet, session.texts, now, max(24, room - 1), tones)
-        self._show("#steps", picture)
-        if session.thread is not None:
-            width = self.query_one("#talk").scrollable_content_region.width - 1
-            told = pictures.talk(session.thread, max(20, width), tones)
-            self._show("#talk", told)
-        converses = session.book.state.converses
-        composer = self.query_one("#composer", Input)
-        composer.placeholder = f"{WRITE}; {looks.read_when(sheet, converses=converses)}"
-        self.slots = self.bar.show(sheet, session.book.state, now, tones, there=self.there)
-        asked = next(filter(looks.is_answered, sheet.questions), None)
-        await self.query_one(Card).show(asked, now, tones["quiet"])
-        if session.trouble:
-            self.say(session.trouble, tones["bad"])
-        self.pressing.look(self.there)
-
-    def _show(self, pane: str, picture: Text) -> None:
-        """Who reads at the end stays at the end; who has scrolled back is left there."""
-        scroll = self.query_one(pane, VerticalScroll)
-        at_end = scroll.scroll_y >= scroll.max_scroll_y - 1
-        self.query_one(f"{pane}-text", Static).update(picture)
-        if at_end:
-            self.call_after_refresh(scroll.scroll_end, animate=False)
-
-    def _draw_head(self) -> None:
-        assert self.session is not None
-        sheet = self.session.sheet
-        title = Text()
-        title.append(looks.one_line(sheet.title or sheet.brief, self.size.width - 4), "bold")
-        title.append(f"\n{sheet.agent}  {sheet.run}", self.tones["quiet"])
-        if self._others:
-            title.append(f"   F2: {self._others} more running", self.tones["quiet"])
-        self.query_one("#head", Static).update(title)
-
-    @property
-    def _others(self) -> int:
-        live, _ = pictures.runs_of(self._rows)
-        return len([row for row in live if row.journal != self.run_shown])
-
-    def _draw_nothing(self, session: Session | None) -> None:
-        words = session.trouble if session is not None else ""
-        if session is None and self._looked:
-            words = "Nothing has run yet. Start one with: midflight run MODULE:AGENT BRIEF"
-        words = words or "Reading …"
-        self.query_one("#head", Static).update(Text(words, self.tones["quiet"]))
-
-    def _draw_rail(self) -> None:
-        if self.closing:
-            return
-        live, earlier = pictures.runs_of(self._rows)
-        rail = self.query_one("#rail", OptionList)
-        chosen = rail.highlighted
-        rail.clear_options()
-        self._rail = []
-        for name, rows in (("Now", live), ("Earlier", earlier)):
-            if rows:
-                rail.add_option(Option(Text(name, self.tones["quiet"]), disabled=True))
-                self._rail.append("")
-            for row in rows:
-                rail.add_option(Option(pictures.run_entry(row, self.tones)))
-                self._rail.append(row.journal)
-        if chosen is not None and chosen < len(self._rail):
-            rail.highlighted = chosen
 
     # ── what is pressed ──────────────────────────────────────────────────────────────────────
 
@@ -314,8 +232,8 @@ class MidflightApp(App[None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """A run was chosen in the list."""
-        if event.option_list.id == "rail" and self._rail[event.option_index]:
-            self.open_run(self._rail[event.option_index])
+        if event.option_list.id == "rail" and (run := self.drawing.listed(event.option_index)):
+            self.open_run(run)
             self.query_one("#composer", Input).focus()
 
     def action_runs(self) -> None:
@@ -328,7 +246,7 @@ class MidflightApp(App[None]):
     def action_colours(self) -> None:
         """Light or dark."""
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
-        self._drawn = None
+        self.drawing.anew()
 
     def action_keys(self) -> None:
         """Say which keys there are."""

@@ -1,0 +1,167 @@
+"""The chats of one channel: which thread each belongs to, and who tells them.
+
+What is remembered of a chat outlives the process, so that the next one goes on where this one was.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from midflight.channels.base import Channel
+from midflight.channels.finding import Finder
+from midflight.channels.inbox import Inbox
+from midflight.channels.ledger import Ledger, Memory
+from midflight.channels.relay import Relay
+from midflight.channels.shapes import Post
+from midflight.control import Control
+from midflight.errors import JournalNotFound
+from midflight.inputs import Clock
+from midflight.kernel.phases import LIVE, Role
+from midflight.kernel.record import Who
+from midflight.run import Agent
+from midflight.stores.base import THREAD_PREFIX, Query
+
+
+class Chats:
+    """Remembers chats and has each of them told, until the block ends."""
+
+    def __init__(
+        self,
+        control: Control,
+        channel: Channel,
+        agent: Agent,
+        *,
+        folder: str | Path,
+        workdir: str | Path | None,
+        clock: Clock,
+    ) -> None:
+        self._find = find = Finder(control)
+        self._inbox = Inbox(control, find, channel.name, agent)
+        self._control, self._channel, self._clock = control, channel, clock
+        self._workdir = Path(workdir) if workdir is not None else None
+        self._ledger = Ledger(folder)
+        self._relays: dict[str, Relay] = {}
+        self._opening = anyio.Lock()
+        self._tasks: TaskGroup
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Take up every chat that is remembered."""
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        for memory in list(self._ledger.chats.values()):
+            if not memory.gone:
+                await self._relay(memory)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Tell nobody any more; what was not told is told by the next life."""
+        self._tasks.cancel_scope.cancel()
+        await self._stack.__aexit__(None, None, None)  # an error of the block is the block's
+
+    def memory(self, chat: str) -> Memory | None:
+        """What is remembered of a chat; None if it is new to us."""
+        found = self._ledger.chats.get(chat)
+        return found if found is not None and not found.gone else None
+
+    @property
+    def chats(self) -> list[Memory]:
+        """All that are remembered."""
+        return [memory for memory in self._ledger.chats.values() if not memory.gone]
+
+    async def open(self, chat: str, *, mentions_only: bool = False, since: str = "") -> Memory:
+        """Remember a chat; its thread follows from its name."""
+        if (known := self.memory(chat)) is not None:
+            return known
+        async with self._opening:  # or two first messages would make two memories of one chat
+            if (known := self.memory(chat)) is not None:
+                return known
+            thread = await self._inbox.own_thread(f"{THREAD_PREFIX}{self._channel.name}-{chat}")
+            told_from, cursors = await self._now(thread)
+            memory = Memory(chat, thread, mentions_only, since, told_from, cursors=cursors)
+            await self._ledger.keep(memory, lambda _: None)
+            await self._relay(memory)
+            return memory
+
+    async def join(
+        self, chat: str, thread: str, who: Who, *, mentions_only: bool = False, since: str = ""
+    ) -> Post:
+        """Go on in this chat with a thread that was begun elsewhere."""
+        if not who.role.steers:
+            return Post(f"This needs the role {Role.CONTROLLER}. Nothing was changed.")
+        others = f"{THREAD_PREFIX}{self._channel.name}-"
+        if thread.startswith(others) and thread != others + chat and who.role != Role.OPERATOR:
+            return Post(
+                f"That is the conversation of another chat: this needs the role {Role.OPERATOR}. "
+                "Nothing was changed."
+            )
+        try:
+            if not thread.startswith(THREAD_PREFIX):
+                raise JournalNotFound(thread)
+            row = await self._control.store.row(thread)
+        except JournalNotFound as error:
+            return Post(f"{error} Nothing was changed.")
+        async with self._opening:
+            told_from, cursors = await self._now(thread)
+            known = self._ledger.chats.get(chat)
+            memory = known or Memory(chat, thread, mentions_only, since)
+
+            def joined(found: Memory) -> None:
+                found.thread, found.cursors, found.posting = thread, cursors, {}
+                found.told_from, found.cards = told_from, {}
+                found.status_run, found.status_message, found.gone = "", "", False
+
+            self._stop(chat)
+            await self._ledger.keep(memory, joined)
+            await self._relay(memory)
+        return Post(
+            f"This chat goes on with {row.title or thread}. {await self._find.stands(memory)}"
+        )
+
+    async def _now(self, thread: str) -> tuple[float, dict[str, int]]:
+        """When this is, and where a thread and what lives in it are: nothing before it is told."""
+        now = await self._control.store.now()
+        try:
+            row = await self._control.store.row(thread)
+        except JournalNotFound:
+            return 0.0, {}  # there is nothing before it
+        rows = await self._control.runs(Query(thread=thread, phases=LIVE))
+        return now, {thread: row.head, **{run.journal: run.head for run in rows}}
+
+    def _stop(self, chat: str) -> None:
+        relay = self._relays.pop(chat, None)
+        if relay is not None:
+            relay.stop()
+
+    async def _relay(self, memory: Memory) -> Relay:
+        relay = self._relays.get(memory.chat)
+        if relay is None or relay.memory is not memory:
+            self._stop(memory.chat)
+            relay = Relay(
+                self._control,
+                self._channel,
+                self._ledger,
+                memory,
+                clock=self._clock,
+                workdir=self._workdir,
+            )
+            self._relays[memory.chat] = relay
+            self._tasks.start_soon(self._work, relay)
+        if await self._find.exists(memory):
+            relay.follow()
+        return relay
+
+    async def _work(self, relay: Relay) -> None:
+        await relay.run()
+        if self._relays.get(relay.memory.chat) is relay:  # the chat is gone, and may come back
+            del self._relays[relay.memory.chat]

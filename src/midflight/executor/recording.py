@@ -1,0 +1,74 @@
+"""How a step's end comes on record, for good, and what its function is given of it.
+
+What is on record is what is given, so that this time is like every later one. Whoever began the
+step before us may have told of it meanwhile: a failure of ours does not outdo that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from midflight.errors import StepFailed
+from midflight.kernel import events as e
+from midflight.kernel.facts import record as accepted
+from midflight.kernel.phases import Phase
+from midflight.kernel.record import NULL, Event
+from midflight.kernel.state import RunState
+
+if TYPE_CHECKING:
+    from midflight.executor.steps import Step
+
+
+async def end_wait(step: Step) -> None:
+    """Something happens in a run that waits for a person: it does not only wait any more."""
+    log = step.driver.log
+    if log.busy or log.state.phase is Phase.WAITING:
+        await log.decide(step.driver.wait_over)
+
+
+async def record(step: Step, result: Raw, error: str, *, cause: BaseException | None = None) -> Raw:
+    """Write down how the step ended; raises if that is a failure.
+
+    ``cause`` is what the tool raised: on no record, but a traceback shows where it was. A
+    failure does not outdo what was told of the step meanwhile: then that is given.
+    """
+    epoch = step.driver.epoch
+    settled = e.StepSettled(
+        epoch=epoch, step=step.identity, name=step.name, result=result, error=error
+    )
+    await end_wait(step)  # or the run would not take it
+    log = step.driver.log
+    if error:
+        written = await log.decide(partial(_failed, step, settled))
+    else:
+        written = await log.settle(settled)
+    step.rest_unheard()
+    if error and step.told and not written:
+        log.stir()
+        return await recorded(step, NULL)
+    if not written:
+        log.stir()
+        await step.may_start()  # the run is not ours any more, or at rest: says which
+    else:
+        step.driver.replay.learn(written[-1].at)
+    if error:
+        raise StepFailed(step.name, error) from cause
+    return result
+
+
+def _failed(step: Step, settled: e.StepSettled, state: RunState) -> tuple[Event, ...]:
+    return () if step.told else accepted(state, settled)
+
+
+async def recorded(step: Step, result: Raw) -> Raw:
+    """Give what is on record."""
+    known = step.driver.replay.records.get(step.identity)
+    if known is None:  # the run is not ours any more, and somebody else knew already
+        return result
+    step.driver.replay.learn(known.at)
+    if known.error:
+        raise StepFailed(step.name, known.error)
+    return await step.driver.raw(known)
