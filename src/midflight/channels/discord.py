@@ -26,7 +26,7 @@ from discord import app_commands
 from midflight.channels.discord_commands import commands_for
 from midflight.channels.discord_missed import catch_up
 from midflight.channels.discord_posts import NAME, REVOKED, DiscordChannel
-from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, view_of
+from midflight.channels.discord_shapes import filled, modal_of, nonce, pieces, straight, view_of
 from midflight.channels.discord_texts import heard_from
 from midflight.channels.people import STRANGER, People
 from midflight.channels.shapes import Action, Form, Post
@@ -247,7 +247,7 @@ class Client(discord.Client):
         done = await self.board.join(
             chat, thread, who, mentions_only=is_hall, since=str(interaction.id)
         )
-        await interaction.followup.send(done.text, ephemeral=True)
+        await interaction.followup.send(straight(done.text), ephemeral=True)
 
     async def _open_form(
         self, interaction: discord.Interaction, chat: str, code: str, who: Who
@@ -260,7 +260,7 @@ class Client(discord.Client):
         if isinstance(found, Form):
             await interaction.response.send_modal(modal_of(found))
         else:
-            await interaction.response.send_message(found.text, ephemeral=True)
+            await interaction.response.send_message(straight(found.text), ephemeral=True)
 
     async def _press(
         self,
