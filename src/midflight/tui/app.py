@@ -81,6 +81,8 @@ class MidflightApp(App[None]):
         self._rows: list[Row] = []
         self._looked = False  # before that nobody knows whether anything has run
         self._rail: list[str] = []
+        self._moved = anyio.Event()  # the run in front, to another phase since the last look
+        self._stood: tuple[str, str] = ("", "")
 
     @property
     def run_shown(self) -> str:
@@ -137,8 +139,12 @@ class MidflightApp(App[None]):
         self._following = self.run_worker(self.session.follow(), exclusive=False)
 
     async def _look_around(self) -> None:
-        """Keep the list of runs, and our clock with the store's."""
+        """Keep the list of runs, and our clock with the store's.
+
+        Now and then, and when the run in front has moved on: beside it the list would be wrong.
+        """
         while True:
+            self._moved = anyio.Event()
             try:
                 self._rows = await self.control.runs(Query(limit=60))
                 self._looked = True
@@ -150,7 +156,8 @@ class MidflightApp(App[None]):
                 if live or earlier:
                     self.open_run((live or earlier)[0].journal)
             self._draw_rail()
-            await anyio.sleep(RUNS_S)
+            with anyio.move_on_after(RUNS_S):
+                await self._moved.wait()
 
     @property
     def now(self) -> float:
@@ -195,6 +202,9 @@ class MidflightApp(App[None]):
             return
         self._drawn = state
         sheet, tones, now = session.sheet, self.tones, self.now
+        before, self._stood = self._stood, (sheet.run, sheet.phase)
+        if before != self._stood:
+            self._moved.set()
         self._draw_head()
         picture = pictures.steps(sheet, session.texts, now, max(24, room - 1), tones)
         self._show("#steps", picture)
