@@ -206,4 +206,11 @@ CHANNEL_MUTANTS = (
         "",
         (HOOK,),
     ),
+    Mutant(
+        "discord: what turns the direction of reading is shown as a sign",
+        CHANNELS + "discord_shapes.py",
+        "    return text.translate(TURNING)\n",
+        "    return text\n",
+        ("tests/channels/test_shown.py",),
+    ),
 )

@@ -437,4 +437,11 @@ EXECUTOR_MUTANTS = (
             "test_a_worker_that_was_busy_gives_its_function_the_time_to_name_its_guard_again",
         ),
     ),
+    Mutant(
+        "forks: without what it takes over a function is not called",
+        EXECUTOR + "drive.py",
+        "        if self.source_gone:\n",
+        "        if False:\n",
+        ("tests/scenarios/test_fork_orphaned.py",),
+    ),
 )

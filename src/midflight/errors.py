@@ -13,6 +13,7 @@ MidflightError
 ├── InvalidTool             a tool is declared in a way that cannot be right
 ├── StepFailed              a step has failed; raised again at replay
 ├── NoResult                a run has failed, was cancelled or was killed: it returned nothing
+├── SourceGone              the run that a fork takes over from is not in the store any more
 ├── NotPlainData            a value cannot be stored
 ├── NotReadable             an entry has a part of the wrong kind, and was not written
 ├── ProcessFailed           work in a process of its own has come to nothing
@@ -156,6 +157,17 @@ class NoResult(MidflightError):
         why = f": {error.rstrip('.')}" if error else ""
         super().__init__(
             f"run {run} {how} and has no result{why}. What it has done is in its receipt."
+        )
+
+
+class SourceGone(MidflightError):
+    """A fork cannot go on: what it takes over was in a run that is not in the store any more."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        super().__init__(
+            f"run {source}, from which this one takes over what was done, is not in this store any "
+            "more: it was purged, or a backup lacks it. This run cannot go on; start a new one."
         )
 
 

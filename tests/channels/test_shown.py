@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from midflight.channels.asking import ways
 from midflight.channels.attached import FILE_BYTES_MAX, attached
-from midflight.channels.discord_shapes import modal_of
+from midflight.channels.discord_shapes import modal_of, pieces, view_of
 from midflight.channels.gathering import Ack, answer, together
 from midflight.channels.ledger import Ledger, Memory
 from midflight.channels.people import People, Person, shown
 from midflight.channels.render import HEADS, SYMBOLS
-from midflight.channels.shapes import Action, Button, Field, Form, Post, mark
+from midflight.channels.shapes import Action, Button, Field, Form, Menu, Post, mark
 from midflight.channels.splitting import split
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Phase, Role
@@ -251,3 +251,42 @@ def test_of_files_only_plain_ones_in_the_very_folder_are_read(tmp_path: Path) ->
     assert (name, data) == ("plain", b"mine")
     assert all(b"cannot be read here" in text for _, text in others)
     assert len(others) == 4
+
+
+# ── the direction of reading ─────────────────────────────────────────────────────────────────
+
+TURNS = "\u202eABC\u2066"
+SEEN = "\ufffdABC\ufffd"
+
+
+def test_what_turns_the_direction_of_reading_is_seen_and_does_not_reach_our_words() -> None:
+    texts, _ = pieces(Post(f"**{TURNS}** (page): שלום עולם", "k"))
+
+    assert texts == [f"**{SEEN}** (page): שלום עולם"]
+
+
+def test_so_it_is_in_a_text_that_is_too_long_and_its_file_is_as_it_was_written() -> None:
+    long = f"{TURNS}\n" + "word " * 3_000
+    texts, files = pieces(Post(long, "k"))
+
+    assert texts[0].startswith(SEEN)
+    assert files[0].fp.read().decode() == long
+
+
+def test_nor_does_it_turn_what_stands_on_buttons_and_in_forms_and_what_they_send_stays() -> None:
+    action = Action("answer", "r", 3)
+    view = view_of(
+        Post("?", "k", buttons=(Button(TURNS, action),), menu=Menu("?", action, ((TURNS, TURNS),)))
+    )
+    assert view is not None
+    button, menu = (item.to_component_dict() for item in view.children)
+    assert button["label"] == SEEN
+    assert [(each["label"], each["value"]) for each in menu["options"]] == [(SEEN, TURNS)]
+
+    field = Field("f", TURNS, hint=TURNS, options=(TURNS,))
+    modal = modal_of(Form(TURNS, action, (field, Field("g", "Text", value=TURNS)))).to_dict()
+    chosen, text = modal["components"]
+    (option,) = chosen["component"]["options"]
+    assert (modal["title"], chosen["label"], chosen["description"]) == (SEEN, SEEN, SEEN)
+    assert (option["label"], option["value"]) == (SEEN, TURNS)
+    assert text["component"]["value"] == TURNS, "or who edits it would send other words"

@@ -229,6 +229,15 @@ def test_a_run_whose_end_nobody_reads_keeps_the_status_of_its_end(scene: Scene) 
 
 
 @pytest.mark.parametrize("how", [[], ["--json"]])
+def test_who_follows_a_thread_for_nobody_leaves_it_as_by_ctrl_c(
+    scene: Scene, how: list[str]
+) -> None:
+    scene.said("run", "cli.staff:broken", status=10)
+    assert unread(scene, "thread", "last", "--follow", *how) == 130
+    assert unread(scene, "thread", "last", *how) == 0
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
 def test_who_does_not_read_the_errors_changes_no_status(scene: Scene, how: list[str]) -> None:
     assert unread(scene, "kill", "bogus", "--yes", *how) == 1
     assert unread(scene, "runs", *how) == 0

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,7 @@ def test_an_ipv6_address_is_printed_as_one_that_can_be_opened(street: Street) ->
     assert served.come_in()["role"] == "operator"
 
 
+GREETED_S = 4.0
 PUBLIC = "https://agents.example.com"
 SERVE = (sys.executable, "-m", "midflight", "serve", "cli.clerk:clerk", "--port", "0")
 
@@ -222,6 +224,59 @@ def test_behind_tls_it_answers_under_the_name_that_people_use_and_is_asked_on_lo
         assert process.wait(timeout=30) == 0
     assert came.json() == {"by": "vera", "role": "viewer"}
     assert "Secure" in came.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_it_serves_whether_anybody_reads_its_greeting_or_not(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    port = free_port()
+    with _unread(tmp_path, *SERVE, "--port", str(port), *more) as process:
+        _until_it_listens(port)
+        _has_not_left(process)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as http:
+            assert http.get("/healthz").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_so_a_worker_drives(tmp_path: Path, more: tuple[str, ...]) -> None:
+    worker = (sys.executable, "-m", "midflight", "worker", "cli.clerk:clerk")
+    with _unread(tmp_path, *worker, *more) as process:
+        _has_not_left(process)
+        begun = midflight(tmp_path, "run", "cli.clerk:clerk", "2", "--detach")
+        assert begun.returncode == 0, begun.stderr
+        watched = midflight(tmp_path, "watch", "last")
+        assert (watched.returncode, "Done" in watched.stdout) == (0, True), watched.stderr
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
+def _unread(folder: Path, *command: str) -> subprocess.Popen[bytes]:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing) as out:
+        return subprocess.Popen(
+            command, cwd=folder, env=environment(), stdout=out, stderr=subprocess.DEVNULL
+        )
+
+
+def _until_it_listens(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _has_not_left(process: subprocess.Popen[bytes]) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=GREETED_S)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

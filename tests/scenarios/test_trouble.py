@@ -10,10 +10,11 @@ from typing_extensions import override
 
 from midflight.control import Control
 from midflight.engines.local import LocalEngine
-from midflight.errors import StoreFull
+from midflight.errors import JournalNotFound, StoreFull
 from midflight.kernel.phases import Phase
+from midflight.kernel.record import Recorded
 from midflight.run import Run, agent
-from midflight.stores.base import Append, Committed
+from midflight.stores.base import PAGE, Append, Committed
 from midflight.stores.memory import MemoryStore
 from scenarios.conftest import failed_drivers
 from scenarios.stage import Stage
@@ -71,3 +72,38 @@ async def test_the_trouble_of_one_run_is_not_that_of_its_neighbours(
             assert await control.result(neighbour) == "SLOW"
     assert len(failed_drivers(caplog)) == failures
     assert sorted(stage.done) == ["a", "b", "slow", "undone a"]
+
+
+class Lacking(MemoryStore):
+    """Says of another journal than the one that is driven that it is not there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = anyio.Event()
+
+    @override
+    async def read(self, journal: str, after: int = 0, limit: int = PAGE) -> list[Recorded]:
+        if not self.asked.is_set():
+            self.asked.set()
+            raise JournalNotFound("r-other")
+        return await super().read(journal, after=after, limit=limit)
+
+
+async def test_a_driver_that_misses_another_journal_than_its_own_does_not_fail_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own may have been purged, and then nothing is left to be told."""
+    store = Lacking()
+
+    @agent("misses")
+    async def clerk(run: Run) -> str:
+        return "done"
+
+    async with LocalEngine.open(store, [clerk], workdir=tmp_path, sweep_s=0.05) as engine:
+        control = Control(store, engine)
+        with anyio.fail_after(5):
+            run = await control.start(clerk, "work")
+            await store.asked.wait()
+            assert await control.result(run) == "done"
+
+    assert "r-other" in str(failed_drivers(caplog))

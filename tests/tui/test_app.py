@@ -268,6 +268,18 @@ async def test_the_list_of_runs_leads_from_one_to_another(driving: Open) -> None
         assert screen.app.run_shown == other
 
 
+async def test_the_list_tells_the_end_of_the_run_in_front_as_soon_as_it_is_told(
+    driving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.tui.app.RUNS_S", 3600.0)  # only news can tell
+    stage = Stage("tui-list")
+    async with watched(driving, stage) as (screen, _, _):
+        await screen.press("f2")
+        await screen.until("Now", "Tea memo")
+        stage.gate("score").set()
+        await screen.until("Earlier")
+
+
 async def test_a_pause_pressed_while_the_server_is_away_is_sent_when_it_is_back(
     driving: Open,
 ) -> None:

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { routeOf } from "../src/model/route";
-import { ago, barClock, clock, place, timeLeft, worked } from "../src/model/words";
+import { ago, barClock, clock, oneLine, place, straight, timeLeft, worked } from "../src/model/words";
 import { SseParser } from "../src/net/sse";
 import { queued, run, step } from "./given";
 
@@ -9,6 +9,11 @@ describe("words", () => {
     expect([clock(21), clock(760), clock(3723), barClock(121)]).toEqual(["0:21", "12:40", "1:02:03", "02:01"]);
     expect([ago(5), ago(2400), ago(7200)]).toEqual(["just now", "40 min ago", "2 h ago"]);
     expect([timeLeft(0), timeLeft(42), timeLeft(840)]).toEqual(["expired", "42 s left", "14 min left"]);
+  });
+
+  it("show a sign for what would turn the direction of reading, and leave words from right to left as they are", () => {
+    expect(straight("pay \u202e001\u202c to \u2067x\u2069")).toBe("pay \ufffd001\ufffd to \ufffdx\ufffd");
+    expect(oneLine("שלום\n\u202eעולם")).toBe("שלום \ufffdעולם");
   });
 
   it("count the working time only while it moves", () => {

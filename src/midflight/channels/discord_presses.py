@@ -14,7 +14,7 @@ import aiohttp
 import anyio
 import discord
 
-from midflight.channels.discord_shapes import filled, modal_of, pieces, view_of
+from midflight.channels.discord_shapes import filled, modal_of, pieces, straight, view_of
 from midflight.channels.people import STRANGER
 from midflight.channels.shapes import Action, Form, Post
 from midflight.channels.switchboard import LATE_S
@@ -91,7 +91,7 @@ class Presses:
         done = await self._client.board.join(
             chat, thread, who, mentions_only=is_hall, since=str(interaction.id)
         )
-        await interaction.followup.send(done.text, ephemeral=True)
+        await interaction.followup.send(straight(done.text), ephemeral=True)
 
     async def _open_form(
         self, interaction: discord.Interaction, chat: str, code: str, who: Who
@@ -104,7 +104,7 @@ class Presses:
         if isinstance(found, Form):
             await interaction.response.send_modal(modal_of(found))
         else:
-            await interaction.response.send_message(found.text, ephemeral=True)
+            await interaction.response.send_message(straight(found.text), ephemeral=True)
 
     async def _press(
         self,

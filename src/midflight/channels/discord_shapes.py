@@ -28,13 +28,24 @@ STYLES: Final = {
     "good": discord.ButtonStyle.success,
     "bad": discord.ButtonStyle.danger,
 }
+TURNING: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
+"""Embeddings, overrides and isolates. What reads from right to left needs none of them."""
+
+
+def straight(text: str) -> str:
+    """The same with a sign in place of each character that turns the direction of reading.
+
+    In a message all words are one text: what somebody's words turn, ours after them are read in.
+    """
+    return text.translate(TURNING)
 
 
 def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
     """The texts of a post, each of which fits, and its files."""
-    texts, files = split(post.text, TEXT_MAX), attached(post)
+    shown = straight(post.text)
+    texts, files = split(shown, TEXT_MAX), attached(post)
     if len(texts) > PIECES_MAX:
-        begins = split(post.text, TEXT_MAX - len(WHOLE))[0]
+        begins = split(shown, TEXT_MAX - len(WHOLE))[0]
         texts, files = [begins + WHOLE], [("message.md", post.text.encode()), *files]
     made = [discord.File(BytesIO(data), filename=name) for name, data in files[:FILES_MAX]]
     return texts or [""], made
@@ -60,7 +71,7 @@ def view_of(post: Post) -> discord.ui.View | None:
 
 def _button(button: Button) -> discord.ui.Button[discord.ui.View]:
     return discord.ui.Button(
-        label=button.label[:80],
+        label=straight(button.label[:80]),
         style=STYLES[button.style],
         custom_id=button.action.code,
         disabled=not button.enabled,
@@ -72,23 +83,24 @@ def _selects(menu: Menu) -> Iterator[discord.ui.Select[discord.ui.View]]:
     starts = range(0, len(menu.options), OPTIONS_MAX)
     for number, start in enumerate(list(starts)[:MENUS_MAX]):
         options = [
-            discord.SelectOption(label=shown[:100], value=value)
+            discord.SelectOption(label=straight(shown[:100]), value=value)
             for shown, value in menu.options[start : start + OPTIONS_MAX]
         ]
         code = f"{menu.action.code}#{number}"
-        yield discord.ui.Select(custom_id=code, placeholder=menu.hint, options=options)
+        yield discord.ui.Select(custom_id=code, placeholder=straight(menu.hint), options=options)
 
 
 def modal_of(form: Form) -> discord.ui.Modal:
     """A form. What is in it comes back by the names of its fields."""
-    modal = discord.ui.Modal(title=form.title[:TITLE_MAX] or "?", custom_id=form.action.code)
+    modal = discord.ui.Modal(
+        title=straight(form.title[:TITLE_MAX]) or "?", custom_id=form.action.code
+    )
     for field in form.fields[:5]:
         is_cut = len(field.value) > VALUE_MAX
         hint = (TOO_LONG.format(len(field.value)) if is_cut else field.hint)[:HINT_MAX] or None
         item: Any = _choice(field) if field.options else _text(field)
-        modal.add_item(
-            discord.ui.Label(text=field.label[:TITLE_MAX], description=hint, component=item)
-        )
+        label, about = straight(field.label[:TITLE_MAX]), straight(hint) if hint else None
+        modal.add_item(discord.ui.Label(text=label, description=about, component=item))
     modal.stop()
     return modal
 
@@ -106,7 +118,9 @@ def _text(field: Field) -> discord.ui.TextInput[discord.ui.Modal]:
 
 def _choice(field: Field) -> discord.ui.Select[discord.ui.Modal]:
     options = [
-        discord.SelectOption(label=option[:100], value=option[:100], default=option == field.value)
+        discord.SelectOption(
+            label=straight(option[:100]), value=option[:100], default=option == field.value
+        )
         for option in field.options[:OPTIONS_MAX]
     ]
     return discord.ui.Select(custom_id=field.name, options=options, required=field.required)

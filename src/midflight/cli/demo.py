@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from midflight.cli.desk import JsonOption
 from midflight.cli.logs import Lines
-from midflight.cli.printing import print, print_json
+from midflight.cli.printing import greeting, print, print_json
 from midflight.cli.serve import PORT, ServeOptions, VoiceOption, listening, serving
 from midflight.control import Control
 from midflight.errors import InvalidRequest, MidflightError
@@ -147,11 +147,12 @@ async def _greet(options: DemoOptions, cast: Cast, store: str, control: Control,
         url = url.replace("/#", f"/runs/{begun_run}#")
     except MidflightError as error:
         begun = f"No run was begun: {error}"
-    if options.as_json:
-        print_json({"url": url, "store": store, "says": begun})
-    else:
-        told = {"model": cast.model_words, "begun": begun, "url": url, "folder": options.folder}
-        print(GREETING.format(**told, tui=_tui(Path(store))), flush=True)
+    told = {"model": cast.model_words, "begun": begun, "url": url, "folder": options.folder}
+    with greeting():
+        if options.as_json:
+            print_json({"url": url, "store": store, "says": begun})
+        else:
+            print(GREETING.format(**told, tui=_tui(Path(store))))
     if options.open_browser and _has_display():
         await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
 

@@ -22,7 +22,7 @@ from midflight.channels.people import People
 from midflight.cli.agents import found_at
 from midflight.cli.desk import JsonOption, StoreOption, check_store, store_of
 from midflight.cli.logs import log_to_stderr
-from midflight.cli.printing import print, print_json
+from midflight.cli.printing import greeting, print, print_json
 from midflight.control import Control, local
 from midflight.engines.crew import DRAIN_S
 from midflight.engines.leaving import leaving_on
@@ -115,10 +115,12 @@ async def serving(settings: Settings, agents: list[Agent], people: People, token
 
 def _greet(settings: Settings, agent: str, name: str) -> None:
     store = shown(settings.store)
-    if settings.as_json:
-        print_json({"name": name, "agent": agent, "store": store, "drives": not settings.attach})
-        return
-    print(f"Midflight is on Discord as {name}, with {agent}, on {store}", flush=True)
+    told = {"name": name, "agent": agent, "store": store, "drives": not settings.attach}
+    with greeting():
+        if settings.as_json:
+            print_json(told)
+        else:
+            print(f"Midflight is on Discord as {name}, with {agent}, on {store}")
 
 
 @asynccontextmanager

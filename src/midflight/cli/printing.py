@@ -50,6 +50,17 @@ def answering() -> Iterator[None]:
 
 
 @contextmanager
+def greeting() -> Iterator[None]:
+    """What a server says first: it serves whether anybody reads that or not."""
+    try:
+        with answering():
+            yield
+            sys.stdout.flush()
+    except ReaderLeft:
+        let_go(sys.stdout)
+
+
+@contextmanager
 def _beside() -> Iterator[None]:
     """What is said on standard error changes nothing: not the answer, and not how it has ended."""
     try:

@@ -34,7 +34,7 @@ from midflight.cli.placing import (
     controlling,
     placing,
 )
-from midflight.cli.printing import print, print_json
+from midflight.cli.printing import greeting, print, print_json
 from midflight.cli.token import KEYS, KeysOption, keyring_at
 from midflight.control import Control
 from midflight.engines.crew import DRAIN_S
@@ -257,21 +257,23 @@ def _in_url(host: str) -> str:
 
 
 async def _greet(chosen: ServeOptions, as_json: bool, _control: Control, url: str) -> None:
-    if as_json:
-        print_json({"url": url, "store": shown(chosen.store)})
-        return
-    print(f"Midflight serves {shown(chosen.store)} at {url}")
+    with greeting():
+        if as_json:
+            print_json({"url": url, "store": shown(chosen.store)})
+        else:
+            print(f"Midflight serves {shown(chosen.store)} at {url}\n{_way_in(chosen, url)}")
+
+
+def _way_in(chosen: ServeOptions, url: str) -> str:
     if "#code=" in url:
-        note = "The code works once, within ten minutes. For programs: midflight token NAME"
-    elif chosen.public_url or urlsplit(url).hostname in LOOPBACK:
-        note = f"To come in: midflight token NAME --role operator --link {url}{_keys_named(chosen)}"
-    else:
-        note = (
-            "For people to come in: put something in front of it that speaks TLS, and say where "
-            "they open it, with --public-url https://…. For programs: midflight token NAME"
-            f"{_keys_named(chosen)}"
-        )
-    print(note, flush=True)
+        return "The code works once, within ten minutes. For programs: midflight token NAME"
+    if chosen.public_url or urlsplit(url).hostname in LOOPBACK:
+        return f"To come in: midflight token NAME --role operator --link {url}{_keys_named(chosen)}"
+    return (
+        "For people to come in: put something in front of it that speaks TLS, and say where "
+        "they open it, with --public-url https://…. For programs: midflight token NAME"
+        f"{_keys_named(chosen)}"
+    )
 
 
 def _keys_named(chosen: ServeOptions) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Literal
@@ -9,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from midflight.cli.desk import SHOWN, Desk, at_a_desk
-from midflight.cli.failing import DETACHED
-from midflight.cli.printing import console, print, print_json
+from midflight.cli.failing import DETACHED, DONE
+from midflight.cli.printing import ReaderLeft, console, let_go, print, print_json
 from midflight.cli.talk import To, say
 from midflight.cli.talking import Talking, talk_of
 from midflight.engines.leaving import leaving_on
@@ -38,15 +39,17 @@ async def thread(
     book = await talk_of(desk.control, journal)
     rows = await desk.control.runs(Query(thread=journal, limit=RUNS_SHOWN))
     sheet = book.sheet(rows, await desk.control.preview_todos(journal))
-    out = console()
-    shown = Talking(book, partial(out.print, markup=False))
-    if desk.as_json and not follow:
-        print_json(sheet)
-    elif desk.as_json:
-        print_json({"type": "sheet", "sheet": sheet})
-    else:
-        _print(desk, sheet, shown)
-    return await _follow(desk, shown) if follow else 0
+    shown = Talking(book, partial(console().print, markup=False))
+    try:
+        if desk.as_json:
+            print_json({"type": "sheet", "sheet": sheet} if follow else sheet)
+        else:
+            _print(desk, sheet, shown)
+        if follow:
+            await _follow(desk, shown)
+    except* ReaderLeft:  # as if they had pressed Ctrl-C
+        let_go(sys.stdout)
+    return DETACHED if follow else DONE
 
 
 def _print(desk: Desk, sheet: ThreadSheet, shown: Talking) -> None:
@@ -66,7 +69,7 @@ def _print(desk: Desk, sheet: ThreadSheet, shown: Talking) -> None:
         out.print(f"To have it otherwise: {overrule}", style="dim", markup=False)
 
 
-async def _follow(desk: Desk, shown: Talking) -> int:
+async def _follow(desk: Desk, shown: Talking) -> None:
     """News until somebody leaves; that ends nothing."""
     state = shown.book.state
     async with leaving_on((SIGINT, SIGTERM), LEAVE_S) as until_told:
@@ -75,7 +78,6 @@ async def _follow(desk: Desk, shown: Talking) -> int:
                 async for item in news:
                     if isinstance(item, Recorded):
                         _tell(desk, shown, item)
-    return DETACHED
 
 
 def _tell(desk: Desk, shown: Talking, record: Recorded) -> None:

@@ -29,7 +29,7 @@ from midflight.cli.placing import (
     is_http,
     placing,
 )
-from midflight.cli.printing import print, print_json
+from midflight.cli.printing import greeting, print, print_json
 from midflight.cli.serve import listening
 from midflight.engines.crew import DRAIN_S, LEASE_S
 from midflight.engines.leaving import leaving_on
@@ -173,8 +173,9 @@ async def _answering(
 def _greet(chosen: WorkerOptions, driver: str, url: str = "") -> None:
     """Say that it is there; what follows goes to the log."""
     store, engine = shown(chosen.store), chosen.placed.engine
-    if chosen.as_json:
-        print_json({"driver": driver, "engine": engine, "store": store, "url": url})
-        return
     calls = f" for calls of Restate at {url}" if url else ""
-    print(f"{driver} drives runs of {store}{calls}", flush=True)
+    with greeting():
+        if chosen.as_json:
+            print_json({"driver": driver, "engine": engine, "store": store, "url": url})
+        else:
+            print(f"{driver} drives runs of {store}{calls}")

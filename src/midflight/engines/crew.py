@@ -158,12 +158,12 @@ class Crew:
                 await driver.drive()
         except Refused:
             pass  # an operator's switch: the sweep finds it again after the release
-        except JournalNotFound:
-            pass  # purged meanwhile
         except Exception as error:  # one run's trouble is not everybody's
-            self._stumbled.add(run)
-            about = {"action": "driver_failed", "run": run, "error": error}
-            log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
+            purged = isinstance(error, JournalNotFound) and error.journal == run
+            if not purged:
+                self._stumbled.add(run)
+                about = {"action": "driver_failed", "run": run, "error": error}
+                log.error("Driver failed; the next sweep sees to it", extra=about, exc_info=error)
         finally:
             del self._driving[run]
             self._left.pop(run).set()

@@ -15,12 +15,13 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
+from midflight.errors import SourceGone
 from midflight.executor import children, values
 from midflight.executor.alarms import Alarms
 from midflight.executor.asking import Questions
 from midflight.executor.attention import Attention
 from midflight.executor.course import Course
-from midflight.executor.forking import inherited
+from midflight.executor.forking import take_over
 from midflight.executor.function import AgentCall
 from midflight.executor.gate import Gate
 from midflight.executor.guarding import Guards
@@ -54,7 +55,8 @@ class Driver:
         "_catching_up", "_context_type", "_leaving", "_read_at", "_rested", "_watch", "agent",
         "alarms", "attention", "begun_for", "clock", "course", "draining", "ensure", "epoch",
         "function", "gate", "guards", "ids", "input", "lease", "log", "looked_up", "over",
-        "questions", "replay", "restored", "store", "tasks", "thread_read", "workdir", "working",
+        "questions", "replay", "restored", "source_gone", "store", "tasks", "thread_read",
+        "workdir", "working",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +87,7 @@ class Driver:
         self.gate = Gate(self)
         self.begun_for: tuple[int, ...] = ()  # messages of the thread
         self.input: Raw = NULL
+        self.source_gone = ""  # a run of its line, without which a fork can only be ended
         self.tasks: TaskGroup
         self.ids = ids
         self.ensure = ensure
@@ -208,8 +211,7 @@ class Driver:
         while True:
             page = await self.store.read(self.run, after=self.log.state.head)
             if page and isinstance(created := page[0].event, e.RunCreated):
-                async for record in inherited(self.store, created.fork_of, created.fork_at):
-                    self.replay.hear(record)
+                self.source_gone = await take_over(self.store, created, self.replay.hear)
             self.log.absorb(page)
             if len(page) < PAGE:
                 return
@@ -273,8 +275,14 @@ class Driver:
         return at_rest and self.working.quiet and not self.attention.busy
 
     def call_function(self) -> None:
-        """Call the agent's function, on the course as it is now."""
-        self.function.start(self._context_type(self))
+        """Call the agent's function, on the course as it is now.
+
+        Not without what it takes over from another run: it would do all of that once more.
+        """
+        if self.source_gone:
+            self.function.ended = SourceGone(self.source_gone)
+        else:
+            self.function.start(self._context_type(self))
 
     async def cancel(self, request: e.CancelRequested) -> None:
         """Somebody wants this run to end, and has said so to the run itself."""

@@ -6,13 +6,13 @@ did after that place is asked about, one by one: undo it, or keep it?
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import msgspec
 
-from midflight.errors import InvalidRequest
+from midflight.errors import InvalidRequest, JournalNotFound
 from midflight.executor import values
 from midflight.executor.caps import give_notice
 from midflight.executor.doubt import choice_of
@@ -121,13 +121,23 @@ async def fork_and_stop(
     await driver.ensure(new)
 
 
-async def inherited(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
-    """What a fork takes over: everything before its place, from the first run of its line on."""
+async def take_over(store: Store, created: e.RunCreated, hear: Callable[[Recorded], None]) -> str:
+    """Have a fork hear of its past; names the run of its line that is not there any more."""
+    try:
+        async for record in _inherited(store, created.fork_of, created.fork_at):
+            hear(record)
+    except JournalNotFound as gone:  # a purge spares it today, and did not always
+        return gone.journal
+    return ""
+
+
+async def _inherited(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
+    """Everything before a fork's place, from the first run of its line on."""
     if not run:
         return
     first = (await store.read(run, limit=1))[0].event
     if isinstance(first, e.RunCreated):
-        async for record in inherited(store, first.fork_of, first.fork_at):
+        async for record in _inherited(store, first.fork_of, first.fork_at):
             yield record
     async for record in _before(store, run, at):
         yield record

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
+from midflight.errors import SourceGone
 from midflight.executor import values
 from midflight.executor.calls import being_ended
 from midflight.executor.detach import detachable
@@ -89,6 +90,10 @@ class AgentCall:
         if not isinstance(error, BaseException):
             return
         about = {"action": "agent_failed", "run": driver.run, "agent": driver.agent.name}
+        if isinstance(error, SourceGone):  # which is no fault of the function: it was not called
+            gone = {**about, "action": "source_gone", "source": error.source}
+            log.warning("Fork %s has failed: %s", driver.run, error, extra=gone)
+            return
         where = error.__traceback__
         while where is not None and where.tb_next is not None and _is_ours(where):
             where = where.tb_next  # begins with the function's own lines

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from midflight.errors import SourceGone
 from midflight.executor import moves, stale
 from midflight.executor.cancel import cancel
 from midflight.executor.undo import next_undo
@@ -60,7 +61,7 @@ def _after_function(driver: Driver) -> Move | None:
         return moves.enter
     if driver.replay.redirect_due(()):
         return moves.tell_redirect
-    by_itself = not isinstance(ended, Signal)
+    by_itself = not isinstance(ended, Signal | SourceGone)
     return stale.hold_for_end if by_itself and driver.replay.unfinished else moves.finish
 
 

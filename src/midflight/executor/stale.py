@@ -105,10 +105,10 @@ async def resolve(driver: Driver) -> None:
     match values.decode(answer.payload) if answer.by else "":
         case "cancel":
             await _cancel(driver, answer, question)
-        case "fork":
+        case "fork" if not driver.source_gone:
             place = about.get("fork_of", driver.run), about.get("fork_at", 0)
             await fork_and_stop(driver, answer, question, place)
-        case "go on":
+        case "go on" | "fork":  # a fork with nothing to begin from ends where it is called
             await _lift(driver, _accepting(driver, about, answer.at))
         case _:  # withdrawn or expired: what was to be decided still is
             await _ask_again(driver, question)

@@ -77,6 +77,8 @@ class MidflightApp(App[None]):
         self._leaving_since = -LEAVE_S
         self.rows: list[Row] = []
         self.looked = False  # before that nobody knows whether anything has run
+        self._moved = anyio.Event()  # the run in front, to another phase since the last look
+        self._stood: tuple[str, str] = ("", "")
 
     @property
     def run_shown(self) -> str:
@@ -133,8 +135,12 @@ class MidflightApp(App[None]):
         self._following = self.run_worker(self.session.follow(), exclusive=False)
 
     async def _look_around(self) -> None:
-        """Keep the list of runs, and our clock with the store's."""
+        """Keep the list of runs, and our clock with the store's.
+
+        Now and then, and when the run in front has moved on: beside it the list would be wrong.
+        """
         while True:
+            self._moved = anyio.Event()
             try:
                 self.rows = await self.control.runs(Query(limit=60))
                 self.looked = True
@@ -146,7 +152,8 @@ class MidflightApp(App[None]):
                 if live or earlier:
                     self.open_run((live or earlier)[0].journal)
             self.drawing.draw_rail()
-            await anyio.sleep(RUNS_S)
+            with anyio.move_on_after(RUNS_S):
+                await self._moved.wait()
 
     @property
     def now(self) -> float:
@@ -177,6 +184,12 @@ class MidflightApp(App[None]):
     def tones(self) -> dict[str, str]:
         """The colours of now."""
         return tones(DARK if self.theme == DARK.name else LIGHT)
+
+    def stands(self, run: str, phase: str) -> None:
+        """The run in front is drawn as it is now; where that is new, the list of runs is read."""
+        before, self._stood = self._stood, (run, phase)
+        if before != self._stood:
+            self._moved.set()
 
     # ── what is pressed ──────────────────────────────────────────────────────────────────────
 

@@ -51,6 +51,7 @@ class Drawing:
             return
         self._drawn = state
         sheet, tones, now = session.sheet, app.tones, app.now
+        app.stands(sheet.run, sheet.phase)
         self._draw_head(session)
         picture = pictures.steps(sheet, session.texts, now, max(24, room - 1), tones)
         self._show("#steps", picture)

@@ -2,14 +2,14 @@
 import { ENDED, type Change, type Line, type RunSheet, type ThreadSheet } from "./types";
 
 export interface WayBack { label: string; choice: "undo" | "back" | "switch" | "withdraw" }
-export interface Outcome { word: string; rest: string; back: WayBack | null; unread: boolean }
+export interface Outcome { word: string; rest: string; theirs?: string; back: WayBack | null; unread: boolean }
 
 export type Item =
   | { kind: "message"; key: string; line: Line; outcome: Outcome | null }
   | { kind: "brief"; key: string; text: string }
   | { kind: "said"; key: string; line: Line }
   | { kind: "change"; key: string; change: Change }
-  | { kind: "note"; key: string; text: string; run: string };
+  | { kind: "note"; key: string; text: string; theirs: string; run: string };
 
 /** The lines of a thread with what belongs to the shown run, in the order in which it happened. */
 export function itemsOf(thread: ThreadSheet, run: RunSheet | undefined): Item[] {
@@ -31,18 +31,18 @@ function briefOf(run: RunSheet, thread: ThreadSheet): Item | null {
 
 function itemOf(line: Line, thread: ThreadSheet, run: RunSheet | undefined): Item | null {
   const key = `l${line.position}`;
-  const note = (text: string): Item => ({ kind: "note", key, text, run: line.run });
+  const note = (word: string, theirs: string): Item => ({ kind: "note", key, text: `${word}: ${theirs}`, theirs, run: line.run });
   switch (line.kind) {
     case "message":
       return { kind: "message", key, line, outcome: outcomeOf(line, thread, run) };
     case "question aside":
       return { kind: "message", key, line, outcome: { word: "Asked aside", rest: "", back: null, unread: false } };
     case "todo taken":
-      return line.run ? note(`Taken up: ${todoText(line, thread)}`) : null;
+      return line.run ? note("Taken up", todoText(line, thread)) : null;
     case "todo removed":
-      return note(`Removed: ${todoText(line, thread)}`);
+      return note("Removed", todoText(line, thread));
     case "todo: parked":
-      return isSwitch(line, thread) ? null : note(`Parked: ${parkedName(line.text)}`);
+      return isSwitch(line, thread) ? null : note("Parked", parkedName(line.text));
     default:
       return line.kind.startsWith("said") && line.text ? { kind: "said", key, line } : null;
   }
@@ -88,8 +88,9 @@ export function outcomeOf(line: Line, thread: ThreadSheet, run: RunSheet | undef
       return { ...plain("Incorporated", intoStep(told?.at ?? line.at, run)), back: { label: "Undo", choice: line.status === "read" ? "undo" : "withdraw" } };
     case "switch": {
       const parked = parkedFor(told, thread);
-      const rest = `to this now${parked ? `, ${parkedName(parked.text)} parked` : ""}`;
-      return { ...plain("Switched", rest), back: parked ? { label: "Go back", choice: "back" } : null };
+      const theirs = parked ? parkedName(parked.text) : "";
+      const rest = `to this now${theirs && `, ${theirs} parked`}`;
+      return { ...plain("Switched", rest), theirs, back: parked ? { label: "Go back", choice: "back" } : null };
     }
     case "defer": {
       const open = thread.todos.some((todo) => todo.message === line.position);

@@ -1,6 +1,6 @@
 /** A run over time: its steps, when it rested, who interfered and what it spent. Long rests are folded. */
 import type { Mark, RunSheet, StepSheet } from "./types";
-import { capital, clock, isCurrent } from "./words";
+import { capital, clock, isCurrent, straight } from "./words";
 
 export interface Rest { from: number; to: number; word: string }
 export interface Fold { from: number; to: number }
@@ -161,7 +161,8 @@ export function happened(run: RunSheet): { at: number; text: string }[] {
   const told = run.marks.filter((mark, at) => mark.kind !== "question" || run.marks[at - 1]?.text !== mark.text); // a cap asks in its own words
   return told.map((mark) => {
     const word = WORDS[mark.kind];
-    const text = word ? `${word}: ${mark.text}` : capital(mark.text);
+    const said = straight(mark.text);
+    const text = word ? `${word}: ${said}` : capital(said);
     return { at: mark.at, text: mark.by ? `${text} (${mark.by})` : text };
   });
 }

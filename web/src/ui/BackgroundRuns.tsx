@@ -38,9 +38,9 @@ function One({ each }: { each: Background }) {
         <Icon name={sign} />
       </span>
       <span>
-        {deleted ? each.title || each.run : (
+        {deleted ? <bdi>{each.title || each.run}</bdi> : (
           <a href={pathOf(each.run)} onClick={(event) => { event.preventDefault(); go(pathOf(each.run)); }}>
-            {each.title || each.run}
+            <bdi>{each.title || each.run}</bdi>
           </a>
         )}
         <span className={deleted ? "quiet" : "hidden-words"}>, {word}</span>

@@ -18,8 +18,8 @@ export function Banners() {
       {switches.map((one) => (
         <div className="banner" role="region" aria-label="Kill switch" key={one.scope}>
           <span>
-            <b>{isStopped(one.scope, here)}</b> {hour(one.at)}, {one.by}
-            {one.reason && `: ${one.reason}`}. {refused(one.scope, here)}.
+            <b>{isStopped(one.scope, here)}</b> {hour(one.at)}, <bdi>{one.by}</bdi>
+            {one.reason && <>: <bdi>{one.reason}</bdi></>}. {refused(one.scope, here)}.
           </span>
           {operator && (
             <button type="button" className="link" onClick={() => void attempt(() => api.release(one.scope))}>

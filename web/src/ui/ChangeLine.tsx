@@ -11,7 +11,7 @@ export function ChangeLine({ change }: { change: Change }) {
         <b>{change.applied ? "Changed" : "Will change"}</b>
         <Diff was={change.was} now={change.now} whole={open} />
       </span>
-      {open && change.by && <span className="quiet">by {change.by}{change.applied ? "" : ", used at the next step"}</span>}
+      {open && change.by && <span className="quiet">by <bdi>{change.by}</bdi>{change.applied ? "" : ", used at the next step"}</span>}
     </button>
   );
 }

@@ -8,7 +8,7 @@ import { keepDraft } from "../model/drafts";
 import { gauge } from "../model/meters";
 import { waiting } from "../model/presses";
 import type { RunSheet } from "../model/types";
-import { barClock, place, worked } from "../model/words";
+import { barClock, place, straight, worked } from "../model/words";
 import { connection, go, set, state, useApp, useThread } from "../store";
 import { BarLayer } from "./BarLayer";
 import { Composer } from "./Composer";
@@ -88,7 +88,7 @@ function Status({ bar, run }: { bar: Bar; run: RunSheet }) {
       <Icon name={bar.glyph} />
       <p className="what" title={notice || bar.detail}>
         <b>{bar.word}</b>
-        <span className={notice ? "notice" : ""}>{press ? waiting(press) : notice || bar.detail}</span>
+        <span className={notice ? "notice" : ""}>{press ? waiting(press) : straight(notice || bar.detail)}</span>
         {press && (
           <button type="button" className="link" onClick={() => takeBackPress(press.key)}>
             Take back
@@ -145,7 +145,7 @@ function SlotButton({ slot, at, run }: { slot: Slot; at: number; run: RunSheet }
     perform(slot, run);
   };
   const key = slot.keys === "Esc" ? "pause" : slot.keys === "Ctrl E" ? "redirect" : slot.keys === "Ctrl ." ? "cancel" : undefined;
-  const consequence = viewer ? "You look on; a controller can" : slot.consequence;
+  const consequence = viewer ? "You look on; a controller can" : straight(slot.consequence);
   return (
     <Toolbar.Button
       className={`slot${slot.filled && !viewer ? " filled" : ""}${slot.danger ? " danger" : ""}`}

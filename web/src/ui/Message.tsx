@@ -8,6 +8,7 @@ import { api } from "../net/api";
 import { followFront, runSheet, state, useApp } from "../store";
 import { leavesOnEscape } from "./keys";
 import { useOpener } from "./opener";
+import { Sentence } from "./Sentence";
 import { Steer } from "./Steer";
 
 export function Message({ line, outcome }: { line: Line; outcome: Outcome | null }) {
@@ -43,7 +44,7 @@ function OutcomeLine({ line, outcome, mine, edit, editor }: OutcomeProps) {
   return (
     <div className="outcome">
       <span>
-        <b>{outcome.word}</b> {outcome.rest}
+        <b>{outcome.word}</b> <Sentence text={outcome.rest} theirs={outcome.theirs ?? ""} />
       </span>
       {back && (
         <Back type="button" className="link" onClick={() => void overrule()}>

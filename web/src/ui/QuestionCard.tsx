@@ -5,7 +5,7 @@ import { useNow } from "../clock";
 import { draft, draftOf, keepDraft } from "../model/drafts";
 import { misfit, waysOf, type Form } from "../model/schema";
 import type { Asked, RunSheet } from "../model/types";
-import { clock } from "../model/words";
+import { clock, straight } from "../model/words";
 import { useApp } from "../store";
 import { leavesOnEscape } from "./keys";
 import { SchemaField } from "./SchemaField";
@@ -44,10 +44,10 @@ export function QuestionCard({ run, question }: { run: RunSheet; question: Asked
   return (
     <div className={`card${late ? " expired" : ""}`} role="group" aria-labelledby={title}>
       <h2 id={title} tabIndex={-1} className="card-title" data-question={question.question}>
-        {question.message}
+        {straight(question.message)}
       </h2>
       <Expiry question={question} />
-      {ways.text && <p className="about">{ways.text}</p>}
+      {ways.text && <p className="about">{straight(ways.text)}</p>}
       {ways.facts.length > 0 && !form && <Facts facts={ways.facts} />}
       {form ? (
         <AnswerForm form={form} place={place} closes={!only} leave={back} send={answer} wrong={wrong} setWrong={setWrong} />
@@ -108,7 +108,7 @@ function Facts({ facts }: { facts: [string, string][] }) {
       {facts.map(([name, value]) => (
         <div key={name} className="fact">
           <dt>{name}</dt>
-          <dd>{value}</dd>
+          <dd>{straight(value)}</dd>
         </div>
       ))}
     </dl>
@@ -120,8 +120,8 @@ interface ChoiceProps { label: string; consequence: string; filled?: boolean; of
 function Choice({ label, consequence, filled, off, press: act }: ChoiceProps) {
   return (
     <button type="button" className={`button${filled ? " filled" : ""}`} aria-disabled={off} onClick={() => off || act()}>
-      {label}
-      {consequence && <small><span className="hidden-words">, </span>{consequence}</small>}
+      {straight(label)}
+      {consequence && <small><span className="hidden-words">, </span>{straight(consequence)}</small>}
     </button>
   );
 }

@@ -98,7 +98,7 @@ function Found({ words, rows }: { words: string; rows: Row[] }) {
   return (
     <div className="runs">
       <Group name={rows.length ? `Found ${rows.length}` : "Found nothing"} rows={rows} />
-      {rows.length === 0 && <p className="none">No run speaks of “{words.trim()}”.</p>}
+      {rows.length === 0 && <p className="none">No run speaks of “<bdi>{words.trim()}</bdi>”.</p>}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { expecting, press } from "../actions";
 import { causeOf } from "../model/bar";
 import { read, write } from "../model/drafts";
 import { ENDED, type ReceiptLine, type RunSheet } from "../model/types";
-import { capital } from "../model/words";
+import { capital, straight } from "../model/words";
 import { useState } from "react";
 import { Steer } from "./Steer";
 
@@ -51,7 +51,7 @@ function List({ title, items }: { title: string; items: readonly string[] }) {
       <h2>{title}</h2>
       <ul>
         {items.map((item, at) => (
-          <li key={at}>{item}</li>
+          <li key={at}>{straight(item)}</li>
         ))}
       </ul>
     </div>
@@ -64,11 +64,11 @@ function Effect({ run, line }: { run: RunSheet; line: ReceiptLine }) {
   const [handled, setHandled] = useState(() => read(place, "localStorage") === "yes");
   const failed = line.word === "could not be undone";
   const offered = ENDED.has(run.phase) && run.preview["undo"]?.enabled && UNDOABLE.has(line.word) && line.why !== "no undo";
-  const why = line.why ? ` (${line.why})` : "";
+  const why = line.why ? ` (${straight(line.why)})` : "";
   return (
     <li>
       <span>
-        <span className="noun">{line.noun}</span>:{" "}
+        <bdi className="noun">{line.noun}</bdi>:{" "}
         <span className={failed && !handled ? "bad" : ""}>
           {line.word}
           {why}

@@ -6,6 +6,7 @@ import { unheardOf } from "../model/talk";
 import type { Change, Line } from "../model/types";
 import { go, useApp } from "../store";
 import { Diff } from "./Diff";
+import { Sentence } from "./Sentence";
 import { Steer } from "./Steer";
 
 const Markdown = lazy(() => import("./Markdown"));
@@ -78,17 +79,18 @@ export function ThreadChange({ change }: { change: Change }) {
   );
 }
 
-export function Note({ text, run }: { text: string; run: string }) {
+export function Note({ text, theirs, run }: { text: string; theirs: string; run: string }) {
   const here = useApp((app) => app.run === run);
+  const words = <Sentence text={text} theirs={theirs} />;
   return (
     <li>
       <p className="event-line">
         {run && !here ? (
           <a className="link" href={pathOf(run)} onClick={(event) => { event.preventDefault(); go(pathOf(run)); }}>
-            {text}
+            {words}
           </a>
         ) : (
-          text
+          words
         )}
       </p>
     </li>

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { attempt, expecting, fork, press } from "../actions";
 import { draft, keepDraft } from "../model/drafts";
 import { ENDED, type RunSheet, type StepSheet } from "../model/types";
-import { clock, count, hour, money } from "../model/words";
+import { clock, count, hour, money, straight } from "../model/words";
 import { api } from "../net/api";
 import { isObject } from "../model/schema";
 import { useRun } from "../store";
@@ -57,7 +57,7 @@ function Part({ title, text }: { title: string; text: string }) {
   return (
     <div>
       <p className="label">{title}</p>
-      <pre className="raw" tabIndex={0} aria-label={title}>{text}</pre>
+      <pre className="raw" tabIndex={0} aria-label={title}>{straight(text)}</pre>
     </div>
   );
 }

@@ -70,7 +70,7 @@ function Row({ step, number }: { step: StepSheet; number: number }) {
       <span>
         <span className="step-name">
           <span className="hidden-words">Step {number}: </span>
-          {oneLine(step.name)}
+          <bdi>{oneLine(step.name)}</bdi>
         </span>
         <Note step={step} />
         {step.status === "undo_failed" && <span className="step-tag what-to-do">What to do</span>}

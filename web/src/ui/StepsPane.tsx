@@ -2,7 +2,7 @@
 import { lazy, Suspense, useState } from "react";
 import { pathOf } from "../model/route";
 import { ENDED, type RunSheet } from "../model/types";
-import { titleOf } from "../model/words";
+import { straight, titleOf } from "../model/words";
 import { go, set, useApp, useRun, useThread } from "../store";
 import { BackgroundRuns } from "./BackgroundRuns";
 import { ChangeLine } from "./ChangeLine";
@@ -55,7 +55,7 @@ function Heading({ run }: { run: RunSheet }) {
       {run.brief !== title && (
         <button type="button" className={`sub${open ? "" : " long"}`} aria-expanded={open} onClick={() => setOpen(!open)}>
           <span className="hidden-words">Brief: </span>
-          {run.brief}
+          <bdi>{run.brief}</bdi>
         </button>
       )}
     </div>
@@ -91,7 +91,7 @@ function Notes({ run }: { run: RunSheet }) {
       {front && !ENDED.has(front.phase) && <Link words="In front now:" to={front.journal} name={front.title || front.agent} />}
       {run.notices.slice(-1).map(([kind, text]) => (
         <p className="aside-line warn" key={kind}>
-          {text}
+          {straight(text)}
         </p>
       ))}
     </>
@@ -103,7 +103,7 @@ function Link({ words, to, name }: { words: string; to: string; name: string }) 
     <p className="aside-line">
       {words}{" "}
       <a className="link" href={pathOf(to)} onClick={(event) => { event.preventDefault(); go(pathOf(to)); }}>
-        {name}
+        <bdi>{name}</bdi>
       </a>
     </p>
   );

@@ -5,6 +5,7 @@ import { asked } from "../model/bar";
 import { sayingOf } from "../model/world";
 import { useNow } from "../clock";
 import type { RunSheet } from "../model/types";
+import { straight } from "../model/words";
 import { set, useApp, useRun, useThread } from "../store";
 import { Voice } from "../voice/Voice";
 import { Composer } from "./Composer";
@@ -103,7 +104,7 @@ function One({ item }: { item: Item }) {
     case "change":
       return <ThreadChange change={item.change} />;
     case "note":
-      return <Note text={item.text} run={item.run} />;
+      return <Note text={item.text} theirs={item.theirs} run={item.run} />;
   }
 }
 
@@ -131,7 +132,7 @@ function Asking({ run }: { run: RunSheet }) {
       <p className="event-line">
         Waiting for you:{" "}
         <button type="button" className="link" onClick={show}>
-          {question.message}
+          {straight(question.message)}
         </button>
       </p>
     </li>

@@ -64,7 +64,7 @@ function One({ todo, thread }: { todo: TodoOffer; thread: ThreadSheet }) {
         <Icon name={todo.kind === "parked" ? "pause" : "later"} size={16} />
       </span>
       <span>
-        {parkedName(todo.text)}
+        <bdi>{parkedName(todo.text)}</bdi>
         {todo.kind === "parked" && <span className="todo-note" title={todo.note}>Parked. {oneLine(todo.note)}</span>}
       </span>
       {fresh ? <em>new</em> : <span />}
