@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expec
 
 from page.glass import WAIT_MS, Glass
 from page.scenes import SCENES
+from page.sizes import WIDTHS, size
 from page.theatre import Stage, Theatre
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -30,7 +31,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = made.get_result()
     given = getattr(item, "funcargs", {})
     if report.when == "call" and report.failed:
-        at_desk = given["desk"].tabs if "desk" in given else []
+        at_desk = given["desks"].tabs if "desks" in given else []
         elsewhere = [page for context in given.get("opened", []) for page in context.pages]
         for page in (*at_desk, *elsewhere):
             seen = f"{page.url}\n{page.locator('body').aria_snapshot()}"
@@ -79,12 +80,13 @@ class Desk:
     site stays: their process does. That one shows no page of ours, so no worker outlives a test.
     """
 
-    def __init__(self, browser: Browser, known: Any, theatre: Theatre) -> None:
-        self._browser, self._known, self._url = browser, known, f"{theatre.url}/v1/me"
+    def __init__(self, browser: Browser, known: Any, theatre: Theatre, **options: Any) -> None:
+        self._browser, self._url = browser, f"{theatre.url}/v1/me"
+        self._options = {"storage_state": known, **DESK, **options}
         self._sit_down()
 
     def _sit_down(self) -> None:
-        self.context = self._browser.new_context(storage_state=self._known, **DESK)
+        self.context = self._browser.new_context(**self._options)
         self.context.set_default_timeout(WAIT_MS)
         self._stays = self.context.new_page()
         self._stays.goto(self._url)
@@ -103,6 +105,32 @@ class Desk:
         if self.context.cookies() != self._cookies:
             self.context.close()
             self._sit_down()
+
+
+class Desks(dict[int, Desk]):
+    """By the width of what stands there."""
+
+    def __init__(self, make: Callable[[int], Desk]) -> None:
+        self._make = make
+
+    def __missing__(self, width: int) -> Desk:
+        self[width] = self._make(width)
+        return self[width]
+
+    @property
+    def tabs(self) -> list[Page]:
+        return [tab for desk in self.values() for tab in desk.tabs]
+
+    def free(self, options: dict[str, Any]) -> Desk | None:
+        """The one for this screen; unless there is none, or somebody of this test sits there."""
+        for width in WIDTHS:
+            if DESK | options == DESK | size(width) and not self[width].tabs:
+                return self[width]
+        return None
+
+    def tidy(self) -> None:
+        for desk in self.values():
+            desk.tidy()
 
 
 @pytest.fixture(scope="session")
@@ -152,19 +180,21 @@ def contexts(
 
 
 @pytest.fixture(scope="session")
-def desk(browser: Browser, known: Any, theatre: Theatre) -> Iterator[Desk]:
-    there = Desk(browser, known, theatre)
-    yield there
-    there.context.close()
+def desks(browser: Browser, known: Any, theatre: Theatre) -> Iterator[Desks]:
+    """One for each size, once somebody has looked at something there."""
+    made = Desks(lambda width: Desk(browser, known, theatre, **size(width)))
+    yield made
+    for desk in made.values():
+        desk.context.close()
 
 
 @pytest.fixture
-def look(contexts: Callable[..., BrowserContext], desk: Desk, theatre: Theatre) -> Iterator[Look]:
-    """Look at a run in a browser of one's own: the desk, if it is free and nothing else asked."""
+def look(contexts: Callable[..., BrowserContext], desks: Desks, theatre: Theatre) -> Iterator[Look]:
+    """Look at a run in a browser of one's own: a desk, if it is free and nothing else asked."""
 
     def at(stage: Stage | str, cookie: str = "", **options: Any) -> Glass:
-        free = not (cookie or options or desk.tabs)
-        context = desk.context if free else contexts(**options)
+        desk = None if cookie else desks.free(options)
+        context = desk.context if desk else contexts(**options)
         if cookie:
             context.clear_cookies()
             name = f"midflight_{theatre.port}"
@@ -174,4 +204,4 @@ def look(contexts: Callable[..., BrowserContext], desk: Desk, theatre: Theatre) 
         return Glass(page, theatre.url).look_at(stage if isinstance(stage, str) else stage.run)
 
     yield at
-    desk.tidy()
+    desks.tidy()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from page.conftest import Desk, Look
+from page.conftest import Desks, Look
+from page.sizes import LETTERS, enlarge_text, size
 from page.theatre import Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -12,24 +13,33 @@ KEPT = "[localStorage.length, sessionStorage.length, document.documentElement.da
 
 
 def test_nothing_is_left_at_the_desk_by_who_was_there_before(
-    theatre: Theatre, desk: Desk, look: Look
+    theatre: Theatre, desks: Desks, look: Look
 ) -> None:
     stage = theatre.begin()
     tab = look(stage)
     tab.says("Running")
-    fresh = tab.page.evaluate(KEPT)
+    fresh, letters = tab.page.evaluate(KEPT), tab.page.evaluate(LETTERS)
     tab.page.get_by_role("button", name="Settings").click()
     tab.page.get_by_role("dialog", name="Settings").get_by_label("Dark").check()
     tab.page.evaluate("sessionStorage.setItem('midflight-draft', 'half a word')")
     assert tab.page.evaluate(KEPT) != fresh
+    enlarge_text(tab)
     tab.page.context.set_offline(True)
-    desk.tidy()
+    desks.tidy()
 
-    assert desk.tabs == []
+    assert desks.tabs == []
     again = look(stage)
     again.says("Running")
-    assert again.page.context is desk.context
+    assert again.page.context is tab.page.context
     assert again.page.evaluate(KEPT) == fresh
+    assert again.page.evaluate(LETTERS) == letters
     again.page.context.clear_cookies()
-    desk.tidy()
+    desks.tidy()
     look(stage).says("Running")  # somebody has come in again
+
+
+def test_two_who_look_in_one_test_have_a_browser_each(theatre: Theatre, look: Look) -> None:
+    stage = theatre.begin()
+    first, second, phone = look(stage), look(stage), look(stage, **size(390))
+
+    assert len({tab.page.context for tab in (first, second, phone)}) == 3
