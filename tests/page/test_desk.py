@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from page.conftest import Desks, Look
-from page.sizes import LETTERS, enlarge_text, size
+from page.sizes import LETTERS, enlarge_text
 from page.theatre import Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -36,10 +36,3 @@ def test_nothing_is_left_at_the_desk_by_who_was_there_before(
     again.page.context.clear_cookies()
     desks.tidy()
     look(stage).says("Running")  # somebody has come in again
-
-
-def test_two_who_look_in_one_test_have_a_browser_each(theatre: Theatre, look: Look) -> None:
-    stage = theatre.begin()
-    first, second, phone = look(stage), look(stage), look(stage, **size(390))
-
-    assert len({tab.page.context for tab in (first, second, phone)}) == 3
