@@ -72,13 +72,15 @@ def main() -> int:
     fast = "--fast" in sys.argv[1:]
     if fast:
         BESIDE["MIDFLIGHT_HURRY"] = "1"
-    left_out = {} if fast else provide_parts()
     types = hurried_types() if fast else ("mypy",)
-    with ThreadPoolExecutor(len(CHECKS) + 1) as beside:  # in a hurry they run beside the tests
+    with ThreadPoolExecutor(len(CHECKS) + 2) as beside:  # in a hurry they run beside the tests
         checks = {
             name: beside.submit(run, name, *command)
             for name, command in (("types", types), *CHECKS)
         }
+        if not fast:
+            checks["docs"] = beside.submit(build_docs)
+        left_out = {} if fast else provide_parts()  # beside the types, which have one core
         if not fast:
             wait(checks.values())
         tests = HURRY if fast else WHOLE
@@ -86,8 +88,6 @@ def main() -> int:
     failed = [name for name, check in checks.items() if not check.result()]
     if not passed:
         failed.append("tests")
-    if not (fast or build_docs()):
-        failed.append("docs")
     if not account_for(left_out | skipped):
         failed.append("left-out parts")
     if fast:
@@ -150,13 +150,14 @@ def selection(fast: bool, left_out: dict[str, str]) -> str:
 
 def provide_parts() -> dict[str, str]:
     """Install the programs that are missing, and say why where it cannot be done."""
+    missing = {part: one for part, one in PARTS.items() if not works(*one[0])}
+    may = os.geteuid() == 0 and shutil.which("apt-get") is not None
+    failed = install(*(package for _, package in missing.values())) if may and missing else set()
     left_out = {}
-    for part, (probe, package) in PARTS.items():
-        if works(*probe):
-            continue
-        if os.geteuid() != 0 or not shutil.which("apt-get"):
+    for part, (probe, package) in missing.items():
+        if not may:
             left_out[part] = f"`{' '.join(probe)}` does not work; install the package {package}"
-        elif not (run("apt-get update", "apt-get", "update", "-qq") and install(package)):
+        elif package in failed:
             left_out[part] = f"apt-get could not install {package}"
         elif not works(*probe):
             left_out[part] = f"`{' '.join(probe)}` is not allowed on this machine"
@@ -186,9 +187,14 @@ def works(*probe: str) -> bool:
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
-def install(package: str) -> bool:
-    """Install a Debian package."""
-    return run(f"install {package}", "apt-get", "install", "-y", "-qq", package)
+def install(*packages: str) -> set[str]:
+    """Install Debian packages, all at once; those that could not be, for each is tried alone."""
+    installed = ("apt-get", "install", "-y", "-qq")
+    if not run("apt-get update", "apt-get", "update", "-qq"):
+        return set(packages)
+    if run(f"install {', '.join(packages)}", *installed, *packages):
+        return set()
+    return {package for package in packages if not run(f"install {package}", *installed, package)}
 
 
 def run(name: str, *command: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -49,6 +50,40 @@ def test_a_test_that_skips_itself_is_named_with_its_reason(
         "test_that_skips_itself": "needs a moon",
         "test_that_is_not_even_begun": "needs two moons",
     }
+
+
+APT_GET = """#!/bin/sh
+echo "$@" >> "$HOME/asked.txt"
+case "$*" in *nowhere*) exit 1 ;; esac
+for package in "$@"; do : > "$HOME/$package"; done
+"""
+"""Stands for one that installs everything but a package that is not to be had."""
+
+
+def test_a_package_that_is_not_to_be_had_leaves_out_its_own_part_alone(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    apt_get = tmp_path / "apt-get"
+    apt_get.write_text(APT_GET, encoding="utf-8")
+    apt_get.chmod(0o755)
+    for name, value in (("HOME", str(tmp_path)), ("PATH", f"{tmp_path}:{os.environ['PATH']}")):
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(script.BESIDE, name, value)
+    monkeypatch.setattr(script.os, "geteuid", lambda: 0)
+    there = [("test", "-f", str(tmp_path / name)) for name in ("sun", "moon", "never")]
+    packages = zip(there, ("sun", "nowhere", "dust"), strict=True)
+    monkeypatch.setattr(script, "PARTS", dict(zip(("sun", "moon", "star"), packages, strict=True)))
+    monkeypatch.setattr(script, "NODE", ())
+
+    left_out = script.provide_parts()
+
+    assert left_out == {
+        "moon": "apt-get could not install nowhere",
+        "star": f"`{' '.join(there[2])}` is not allowed on this machine",
+    }
+    asked = (tmp_path / "asked.txt").read_text(encoding="utf-8").splitlines()
+    assert [one for one in asked if one.startswith("update")] == ["update -qq"]
+    assert asked[1] == "install -y -qq sun nowhere dust"
 
 
 @pytest.mark.parametrize(("ci", "accepted"), [("true", False), ("", True)])

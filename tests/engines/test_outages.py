@@ -27,6 +27,7 @@ from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
 from midflight.kernel.record import Limits
 from midflight.run import Run, agent
+from midflight.stores import postgres_links, postgres_writer
 from midflight.stores.postgres import PostgresStore
 from scenarios.stage import Stage
 from server.house import opened
@@ -143,7 +144,7 @@ async def test_a_worker_cut_off_in_a_step_begins_nothing_after_its_lease_and_is_
 
 
 async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
-    hired: Hired, postgres_address: str, tmp_path: Path
+    hired: Hired, postgres_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
         hired(1) as (control, workers),
@@ -154,6 +155,8 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
         schema = control.store._server._schema  # type: ignore[attr-defined]
         async with PostgresStore.open(cut, schema=schema) as far:
             await far.row(run)
+            for module in (postgres_links, postgres_writer):
+                monkeypatch.setattr(module, "PATIENCE_S", 2.0)
             link.ends.clear()
             link.reset()
             refusals: list[StoreUnavailable] = []
@@ -173,7 +176,7 @@ async def test_a_desk_that_is_cut_off_says_so_and_whether_anything_was_changed(
             ]
 
             async with opened(Control(far)) as house, house.client() as client:
-                async with anyio.create_task_group() as beside:  # each is patient for ten seconds
+                async with anyio.create_task_group() as beside:  # each is patient for a while
                     for verb in verbs:
                         beside.start_soon(press, verb)
                     over_http = await client.post(f"/v1/runs/{run}/cancel", json={})

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Playwright, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
 
 from page.glass import WAIT_MS, Glass
 from page.scenes import SCENES
+from page.sizes import WIDTHS, size
 from page.theatre import Stage, Theatre
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -28,9 +29,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """With a failure goes what was on the screen."""
     made: Any = yield
     report = made.get_result()
-    opened: list[BrowserContext] = getattr(item, "funcargs", {}).get("opened", [])
+    given = getattr(item, "funcargs", {})
     if report.when == "call" and report.failed:
-        for page in (page for context in opened for page in context.pages):
+        at_desk = given["desks"].tabs if "desks" in given else []
+        elsewhere = [page for context in given.get("opened", []) for page in context.pages]
+        for page in (*at_desk, *elsewhere):
             seen = f"{page.url}\n{page.locator('body').aria_snapshot()}"
             report.sections.append(("on the screen", seen))
         report.sections.append(("what broke in the page", "\n".join(BROKEN)))
@@ -68,6 +71,66 @@ def come_in(browser: Browser, theatre: Theatre) -> Any:
     kept = context.storage_state()
     context.close()
     return kept
+
+
+class Desk:
+    """A browser that stays open, with nothing left in it by whoever sat there before.
+
+    A tab of it is a third of the work that a browser of one's own is, as long as one tab of its
+    site stays: their process does. That one shows no page of ours, so no worker outlives a test.
+    """
+
+    def __init__(self, browser: Browser, known: Any, theatre: Theatre, **options: Any) -> None:
+        self._browser, self._url = browser, f"{theatre.url}/v1/me"
+        self._options = {"storage_state": known, **DESK, **options}
+        self._sit_down()
+
+    def _sit_down(self) -> None:
+        self.context = self._browser.new_context(**self._options)
+        self.context.set_default_timeout(WAIT_MS)
+        self._stays = self.context.new_page()
+        self._stays.goto(self._url)
+        self._cookies = self.context.cookies()
+
+    @property
+    def tabs(self) -> list[Page]:
+        return [page for page in self.context.pages if page is not self._stays]
+
+    def tidy(self) -> None:
+        """Close every tab, and leave no line cut, nothing stored, and nobody else's cookie."""
+        for page in self.tabs:
+            page.close()
+        self.context.set_offline(False)
+        self._stays.evaluate("localStorage.clear()")  # a session's goes with its tab
+        if self.context.cookies() != self._cookies:
+            self.context.close()
+            self._sit_down()
+
+
+class Desks(dict[int, Desk]):
+    """By the width of what stands there."""
+
+    def __init__(self, make: Callable[[int], Desk]) -> None:
+        self._make = make
+
+    def __missing__(self, width: int) -> Desk:
+        self[width] = self._make(width)
+        return self[width]
+
+    @property
+    def tabs(self) -> list[Page]:
+        return [tab for desk in self.values() for tab in desk.tabs]
+
+    def free(self, options: dict[str, Any]) -> Desk | None:
+        """The one for this screen; unless there is none, or somebody of this test sits there."""
+        for width in WIDTHS:
+            if DESK | options == DESK | size(width) and not self[width].tabs:
+                return self[width]
+        return None
+
+    def tidy(self) -> None:
+        for desk in self.values():
+            desk.tidy()
 
 
 @pytest.fixture(scope="session")
@@ -116,12 +179,22 @@ def contexts(
     return make
 
 
+@pytest.fixture(scope="session")
+def desks(browser: Browser, known: Any, theatre: Theatre) -> Iterator[Desks]:
+    """One for each size, once somebody has looked at something there."""
+    made = Desks(lambda width: Desk(browser, known, theatre, **size(width)))
+    yield made
+    for desk in made.values():
+        desk.context.close()
+
+
 @pytest.fixture
-def look(contexts: Callable[..., BrowserContext], theatre: Theatre) -> Look:
-    """Look at a run in a tab of a browser of one's own."""
+def look(contexts: Callable[..., BrowserContext], desks: Desks, theatre: Theatre) -> Iterator[Look]:
+    """Look at a run in a browser of one's own: a desk, if it is free and nothing else asked."""
 
     def at(stage: Stage | str, cookie: str = "", **options: Any) -> Glass:
-        context = contexts(**options)
+        desk = None if cookie else desks.free(options)
+        context = desk.context if desk else contexts(**options)
         if cookie:
             context.clear_cookies()
             name = f"midflight_{theatre.port}"
@@ -130,4 +203,5 @@ def look(contexts: Callable[..., BrowserContext], theatre: Theatre) -> Look:
         page.on("pageerror", lambda error: BROKEN.append(f"{error}\n{error.stack}"))
         return Glass(page, theatre.url).look_at(stage if isinstance(stage, str) else stage.run)
 
-    return at
+    yield at
+    desks.tidy()

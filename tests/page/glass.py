@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Locator, Page, Request, Response, expect
 
 if TYPE_CHECKING:
@@ -25,8 +25,28 @@ WITHOUT_FADE = """() => {
     document.adoptedStyleSheets = [sheet];
 }"""
 """A fade under the phone's bar lies over no words, but axe judges no colour where there is one."""
+VIOLATIONS = "([most, wanted]) => axe.run(most, wanted).then((found) => found.violations)"
+"""Of all that axe tells, most is what it found to be right: that stays in the page."""
 WAIT_MS = 30_000
 MEANT_MS = 450  # nobody means what has turned up under their finger just now: the page ignores it
+
+
+PLACES = """(elements) => elements.map((element) => {
+    const { x, y, width, height } = element.getBoundingClientRect();
+    const top = document.elementFromPoint(x + width / 2, y + height / 2);
+    return { x, y, width, height, covered: !(top && element.contains(top)) };
+})"""
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+class Place(NamedTuple):
+    """Where something is on the screen, and whether something else lies over its middle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    covered: bool
 
 
 class Glass:
@@ -63,6 +83,10 @@ class Glass:
     @property
     def bar(self) -> Locator:
         return self.page.locator(".bar")
+
+    @property
+    def slots(self) -> Locator:
+        return self.page.locator("#controls [data-slot]")
 
     def slot(self, number: int) -> Locator:
         return self.page.locator(f'#controls [data-slot="{number}"]')
@@ -169,12 +193,13 @@ class Glass:
         wanted: dict[str, Any] = {"runOnly": rules, "resultTypes": ["violations"]}
         wanted |= {"preload": False, "iframes": False}  # no rule of these needs either
         self.page.evaluate(WITHOUT_FADE)
-        there = self.page.evaluate("'axe' in window")  # half a megabyte, which is not sent twice
+        if not self.page.evaluate("'axe' in window"):  # half a megabyte, which is not sent twice
+            self.page.evaluate(AXE_SCRIPT)
         most = {"exclude": [[".runs li:nth-child(n+4)"]]}  # the runs of other tests are all alike
-        found = (Axe("0") if there else Axe()).run(self.page, most, wanted)
+        found = self.page.evaluate(VIOLATIONS, [most, wanted])
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary']}"
-            for one in found.response["violations"]
+            for one in found
         ]
 
     def picture(self, name: str) -> None:
@@ -191,16 +216,16 @@ class Glass:
 
     def covered(self, what: Locator) -> bool:
         """Whether something else lies over the middle of it."""
-        return bool(
-            what.evaluate(
-                """(element) => {
-                    const box = element.getBoundingClientRect();
-                    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-                    const top = document.elementFromPoint(x, y);
-                    return !(top && (element === top || element.contains(top)));
-                }"""
-            )
-        )
+        (found,) = self.places(what)
+        return found.covered
+
+    def places(self, what: Locator) -> list[Place]:
+        """Where each of them is, in one look."""
+        return [Place(**found) for found in what.evaluate_all(PLACES)]
+
+    def drawn(self) -> None:
+        """Wait until what is there now was drawn, and what followed from how large it is."""
+        self.page.evaluate(DRAWN)
 
     def small_print(self) -> list[str]:
         """What is written in letters of less than 12 pixels."""

@@ -28,7 +28,7 @@ def enlarge_text(tab: Glass) -> None:
 
 
 LEGIBLE_MIN = 12  # letters of what a press would do, where there is no room for all of it
-READ = """(slot) => {
+READ = """(slots) => slots.map((slot) => {
     const outer = slot.getBoundingClientRect();
     const lettersOf = (part) => {
         const box = part.getBoundingClientRect(), range = document.createRange();
@@ -46,14 +46,15 @@ READ = """(slot) => {
     };
     const letters = [".label", ".cost"].flatMap((part) => lettersOf(slot.querySelector(part)));
     return [...letters, slot.getAttribute("aria-label") ?? ""];  // all in one look: it counts down
-}"""
+})"""
 
 
 def assert_slots_can_be_read(tab: Glass, about: object) -> None:
     """Of each the whole label and the beginning of what a press would do, and nothing over them."""
     assert not tab.overflows(), about
-    for slot in tab.page.locator("#controls [data-slot]").all():
-        label, label_seen, cost, cost_seen, said = slot.evaluate(READ)
+    read = tab.slots.evaluate_all(READ)
+    assert read, about
+    for label, label_seen, cost, cost_seen, said in read:
         assert label_seen == label, (about, label, label_seen)
         assert cost.startswith(cost_seen), (about, cost, cost_seen)
         assert len(cost_seen) >= min(len(cost), LEGIBLE_MIN), (about, cost, cost_seen)

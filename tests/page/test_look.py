@@ -61,7 +61,7 @@ def test_at_every_size_the_bar_is_whole_and_each_control_of_each_state_can_be_re
             enlarge_text(tab)
         for name, stage in held.items():
             tab.turn_to(stage).says(SCENES[name].word)
-            tab.page.wait_for_timeout(100)
+            tab.drawn()
             assert_slots_can_be_read(tab, (name, width, letters))
             if letters == "as they are":
                 assert_bar_is_whole(tab, width, name)
@@ -71,14 +71,15 @@ def test_at_every_size_the_bar_is_whole_and_each_control_of_each_state_can_be_re
 
 def assert_bar_is_whole(tab: Glass, width: int, name: str) -> None:
     """On the screen as a whole, with nothing over it, and large enough for a finger."""
-    bar = tab.box(tab.bar)
-    assert bar["y"] + bar["height"] <= WIDTHS[width] + 0.5, (name, width)
-    for slot in tab.page.locator("#controls [data-slot]").all():
-        box = tab.box(slot)
-        assert box["height"] >= 44, (name, width, box)
-        assert box["x"] >= 0, (name, width, box)
-        assert box["x"] + box["width"] <= width + 0.5, (name, width, box)
-        assert not tab.covered(slot), (name, width)
+    (bar,) = tab.places(tab.bar)
+    assert bar.y + bar.height <= WIDTHS[width] + 0.5, (name, width)
+    slots = tab.places(tab.slots)
+    assert slots, (name, width)
+    for slot in slots:
+        assert slot.height >= 44, (name, width, slot)
+        assert slot.x >= 0, (name, width, slot)
+        assert slot.x + slot.width <= width + 0.5, (name, width, slot)
+        assert not slot.covered, (name, width)
 
 
 @pytest.mark.parametrize(("width", "height"), [(640, 400), (844, 390), (568, 320), (1280, 400)])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from page.conftest import come_in
+from page.conftest import Desk, come_in
 from page.glass import WAIT_MS, Glass
 from page.scenes import SCENES
 from page.theatre import Stage, Theatre
@@ -28,9 +28,11 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
 
 
 @pytest.fixture(scope="module")
-def kept(mortal: Theatre, browser: Browser) -> Any:
+def seat(mortal: Theatre, browser: Browser) -> Iterator[Desk]:
     """A session outlives its server, so one will do."""
-    return come_in(browser, mortal)
+    there = Desk(browser, come_in(browser, mortal), mortal)
+    yield there
+    there.context.close()
 
 
 @pytest.fixture
@@ -43,10 +45,9 @@ def frail(mortal: Theatre) -> Iterator[Theatre]:
 
 
 @pytest.fixture
-def tab(frail: Theatre, browser: Browser, kept: Any) -> Iterator[Glass]:
-    context = browser.new_context(storage_state=kept, viewport={"width": 1280, "height": 800})
-    yield Glass(context.new_page(), frail.url)
-    context.close()
+def tab(frail: Theatre, seat: Desk) -> Iterator[Glass]:
+    yield Glass(seat.context.new_page(), frail.url)
+    seat.tidy()
 
 
 @pytest.mark.picture

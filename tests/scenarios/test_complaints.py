@@ -37,7 +37,10 @@ async def events(control: Control, run: str) -> list[object]:
 # ── stop does not stop ───────────────────────────────────────────────────────────────────────
 
 
-async def test_stop_works_between_two_tools_and_not_only_during_a_call(driving: Open) -> None:
+async def test_stop_works_between_two_tools_and_not_only_during_a_call(
+    driving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.executor.function.UNWIND_S", 0.3)
     stage, between = Stage("between"), anyio.Event()
     look = stage.reader()
 

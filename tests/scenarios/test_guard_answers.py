@@ -196,8 +196,9 @@ async def test_resume_does_not_lift_what_only_an_answer_lifts(
 
 @pytest.mark.slow
 async def test_a_function_that_goes_astray_because_a_file_has_changed_is_asked_about_the_file(
-    driving: Open, crashing: Open, prices: Path
+    driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.3)
     stage = Stage("guard-astray")
     look = stage.reader()
 
@@ -279,8 +280,9 @@ async def test_a_guard_set_again_on_purpose_stands_for_what_comes_after_it(
 
 @pytest.mark.slow
 async def test_a_second_look_does_not_hide_what_changed_while_the_run_rested(
-    driving: Open, crashing: Open, prices: Path
+    driving: Open, crashing: Open, prices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("midflight.executor.pilot.REPLAY_S", 0.3)
     stage = Stage("guard-second")
     look = stage.reader()
 

@@ -106,13 +106,14 @@ async def test_it_is_in_the_journal_after_two_seconds_without_any_stop(
 
 
 @pytest.mark.slow
-async def test_the_parts_follow_one_another(driving: Open) -> None:
+async def test_the_parts_follow_one_another(driving: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("midflight.executor.speech.KEEP_S", 0.2)
     stage = Stage("partial-offsets")
 
     async def write() -> None:
         for number in range(5):
             emit(f"{number}")
-            await anyio.sleep(1)
+            await anyio.sleep(0.1)
         stage.note(stage.begun, "silent")
         await anyio.sleep_forever()
 
@@ -450,14 +451,15 @@ async def test_the_tool_gets_the_value_and_nothing_that_is_written_does(
 
 @pytest.mark.slow
 async def test_a_secret_that_is_spoken_in_pieces_is_hidden_whole(
-    driving: Open, token: Secret
+    driving: Open, token: Secret, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("midflight.executor.speech.KEEP_S", 0.2)
     stage = Stage("secret-pieces")
 
     @tool(effect="read", name="secret-pieces.speak")
     async def speak(secret: Secret) -> None:
         emit(f"it is {secret.reveal()[:5]}")
-        await anyio.sleep(2.3)
+        await anyio.sleep(0.3)  # what it has said so far is kept
         emit(f"{secret.reveal()[5:]}, as you know")
         stage.note(stage.begun, "spoken")
         await anyio.sleep_forever()

@@ -451,8 +451,9 @@ async def test_a_dead_connection_does_not_keep_a_process_from_hearing_of_a_stop(
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["decision", "request", "start"])
 async def test_what_was_committed_over_a_connection_that_then_died_is_there_once(
-    proxy: Proxy, tmp_path: Path, schema: str, what: str
+    proxy: Proxy, tmp_path: Path, schema: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres_writer, "ANSWER_S", 0.5)
     async with through(tmp_path, schema) as store:
         if what == "start":
             proxy.mute = b"COMMIT"

@@ -1,6 +1,8 @@
-// Each story drives the stock client; `node stories.mjs NAME` tells one of them.
+// Each story drives the stock client. `node stories.mjs NAME` tells one of them; without a name, whatever is asked for,
+// a line each, and says of each that it was told or that it has failed.
 
 import assert from "node:assert/strict";
+import { createInterface } from "node:readline";
 import { buildResumeArray } from "@ag-ui/client";
 import {
   answer, bob, client, complaints, eventsOf, fresh, letGo, pause, post, receipts, run, runsOf, texts, unhandled, user,
@@ -575,10 +577,22 @@ async function pausedRun() {
   return { http, paused, ours: runOf(told.events) };
 }
 
-if (process.argv[2] === "--list") {
-  console.log(Object.keys(stories).join("\n"));
+async function tell(name) {
+  await stories[name]();
+  assert.deepEqual(complaints.splice(0), [], "the client has nothing to complain about");
+  assert.deepEqual(unhandled.splice(0), []);
+}
+
+if (process.argv.length > 2) {
+  for (const name of process.argv.slice(2)) await tell(name);
 } else {
-  for (const name of process.argv.slice(2)) await stories[name]();
-  assert.deepEqual(complaints, [], "the client has nothing to complain about");
-  assert.deepEqual(unhandled, []);
+  for await (const name of createInterface({ input: process.stdin })) {
+    try {
+      await tell(name);
+      console.log(`told ${name}`);
+    } catch (error) {
+      complaints.length = unhandled.length = 0; // they are of this story
+      console.log(`${error.stack}\nfailed ${name}`);
+    }
+  }
 }

@@ -79,37 +79,76 @@ def client() -> None:
         pytest.fail(f"the client is not installed: run `npm ci` in {HERE.relative_to(TESTS)}")
 
 
-def telling(story: str, server: Server) -> subprocess.Popen[str]:
+class Teller:
+    """One Node with the stock client in it, for story after story: to load it takes a second."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._node: subprocess.Popen[bytes] | None = None
+
+    def tell(self, story: str) -> None:
+        node = self._node = self._node or telling(server=self._server)
+        assert node.stdin is not None
+        assert node.stdout is not None
+        node.stdin.write(f"{story}\n".encode())
+        last = read_until(node.stdout, f"told {story}", f"failed {story}")
+        assert last[-1] == f"told {story}", "\n".join(last)
+
+    def close(self) -> None:
+        if self._node:
+            self._node.kill()
+            self._node.communicate()
+            self._node = None
+
+
+@pytest.fixture(scope="module")
+def one_node(server: Server) -> Iterator[Teller]:
+    there = Teller(server)
+    yield there
+    there.close()
+
+
+@pytest.fixture
+def teller(one_node: Teller, request: pytest.FixtureRequest) -> Iterator[Teller]:
+    """Whoever fails may leave it in the middle of a story; the next one gets another."""
+    failed = request.session.testsfailed
+    yield one_node
+    if request.session.testsfailed > failed:
+        one_node.close()
+
+
+def telling(*stories: str, server: Server) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ("node", "stories.mjs", story),
+        ("node", "stories.mjs", *stories),
         cwd=HERE,
         env=os.environ | {"AGUI_URL": server.url},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        bufsize=0,  # so that a line that has come is never hidden from who waits for it
     )
 
 
-def told(node: subprocess.Popen[str]) -> None:
+def told(node: subprocess.Popen[bytes]) -> None:
     try:
         words, _ = node.communicate(timeout=BOUND_S)
     except subprocess.TimeoutExpired:
         node.kill()
         words, _ = node.communicate()
-        words += "\n… and no end"
-    assert node.returncode == 0, words
+        words += "\n… and no end".encode()
+    assert node.returncode == 0, words.decode()
 
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story != KILLED])
-def test_the_stock_client_sees(story: str, server: Server) -> None:
-    told(telling(story, server))
+def test_the_stock_client_sees(story: str, teller: Teller) -> None:
+    teller.tell(story)
 
 
 def test_a_server_that_is_killed_in_the_middle_of_a_stream_goes_on_after_its_restart(
     tmp_path: Path,
 ) -> None:
     with Server(tmp_path) as first:
-        node = telling(KILLED, first)
+        node = telling(KILLED, server=first)
         assert node.stdout is not None
         read_until(node.stdout, "streaming")
         first.kill()
@@ -118,16 +157,16 @@ def test_a_server_that_is_killed_in_the_middle_of_a_stream_goes_on_after_its_res
             told(node)
 
 
-def read_until(out: IO[str], word: str) -> None:
-    """Wait for a line, within bounds."""
+def read_until(out: IO[bytes], *wanted: str) -> list[str]:
+    """Wait for one of these lines, within bounds; it is the last of what was said."""
     seen: list[str] = []
     until = time.monotonic() + BOUND_S
     while time.monotonic() < until:
         ready, _, _ = select.select([out], [], [], 1.0)
         if ready:
-            line = out.readline()
-            seen.append(line)
-            if line.strip() == word:
-                return
-            assert line, f"{word!r} was not said, but {seen}"
-    raise AssertionError(f"{word!r} was not said in time, but {seen}")
+            line = out.readline().decode()
+            assert line, f"{wanted} was not said, but {seen}"
+            seen.append(line.strip())
+            if seen[-1] in wanted:
+                return seen
+    raise AssertionError(f"{wanted} was not said in time, but {seen}")
