@@ -17,7 +17,7 @@ LISTS = ROOT / "bench/voice"
 NAMES = ("split", "text", "voice", "noise")
 VOICES = (
     "espeak:en-us+Diogo", "espeak:en+caleb", "espeak:en-gb-x-rp+michel", "espeak:en-us+steph3",
-    "flite:rms@1.04", "flite:awb@0.97", "pico:en-GB@0.96", "pico:en-US@1.06",
+    "flite:rms@1.04", "flite:awb@0.97", "pico:en-GB@1.07", "pico:en-US@0.92",
 )  # fmt: skip
 BESIDE = ("clean", "pink17", "clean", "white20", "brown18")
 ORDERS = (
