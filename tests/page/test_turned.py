@@ -11,6 +11,7 @@ from page.theatre import Theatre
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(120)]
 
+TRIES = 20
 OVERRIDE = "\u202e"  # what comes after it is shown from right to left
 LEFT_OF = """(element, words) => {
     const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
@@ -30,9 +31,13 @@ LEFT_OF = """(element, words) => {
 
 def in_sight(element: Locator, *words: str) -> list[str]:
     """These words as they stand in a line, from left to right."""
-    expect(element).to_be_visible(timeout=WAIT_MS)
-    edges: list[float] = element.evaluate(LEFT_OF, list(words))
-    assert None not in edges, f"{words} are not all there"
+    edges: list[float] = []
+    for _ in range(TRIES):  # an element that was just replaced by another stands nowhere
+        expect(element).to_be_visible(timeout=WAIT_MS)
+        edges = element.evaluate(LEFT_OF, list(words))
+        if all(edges):
+            break
+    assert all(edges), f"{words} are not all there: {edges}"
     return [word for _, word in sorted(zip(edges, words, strict=True))]
 
 
