@@ -18,7 +18,17 @@ LIST = "fifteenth"
 HEARS = ("ear", "silero", "moonshine", "sounds", "taking")
 JUDGES = ("judging", "lexicon", "assents", "wanting", "phrases")
 OBEYS = ("line", "obeying", "acts", "answers", "sending")
-SPEAKS = ("mouth", "agenda", "making", "playing", "loudspeaker", "fallback", "seams")
+SPEAKS = (
+    "mouth",
+    "agenda",
+    "making",
+    "playing",
+    "played",
+    "utterance",
+    "loudspeaker",
+    "fallback",
+    "seams",
+)
 SENDS = ("call", "wire", "endpoint")
 
 

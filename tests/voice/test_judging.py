@@ -69,7 +69,7 @@ def test_a_word_that_is_hardly_heard_makes_words_of_a_short_sound_over_us_unclea
 
     assert judge(named, 830) is Verdict.UNCLEAR
     assert judge(named, 830, held=False) is Verdict.WORDS  # in silence it may be an answer
-    assert judge(named, 1_600) is Verdict.REMARK  # it was heard well enough to ask whether
+    assert judge(named, 1_600) is Verdict.REMARK  # it was heard well enough
     assert judge(replace(named, text="He has named him."), 1_200) is Verdict.REMARK
     assert judge(replace(named, words=(Word("He", 0.61),)), 830) is Verdict.REMARK
     assert judge(replace(named, text="Start over."), 830) is Verdict.WORDS
@@ -148,6 +148,7 @@ def test_few_words_have_to_be_surer_over_us_than_in_silence_unless_they_were_ask
     assert judge(words, 1_400) is Verdict.UNCLEAR
     assert judge(words, 1_400, held=False) is Verdict.WORDS
     assert judge(words, 1_400, asked=True) is Verdict.WORDS
+    assert judge(words, 1_400, awaited=True) is Verdict.WORDS  # nobody may be left to be asked
 
 
 def test_few_words_over_us_of_which_one_is_a_guess_have_to_be_surer_still() -> None:

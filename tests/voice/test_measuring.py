@@ -22,6 +22,7 @@ speaking, freshness = benchmark("speaking"), benchmark("voice_freshness")
         (["interrupted", "heard", "ignored"], "interrupted"),
         (["asked again", "heard"], "interrupted"),
         (["interrupted", "asked again"], "asked again"),
+        (["asked if meant"], "asked if meant"),
         (["interrupted", "resumed"], "resumed"),
         (["resumed"], "resumed"),
     ],
@@ -50,7 +51,7 @@ def test_a_control_is_taken_if_it_is_what_was_done(text: str, acts: list[str], w
 def test_commands_that_were_cut_for_nothing_are_ignored_and_noises_unheard_are_apart() -> None:
     row = {"number": "1", "text": "stop", "voice": "flite:slt", "noise": "clean"}
     commands = ["interrupted", "resumed", "asked again", "nothing", "wrong act"]
-    others = [("assents", "resumed"), ("assents", "asked again"), ("noises", "nothing")]
+    others = [("assents", "resumed"), ("assents", "asked if meant"), ("noises", "nothing")]
     others += [("noises", "interrupted")]
     trials = [("commands", row, what, 0) for what in commands]
     trials += [(kind, row, what, 1) for kind, what in others]

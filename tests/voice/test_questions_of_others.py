@@ -308,3 +308,16 @@ async def test_a_question_of_work_that_was_parked_is_answered_where_it_is(tmp_pa
             assert there.of(Did)[-1] == Did(
                 Act.YES, "Passed on. It goes on with that when its turn comes."
             )
+
+
+async def test_an_answer_that_comes_as_other_words_begin_is_no_remark(tmp_path: Path) -> None:
+    household = Household("Which name shall it have?", {"type": "string"})
+    async with household.on_the_phone(tmp_path) as there:
+        household.asks.set()
+        assert await there.room.until(lambda: "Which name" in there.spoken())
+        household.tells.set()
+        await there.hears(9)  # all of it, and with whose it is
+        await there.say("Old invoices and receipts", 1.4)
+        await there.rests()
+
+        assert household.answers == ["Old invoices and receipts"]

@@ -64,6 +64,41 @@ async def test_who_says_it_again_is_heard(tmp_path: Path) -> None:
         assert await messages(there) == [REMARK]
 
 
+async def test_who_says_it_again_over_that_very_sentence_is_heard(tmp_path: Path) -> None:
+    async with counting(tmp_path, "thirteen") as (there, _):
+        await there.say(REMARK, 1.6)
+        await there.say(REMARK, 1.6)
+        await there.rests()
+
+        assert await messages(there) == [REMARK]
+
+
+@pytest.mark.parametrize("words", ["no", "no thanks", "no, it wasn't", "not for you"])
+async def test_a_no_to_that_is_none_to_anything_else_and_it_goes_on(
+    tmp_path: Path, words: str
+) -> None:
+    async with counting(tmp_path) as (there, model):
+        await there.say(REMARK, 1.2)
+        await there.rests()
+        await there.say(words, 0.7)
+        assert outcomes(there)[-1] == "resumed"
+        await there.rests()
+
+        assert await there.said_by_agent() == [TEXT]
+        assert await messages(there) == []
+        assert len(model.asked) == 1
+
+
+async def test_no_and_what_is_wanted_instead_is_taken(tmp_path: Path) -> None:
+    async with counting(tmp_path, "thirteen") as (there, _):
+        await there.say(REMARK, 1.2)
+        await there.rests()
+        await there.say("no, just the headlines", 1.2)
+        await there.rests()
+
+        assert any("just the headlines" in text for text in await messages(there))
+
+
 @pytest.mark.parametrize("words", ["yes", "mm-hmm"])
 async def test_who_only_assents_to_that_is_asked_for_nothing_more(
     tmp_path: Path, words: str
@@ -77,6 +112,20 @@ async def test_who_only_assents_to_that_is_asked_for_nothing_more(
 
         assert await messages(there) == []
         assert len(model.asked) == 1
+
+
+async def test_the_audit_counts_how_often_it_had_to_ask(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clerk, _ = speaker(TEXT)
+    with caplog.at_level("INFO", "midflight.audit"):
+        async with on_the_line(clerk, tmp_path) as (_, call), call() as there:
+            await there.say("Count please", 0.8)
+            await there.hears(4)
+            await there.say(REMARK, 1.2)
+            await there.rests()
+
+    assert [vars(one).get("asked_again") for one in caplog.records][-1] == 1
 
 
 async def test_who_holds_a_key_down_to_talk_says_it_to_the_agent(tmp_path: Path) -> None:

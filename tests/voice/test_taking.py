@@ -101,7 +101,7 @@ def test_what_is_unclear_is_asked_about_and_silence_lets_us_go_on() -> None:
 
 def test_a_remark_is_asked_about_and_silence_lets_us_go_on() -> None:
     now, orders = judged(held_after(400), Verdict.REMARK)
-    assert orders == [Order.ASK_WHETHER]
+    assert orders == [Order.ASK_IF_MEANT]
 
     now, orders = play([SpeechBegan(), SpeechEnded(), *frames(0.0, PATIENCE_MS + FRAME_MS)], now)
 

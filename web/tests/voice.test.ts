@@ -24,6 +24,8 @@ describe("what the screen says", () => {
   test("what came of a sound stands beside its own words, never beside earlier ones", () => {
     const heard = after(NOTHING_YET, { t: "outcome", outcome: "resumed", heard: "Yeah." });
     expect(heard).toMatchObject({ outcome: "Went on where it was", heard: "Yeah." });
+    const remark = after(heard, { t: "outcome", outcome: "asked if meant", heard: "Who knew?" });
+    expect(remark).toMatchObject({ outcome: "Taken for a remark: say it again if it is for the agent", heard: "Who knew?" });
     expect(after(heard, { t: "outcome", outcome: "interrupted" })).toMatchObject({ outcome: "Interrupted", heard: "" });
   });
 

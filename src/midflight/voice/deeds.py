@@ -17,6 +17,12 @@ class Moment(Struct, frozen=True):
     aimed: bool = False  # they held a key to talk: it is for us
     whole: bool = True  # else the line has ended, or stood still, in the midst of what they said
 
+    @property
+    def awaited(self) -> bool:
+        """Whether it is for us, or nobody can be asked whether it is."""
+        answers = self.last is not None and self.last.about is not None
+        return answers or self.aimed or not self.whole
+
 
 class Done(Struct, frozen=True):
     """What came of somebody's words: ``say`` is our answer, ``go_on`` with what was put aside."""

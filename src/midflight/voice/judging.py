@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from midflight.voice.assents import ASSENTING, is_assent, says_nothing
-from midflight.voice.lexicon import FIRM, HOLDING, ORDERED, Act, approves, meaning
+from midflight.voice.lexicon import FIRM, HOLDING, ORDERED, Act, approves, meaning, was_not_meant
 from midflight.voice.phrases import plain
 from midflight.voice.seams import Heard
 from midflight.voice.taking import Verdict
-from midflight.voice.wanting import AT_MOST, is_remark, may_only_remark
+from midflight.voice.wanting import FEW, is_remark, may_only_remark
 
 SURE: Final = 0.58  # of words that are the run's to understand
 SURE_IN_NOISE: Final = 0.75  # the same certainty is wrong more often there
@@ -47,23 +47,31 @@ def judge(
     held: bool = True,
     noisy: bool = False,
     asked: bool = False,
+    remarked: bool = False,
     awaited: bool = False,
 ) -> Verdict:
     """What a sound of this length was. In doubt it is asked about: no order is passed over.
 
     Unless we were ``held`` by it, it is no assent for being near to one: it would be an answer. Who
-    was ``asked`` to say it again is not asked for saying the same. Words that are ``awaited`` are
-    no remark: they answer, are said with the key down, or nobody is left to be asked.
+    was ``asked`` to say it again is not asked for saying the same, and after a remark, if it was
+    for us, "no" says that it was not. Words that are ``awaited`` are no remark: they answer, are
+    said with the key down, or nobody is left to be asked.
     """
-    verdict = _judge(heard, spoke_ms, whole=whole, held=held, noisy=noisy, asked=asked)
-    over_us = verdict is Verdict.WORDS and held and not (asked or awaited)
-    if over_us and _may_only_remark(heard.text):
+    over_us = held and not (asked or awaited)
+    verdict = _judge(
+        heard, spoke_ms, whole=whole, held=held, noisy=noisy, asked=asked, over_us=over_us
+    )
+    if verdict is not Verdict.WORDS:
+        return verdict
+    if remarked and held and not awaited and was_not_meant(heard.text):
+        return Verdict.BACKCHANNEL
+    if over_us and _seems_a_remark(heard.text):
         return Verdict.REMARK if whole else Verdict.UNCLEAR  # its end may tell
     return verdict
 
 
-def _may_only_remark(text: str) -> bool:
-    """Whether what was heard surely may want nothing all the same."""
+def _seems_a_remark(text: str) -> bool:
+    """Whether nothing seems to be wanted by what was surely heard."""
     meant = meaning(text)
     match meant.act:
         case Act.SAY:
@@ -75,7 +83,14 @@ def _may_only_remark(text: str) -> bool:
 
 
 def _judge(
-    heard: Heard, spoke_ms: int, *, whole: bool, held: bool, noisy: bool, asked: bool
+    heard: Heard,
+    spoke_ms: int,
+    *,
+    whole: bool,
+    held: bool,
+    noisy: bool,
+    asked: bool,
+    over_us: bool,
 ) -> Verdict:
     words = plain(heard.text).split()
     short = spoke_ms <= SHORT_MS and len(words) <= SHORT_WORDS
@@ -106,8 +121,8 @@ def _judge(
         return Verdict.UNCLEAR
     if held and not (ordered or asked) and _may_be_an_assent(heard, act, spoke_ms):
         return Verdict.UNCLEAR
-    over_us = held and not asked and len(words) <= AT_MOST
-    needed = _sure(heard, spoke_ms, short=short, noisy=noisy, over_us=over_us)
+    few_over_us = over_us and len(words) <= FEW
+    needed = _sure(heard, spoke_ms, short=short, noisy=noisy, over_us=few_over_us)
     return Verdict.WORDS if heard.confidence >= needed else Verdict.UNCLEAR
 
 

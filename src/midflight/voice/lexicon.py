@@ -103,6 +103,11 @@ AHEAD: Final = re.compile(
     "(?:please |okay |ok |yes )*(?:go ahead|proceed)(?: please| now| then| with it| with that)*"
 )
 FIRM: Final = frozenset({"yes", "yep", "yup"})  # nobody says that over a question to be polite
+IT_WAS_NOT: Final = "(?:it|that) (?:wasn't|isn't|was not|is not)"
+NOT_MEANT: Final = re.compile(
+    f"{FILLER}(?:{NO}(?: {NO}| thanks| thank you| sorry| {IT_WAS_NOT}| not you)*(?: for you)?"
+    f"|(?:{IT_WAS_NOT}|not) for you|not you|never mind)"
+)
 CANCEL: Final = "cancel(?: it| that| this| everything)?"
 CANCELS: Final = re.compile(f"(?:(?:yes|yep|yup) ?)+(?:{CANCEL})?{AFTER}|{CANCEL}{AFTER}")
 
@@ -191,6 +196,11 @@ def _asks_for_nothing(before: str, rest: str) -> bool:
         return False
     excuse = EXCUSED.search(before) and EXCUSE.fullmatch(plain(rest))
     return agrees(rest) or ALL.fullmatch(plain(rest)) is not None or bool(excuse)
+
+
+def was_not_meant(text: str) -> bool:
+    """Whether it says no more than that what was said before it was not for us."""
+    return NOT_MEANT.fullmatch(plain(text)) is not None
 
 
 def doing(text: str) -> str:

@@ -45,7 +45,9 @@ LET_GO: Final = (
 CANNOT_SPEAK: Final = "I cannot speak at the moment; here it is in writing."
 SETTLE_S: Final = 8.0  # for the last words of who hangs up: to be recognised, and done
 RECORD_S: Final = 3.0  # and for what they had heard, however long the former took
-DEALT_WITH: Final = frozenset({Order.GO_ON, Order.TAKE, Order.ASK, Order.ASK_WHETHER, Order.IGNORE})
+DEALT_WITH: Final = frozenset(
+    {Order.GO_ON, Order.TAKE, Order.ASK, Order.ASK_IF_MEANT, Order.IGNORE}
+)
 
 
 class Engines(Struct, frozen=True):
@@ -163,8 +165,6 @@ class Line:
     async def press(self, *, down: bool) -> None:
         """The key to talk is held down, or let go."""
         await self.happen(t.Pressed(down))
-        if down:
-            self._moment = replace(self._moment, aimed=True)
 
     async def tick(self) -> None:
         """More was played, perhaps: see whether we have ended, or can begin."""
@@ -207,6 +207,8 @@ class Line:
             self._ear.forget()
         if self.taking.sound != before.sound and self._ear.keep():
             self._moment = Moment(self._telling.front, self.mouth.asked, self.mouth.last_heard)
+        if self.taking.pressed and not self._moment.aimed:
+            self._moment = replace(self._moment, aimed=True)
         if before.pressed and not self.taking.pressed and isinstance(event, t.FrameHeard):
             self._show(Trouble(LET_GO))
         if self.taking.floor is not before.floor:

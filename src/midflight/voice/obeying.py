@@ -93,8 +93,8 @@ class Obeying:
                 return partial(self.start, partial(self._take, heard, moment))
             case Order.ASK:
                 return partial(self._ask, heard)
-            case Order.ASK_WHETHER:
-                return partial(self._ask_whether, heard)
+            case Order.ASK_IF_MEANT:
+                return partial(self._ask_if_meant, heard)
             case Order.IGNORE:
                 return self._ignore
 
@@ -127,8 +127,8 @@ class Obeying:
         verdict, heard = Verdict.UNCLEAR, NOTHING
         try:
             heard = await self._recogniser.recognise(pcm)
-            now, asking = self._line.taking, self._mouth.is_asking
-            answers = asking and is_firm(heard.text)
+            now = self._line.taking
+            answers = self._mouth.is_asking and is_firm(heard.text)
             verdict = judge(
                 heard,
                 then.spoke_ms,
@@ -136,7 +136,8 @@ class Obeying:
                 held=(now.held or now.cut) and not answers,
                 noisy=is_noisy(pcm),
                 asked=now.asked,
-                awaited=asking or self.leaving or moment.aimed or not moment.whole,
+                remarked=now.remarked,
+                awaited=self.leaving or moment.awaited,
             )
             self._deaf = 0
         except SpeechFailed as error:
@@ -166,7 +167,7 @@ class Obeying:
             self._show(Trouble(CANNOT_HEAR))
         await self._ask_with(CANNOT_HEAR if deaf else SORRY)
 
-    async def _ask_whether(self, heard: Heard) -> None:
+    async def _ask_if_meant(self, heard: Heard) -> None:
         self._show(Outcome(IF_MEANT, heard.text, heard.confidence))
         await self._ask_with(FOR_ME)
 

@@ -101,7 +101,7 @@ class Order(StrEnum):
     JUDGE_WHOLE = "judge whole"  # what was said?
     TAKE = "take"  # the person's words are theirs to give to the run
     ASK = "ask"  # say that they were not understood
-    ASK_WHETHER = "ask whether"  # say that they are to be said again if they were for us
+    ASK_IF_MEANT = "ask if meant"  # say that they are to be said again if they were for us
     IGNORE = "ignore"  # it was nothing
 
 
@@ -112,6 +112,7 @@ class Taking(Struct, frozen=True):
     held: bool = False
     cut: bool = False  # there was, and was put aside before it was known what the sound is
     asked: bool = False  # we have asked, and wait for the answer
+    remarked: bool = False  # for a remark to be said again if it was for us
     sound: int = 0  # which one it is, counted from 1
     loud_ms: int = 0
     spoke_ms: int = 0  # speech of this sound
@@ -223,7 +224,7 @@ def _look_at(now: Taking) -> Step:
 
 
 def _cut(now: Taking) -> Step:
-    cut = replace(now, floor=Floor.HEARING, held=False, cut=True, asked=False)
+    cut = replace(now, floor=Floor.HEARING, held=False, cut=True)
     return cut, (Order.CUT,)
 
 
@@ -235,7 +236,7 @@ def _sound_ended(now: Taking) -> Step:
 
 def _nothing_more(now: Taking) -> Step:
     """It was nothing: go on where we were, if we were anywhere."""
-    over = replace(now, asked=False, held=False, cut=False, quiet_ms=0)
+    over = replace(now, asked=False, remarked=False, held=False, cut=False, quiet_ms=0)
     if now.held or now.cut:
         return replace(over, floor=Floor.SPEAKING), (Order.GO_ON,)
     return replace(over, floor=Floor.QUIET), (Order.IGNORE,)
@@ -277,7 +278,7 @@ def _judge(now: Taking, event: Judged) -> Step:
 
 
 def _decide(now: Taking, verdict: Verdict) -> Step:
-    over = replace(now, floor=Floor.QUIET, quiet_ms=0, asked=False)
+    over = replace(now, floor=Floor.QUIET, quiet_ms=0, asked=False, remarked=False)
     match verdict:
         case Verdict.WORDS:
             orders = (Order.CUT, Order.TAKE) if now.held else (Order.TAKE,)
@@ -287,7 +288,7 @@ def _decide(now: Taking, verdict: Verdict) -> Step:
         case Verdict.BACKCHANNEL | Verdict.REMARK if not (now.held or now.cut):
             return over, (Order.TAKE,)  # nothing to assent to but our question
         case Verdict.REMARK:
-            return replace(over, asked=True), (Order.ASK_WHETHER,)
+            return replace(over, asked=True, remarked=True), (Order.ASK_IF_MEANT,)
         case Verdict.NOISE | Verdict.BACKCHANNEL:
             return _nothing_more(now)
 

@@ -14,7 +14,7 @@ from typing import Final
 from midflight.voice.lexicon import DOINGS, LEAD
 from midflight.voice.phrases import any_of, plain
 
-AT_MOST: Final = 6  # words of a remark; who says more over us wants to be listened to
+FEW: Final = 6  # words of a remark; who says more over us wants to be listened to
 
 TO_DO: Final = any_of(
     *DOINGS,
@@ -46,17 +46,18 @@ SOMEBODY: Final = any_of(
 )  # fmt: skip
 ASKING: Final = any_of(
     "what(?:'s|'re|'d)?", "which", "who(?:'s)?", "whose", "when", "where(?:'s|'d)?", "why",
-    "how(?:'s|'d)?", "any\\w*", "something", "somewhere",
+    "how(?:'s|'d)?", "who'd", "any\\w*", "something", "somewhere",
     any_of(
         "is", "are", "am", "was", "were", "do", "does", "did", "has", "have", "can", "could",
-        "will", "would", "should", "shall", "may", "might",
+        "will", "would", "should", "shall", "may", "might", "ca", "wo", "sha",
     ) + f"(?:n't)? {SOMEBODY}",
 )  # fmt: skip
 """What questions begin with, also those that only imply one."""
 
 LIMITS: Final = any_of(
     "only", "except", "without", "unless", "instead", "first", "next", "last", "previous", "please",
-    "again", "more", "less", "fewer", "enough", "(?<!not )wrong", "mistake", "other", "another",
+    "again", "more", "less", "fewer", "enough", "(?<!not )wrong", "mistake",
+    "incorrect", "inaccurate", "untrue", "false", "none of", "zero", "twice", "other", "another",
     "different", "louder", "quieter", "softer", "slower", "faster", "quicker", "shorter", "longer",
     "cheaper", "closer", "newer", "older", "bigger", "smaller", "earlier", "later", "simpler",
     "slowly", "quietly", "yet", "today", "tomorrow", "tonight", "yesterday", "week", "month",
@@ -67,7 +68,8 @@ LIMITS: Final = any_of(
     "third", "fourth", "fifth", "\\d\\S*", "euros?", "dollars?", "pounds?",
     "(?:mon|tues|wednes|thurs|fri|satur|sun)days?", "no (?:need|point|more)",
     "too (?!bad|true|right|funny|good|kind|shabby|well|easy)\\w+",
-    "not (?:the|that|this|these|those|my|in|on|now|until|before|for|from|what|like|so fast)",
+    "not (?:the|that|this|these|those|my|in|on|now|until|before|for|from|what|like|so fast|him|her"
+    "|them|me)",
 )  # fmt: skip
 """What people limit and correct with, or limit something to."""
 
@@ -100,7 +102,9 @@ BEGINS: Final = re.compile(
     f"{LEAD}(?:{TO_DO}|{ASKING}|" + any_of(
         "the", "just (?:the|this|these|those)", "in", "from", "before", "after", "under", "since",
         "until", "minus", "also", "as for", "and (?:for|if|the|what|who|how|in)",
-        "gotta(?! love| laugh| hand| admit)", "back(?! in)", "volume",
+        "gotta(?! love| laugh| hand| admit)", "back(?! in)", "volume", "quiet", "silence", "sh+",
+        "freeze", "cease", "zip it", "pipe down", "knock it off", "time out", "i'm done",
+        "that'll do(?! nicely)", "that will do(?! nicely)",
     ) + r")\b(?!')"
 )  # fmt: skip
 HAS: Final = re.compile(rf"\b(?:{LIMITS}|{WISHES})(?![\w'])")
@@ -174,4 +178,4 @@ def _has_marks(said: str) -> bool:
 
 
 def _is_few(text: str) -> bool:
-    return plain(text).count(" ") < AT_MOST
+    return plain(text).count(" ") < FEW
