@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
-from voice_scene import ANN, PEOPLE, lines_to, rows, teller
+from voice_scene import ANN, BEFORE, MEASURED, PEOPLE, lines_to, rows, teller
 
 from midflight.voice.line import Engines, line_to
 from midflight.voice.phrases import plain
@@ -48,14 +48,19 @@ class Utterance(Struct, frozen=True):
 
 
 def utterances() -> list[tuple[str, str]]:
-    """Each command of four words and more by each voice of the list, and the recordings."""
-    found = rows("commands")
+    """Each command of four words and more by each voice of its list, and the recordings."""
+    return sorted(of_list(MEASURED) | of_list(BEFORE))
+
+
+def of_list(split: str) -> set[tuple[str, str]]:
+    """The same of one list."""
+    found = [row for row in rows("commands") if row["split"] == split]
     people = {(row["text"], row["voice"]) for row in found if row["voice"].startswith(PEOPLE)}
     voices = {row["voice"] for row in found} - {voice for _, voice in people}
     texts = {
         row["text"] for row in found if row["voice"] in voices and len(row["text"].split()) >= 4
     }
-    return sorted(people | {(text, voice) for text in texts for voice in voices})
+    return people | {(text, voice) for text in texts for voice in voices}
 
 
 async def said_into_silence(engines: Engines, recipe: str) -> list[Utterance]:
@@ -95,11 +100,16 @@ async def clarify(engines: Engines) -> dict[str, Any]:
         kind: share([one.asked for one in clean if one.kind == kind])
         for kind in dict.fromkeys(KINDS.values())
     }
+    by_list = {
+        name: share([one.asked for one in clean if (one.text, one.voice) in said_in])
+        for name, said_in in (("newest", of_list(MEASURED)), ("before", of_list(BEFORE)))
+    }
     known = [one.misheard for one in clean if one.text != UNKNOWN]
     return {
         "clarify_clean_pct": share([one.asked for one in clean]),
         "clean": len(clean),
         "clarify_clean_by": by_kind,
+        "clarify_clean_by_list": by_list,
         "misheard_clean_pct": share(known),
         "clarify_garbled_pct": share([one.asked for one in garbled]),
         "garbled": len(garbled),

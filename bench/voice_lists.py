@@ -100,7 +100,7 @@ def write(name: str, rows: list[tuple[str, str, str]]) -> None:
         out = csv.writer(file, delimiter="\t", lineterminator="\n")
         out.writerow(NAMES)
         for row in before:
-            seen = "seen" if row["split"] == "held-out" else row["split"]
+            seen = "seen" if row["split"].startswith("held-out") else row["split"]
             out.writerow((seen, row["text"], row["voice"], row["noise"]))
         out.writerows(("held-out", *row) for row in rows)
 

@@ -21,6 +21,7 @@ from voice.noises import mixed, noise
 from voice.speakers import said
 
 LISTS, MEASURED = ROOT / "bench/voice", "held-out"
+BEFORE = "held-out-before"  # the list before, which nothing was chosen with either
 SEEDS = 80_000  # of the noise beside what is measured: others than those of the lists before
 PEOPLE = ("human:", "phone:")  # whose recordings say what they say
 ANN = Who("ann", channel="voice")
@@ -63,9 +64,10 @@ async def telling(
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """Those that are measured, each with its number."""
+    """Those that are measured, each with its number: the newest list first."""
     with (LISTS / f"{name}.tsv").open(encoding="utf-8") as file:
-        found = [row for row in csv.DictReader(file, delimiter="\t") if row["split"] == MEASURED]
+        read = list(csv.DictReader(file, delimiter="\t"))
+    found = [row for split in (MEASURED, BEFORE) for row in read if row["split"] == split]
     return [{**row, "number": str(number)} for number, row in enumerate(found, SEEDS)]
 
 
