@@ -368,7 +368,7 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a child begins under the same lock under which its parent is looked at",
         EXECUTOR + "children.py",
-        "        if full or not driver.gate.still_moves(mine):",
+        "        if full or not still_moves(mine, driver.epoch):",
         "        if full:",
         ("tests/scenarios/test_start.py",),
     ),
