@@ -268,6 +268,22 @@ async def test_the_list_of_runs_leads_from_one_to_another(driving: Open) -> None
         assert screen.app.run_shown == other
 
 
+async def test_what_is_chosen_in_the_list_stays_chosen_when_others_come_before_it(
+    driving: Open,
+) -> None:
+    stage = Stage("tui-chosen")
+    async with watched(driving, stage) as (screen, control, _):
+        coffee = await control.start("worker", "coffee", title="Coffee memo")
+        await screen.press("f2")
+        await screen.until("Coffee memo")
+        await screen.press("home")
+        await control.start("worker", "milk", title="Milk memo")
+        await screen.until("Milk memo")
+        await screen.press("enter")
+        await screen.until_true(lambda: "Tea memo" not in screen.text.splitlines()[0])
+        assert screen.app.run_shown == coffee
+
+
 async def test_the_list_tells_the_end_of_the_run_in_front_as_soon_as_it_is_told(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,8 +245,8 @@ class MidflightApp(App[None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """A run was chosen in the list."""
-        if event.option_list.id == "rail" and (run := self.drawing.listed(event.option_index)):
-            self.open_run(run)
+        if event.option_list.id == "rail" and event.option_id:  # a heading has none
+            self.open_run(event.option_id)
             self.query_one("#composer", Input).focus()
 
     def action_runs(self) -> None:
