@@ -28,8 +28,9 @@ STYLES: Final = {
     "good": discord.ButtonStyle.success,
     "bad": discord.ButtonStyle.danger,
 }
-TURNING: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
-"""Embeddings, overrides and isolates. What reads from right to left needs none of them."""
+MARKS: Final = (0x200E, 0x200F, 0x061C)
+TURNING: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), *MARKS), 0xFFFD)
+"""Embeddings, overrides, isolates and marks. What reads from right to left needs none of them."""
 
 
 def straight(text: str) -> str:
