@@ -444,4 +444,11 @@ EXECUTOR_MUTANTS = (
         "        if False:\n",
         ("tests/scenarios/test_fork_orphaned.py",),
     ),
+    Mutant(
+        "forks: a run that has lost what it took over is not forked",
+        "src/midflight/verbs/starting.py",
+        "        await check_line(self.store, old)\n",
+        "",
+        ("tests/scenarios/test_fork_orphaned.py",),
+    ),
 )
