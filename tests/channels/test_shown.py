@@ -282,6 +282,16 @@ def test_so_it_is_in_a_text_that_is_too_long_and_its_file_is_as_it_was_written()
     assert files[0].fp.read().decode() == long
 
 
+def test_nor_is_a_file_shown_with_another_ending_than_it_has(tmp_path: Path) -> None:
+    made = tmp_path / "memo\u202etxt.exe"
+    made.write_bytes(b"mine")
+
+    _, files = pieces(Post("Done.", "k", texts=((f"{TURNS}.md", "said"),), files=(str(made),)))
+
+    assert [file.filename for file in files] == [f"{SEEN}.md", "memo\ufffdtxt.exe"]
+    assert [file.fp.read() for file in files] == [b"said", b"mine"]
+
+
 def test_nor_does_it_turn_what_stands_on_buttons_and_in_forms_and_what_they_send_stays() -> None:
     action = Action("answer", "r", 3)
     view = view_of(

@@ -48,7 +48,7 @@ def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
     if len(texts) > PIECES_MAX:
         begins = split(shown, TEXT_MAX - len(WHOLE))[0]
         texts, files = [begins + WHOLE], [("message.md", post.text.encode()), *files]
-    made = [discord.File(BytesIO(data), filename=name) for name, data in files[:FILES_MAX]]
+    made = [discord.File(BytesIO(data), straight(name)) for name, data in files[:FILES_MAX]]
     return texts or [""], made
 
 
