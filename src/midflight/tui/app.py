@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0
+LOOK_S: Final = 0.3  # between two looks at the runs at least, however often the one in front moves
 LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
 HELP: Final = (
@@ -152,6 +153,7 @@ class MidflightApp(App[None]):
                 if live or earlier:
                     self.open_run((live or earlier)[0].journal)
             self.drawing.draw_rail()
+            await anyio.sleep(LOOK_S)
             with anyio.move_on_after(RUNS_S):
                 await self._moved.wait()
 
