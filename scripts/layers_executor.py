@@ -368,7 +368,7 @@ EXECUTOR_MUTANTS = (
     Mutant(
         "executor: a child begins under the same lock under which its parent is looked at",
         EXECUTOR + "children.py",
-        "        if full or not driver.gate.still_moves(mine):",
+        "        if full or not still_moves(mine, driver.epoch):",
         "        if full:",
         ("tests/scenarios/test_start.py",),
     ),
@@ -442,6 +442,13 @@ EXECUTOR_MUTANTS = (
         EXECUTOR + "drive.py",
         "        if self.source_gone:\n",
         "        if False:\n",
+        ("tests/scenarios/test_fork_orphaned.py",),
+    ),
+    Mutant(
+        "forks: a run that has lost what it took over is not forked",
+        "src/midflight/verbs/starting.py",
+        "        await check_line(self.store, old)\n",
+        "",
         ("tests/scenarios/test_fork_orphaned.py",),
     ),
 )

@@ -149,7 +149,7 @@ TALK_MUTANTS = (
     Mutant(
         "talk: what was chosen is applied only while the run moves",
         EXECUTOR + "triage.py",
-        "            if not driver.gate.still_moves(mine) or talk.front != driver.run:\n",
+        "            if not still_moves(mine, driver.epoch) or talk.front != driver.run:\n",
         "            if talk.front != driver.run:\n",
         (HARD + "a_pause_that_comes_as_the_triage_ends_leaves_the_messages_open",),
     ),

@@ -22,6 +22,7 @@ from midflight.channels.shapes import Action, Button, Field, Form, Menu, Post, m
 from midflight.channels.splitting import split
 from midflight.errors import InvalidRequest
 from midflight.kernel.phases import Phase, Role
+from midflight.terminal.visible import visible
 
 TICKS = "```"
 LINES = st.sampled_from([
@@ -257,6 +258,14 @@ def test_of_files_only_plain_ones_in_the_very_folder_are_read(tmp_path: Path) ->
 
 TURNS = "\u202eABC\u2066"
 SEEN = "\ufffdABC\ufffd"
+TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+
+
+@pytest.mark.parametrize("code", TURNING, ids=hex)
+def test_a_mark_of_a_direction_is_seen_in_a_chat_as_in_a_terminal(code: int) -> None:
+    texts, _ = pieces(Post(f"from {chr(code)}: 1", "k"))
+
+    assert texts == ["from \ufffd: 1"] == [visible(f"from {chr(code)}: 1")]
 
 
 def test_what_turns_the_direction_of_reading_is_seen_and_does_not_reach_our_words() -> None:
@@ -271,6 +280,16 @@ def test_so_it_is_in_a_text_that_is_too_long_and_its_file_is_as_it_was_written()
 
     assert texts[0].startswith(SEEN)
     assert files[0].fp.read().decode() == long
+
+
+def test_nor_is_a_file_shown_with_another_ending_than_it_has(tmp_path: Path) -> None:
+    made = tmp_path / "memo\u202etxt.exe"
+    made.write_bytes(b"mine")
+
+    _, files = pieces(Post("Done.", "k", texts=((f"{TURNS}.md", "said"),), files=(str(made),)))
+
+    assert [file.filename for file in files] == [f"{SEEN}.md", "memo\ufffdtxt.exe"]
+    assert [file.fp.read() for file in files] == [b"said", b"mine"]
 
 
 def test_nor_does_it_turn_what_stands_on_buttons_and_in_forms_and_what_they_send_stays() -> None:

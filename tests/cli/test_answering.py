@@ -9,11 +9,13 @@ import pty
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+import httpx
 import pytest
 
 from cli.scene import CALL_S, MIDFLIGHT, Scene, Server
@@ -126,6 +128,37 @@ def test_what_serves_does_so_whether_its_greeting_is_read_or_not(scene: Scene, w
         finally:
             process.terminate()
     assert process.returncode == 0
+
+
+def test_so_does_the_demo(scene: Scene) -> None:
+    port = free_port()
+    given = f"demo --no-open --pace 0 --model demo --port {port}"
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {shlex.join(MIDFLIGHT)} {given} >&-"],
+        cwd=scene.folder,
+        env=scene.env,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            until_it_serves(port, process)
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def until_it_serves(port: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + CALL_S
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=CALL_S) as http:
+        while True:
+            assert process.poll() is None, f"it has ended with {process.returncode}"
+            assert time.monotonic() < until, "it does not serve"
+            try:
+                assert http.get("/healthz").status_code == 200
+            except httpx.TransportError:  # nobody listens yet
+                time.sleep(0.05)
+            else:
+                return
 
 
 def test_a_closed_input_is_one_that_nobody_can_be_asked_on(scene: Scene) -> None:

@@ -27,6 +27,8 @@ class Cord:
         self._unheard = False
         self._slow: type[Event] | None = None
         self._after = False
+        self._takes = False
+        self.taken: list[Submit] = []
         self.torn = anyio.Event()
         self.reached = anyio.Event()
         self.let_go = anyio.Event()
@@ -38,6 +40,10 @@ class Cord:
     def linger_after(self, kind: type[Event]) -> None:
         """One of this kind is on record when it is ``reached``; its author hears of it later."""
         self._slow, self._after = kind, True
+
+    def take_requests(self) -> None:
+        """From here on a request is ``taken`` and ``reached``; its author never hears of it."""
+        self._takes = True
 
     def pull(self, after: int = 0, *, unheard: bool = False) -> None:
         """Tear after so many more appends; ``unheard``: nobody is told of the last of them."""
@@ -59,6 +65,10 @@ class Cord:
         await self.let_go.wait()
 
     async def submit(self, request: Submit) -> Committed:
+        if self._takes:
+            self.taken.append(request)
+            self.reached.set()
+            await anyio.sleep_forever()
         await self._hold()
         return await self._heard(await self._store.submit(request))
 

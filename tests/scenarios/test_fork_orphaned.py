@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from midflight.errors import NoResult
+from midflight.errors import InvalidRequest, NoResult
 from midflight.kernel import events as e
 from midflight.kernel.phases import Cause, Outcome, Phase
 from midflight.kernel.record import Event
@@ -70,6 +70,21 @@ async def test_so_does_a_fork_of_a_fork_whose_first_run_is_missing(
     async with driving(clerk) as control:
         with pytest.raises(NoResult, match=GONE):
             await control.result(FORK)
+
+
+@pytest.mark.parametrize("at", [2, "Something"])
+async def test_nobody_can_fork_it_for_that_fork_could_only_fail_too(
+    store: Store, driving: Open, at: int | str
+) -> None:
+    before = await running(store, FORK, agent=clerk.name, fork_of=GONE, fork_at=3)
+    await before.settles(await before.begins("Something"), Outcome.DONE)
+    await before.leaves()
+
+    async with driving(clerk) as control:
+        await control.ended(FORK)
+        with pytest.raises(InvalidRequest, match=rf"run {GONE}, from which .*Nothing was changed"):
+            await control.fork(FORK, at)
+        assert [row.journal for row in await control.runs()] == [FORK]
 
 
 async def test_one_that_had_worked_fails_too_and_nobody_is_asked_whether_its_code_has_changed(

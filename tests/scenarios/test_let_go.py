@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -11,12 +11,17 @@ import anyio.lowlevel
 import pytest
 
 from midflight.control import local
+from midflight.conversation import Choice, Triage, TriageView
 from midflight.errors import Refused
 from midflight.executor.drive import Driver
+from midflight.kernel import events as e
 from midflight.kernel.phases import Phase
+from midflight.kernel.record import Event
 from midflight.kernel.state import RunState
+from midflight.kernel.thread import MessageTriaged
 from midflight.run import Agent, Run
-from scenarios.conftest import Open
+from midflight.stores.base import Store
+from scenarios.conftest import Live, Open
 from scenarios.stage import Stage
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +91,60 @@ async def test_a_driver_that_leaves_begins_nothing_more(driving: Open) -> None:
             while hasattr(driver, "function"):  # at every turn of the loop until it is let go
                 driver._fell_behind()
                 await anyio.lowlevel.checkpoint()
+
+
+async def speaks(run: Run) -> None:
+    await run.say("hello")
+
+
+async def takes(run: Run) -> None:
+    await run.inbox()
+
+
+async def spawns(run: Run) -> None:
+    await run.spawn("helper", "help")
+
+
+async def sits(run: Run) -> None:
+    await anyio.sleep_forever()
+
+
+async def puts_it_off(view: TriageView) -> list[Choice]:
+    return [Choice(message.id, "defer") for message in view.messages]
+
+
+@pytest.mark.parametrize(
+    ("does", "kind", "triage"),
+    [
+        (speaks, e.Spoke, None),
+        (takes, e.MessagesTaken, None),
+        (spawns, e.ChildSpawned, None),
+        (sits, MessageTriaged, puts_it_off),
+    ],
+    ids=["say", "inbox", "spawn", "triage"],
+)
+async def test_what_a_store_has_taken_is_decided_also_when_the_driver_has_left(
+    living: Live,
+    store: Store,
+    does: Callable[[Run], Awaitable[None]],
+    kind: type[Event],
+    triage: Triage | None,
+) -> None:
+    """Whoever wants it may be cancelled at any time; a store ends what it has begun."""
+
+    async def works(run: Run) -> None:
+        lived.cord.take_requests()
+        await does(run)
+
+    clerk = Agent("late", works, converses=bool(triage), triage=triage, triage_after=0.01)
+    async with living(clerk) as lived:
+        run = await lived.control.start(clerk, "work")
+        await lived.control.send(run, "one more thing")
+        with anyio.fail_after(10):
+            await lived.cord.reached.wait()
+    (request,) = lived.cord.taken
+    done = await store.submit(request)
+    assert kind in [type(record.event) for record in done.records]
 
 
 @pytest.mark.slow

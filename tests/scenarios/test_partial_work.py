@@ -455,11 +455,12 @@ async def test_a_secret_that_is_spoken_in_pieces_is_hidden_whole(
 ) -> None:
     monkeypatch.setattr("midflight.executor.speech.KEEP_S", 0.2)
     stage = Stage("secret-pieces")
+    kept = stage.gate("kept")
 
     @tool(effect="read", name="secret-pieces.speak")
     async def speak(secret: Secret) -> None:
         emit(f"it is {secret.reveal()[:5]}")
-        await anyio.sleep(0.3)  # what it has said so far is kept
+        await kept.wait()
         emit(f"{secret.reveal()[5:]}, as you know")
         stage.note(stage.begun, "spoken")
         await anyio.sleep_forever()
@@ -470,6 +471,10 @@ async def test_a_secret_that_is_spoken_in_pieces_is_hidden_whole(
 
     async with driving(works) as control:
         run = await control.start(works, "work")
+        with anyio.fail_after(20):
+            while not await text_of(control, run):  # noqa: ASYNC110 - on record, and not only said
+                await anyio.sleep(0.01)
+        kept.set()
         await stage.until_begun("spoken")
         await control.cancel(run)
         await control.ended(run)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import anyio
 import pytest
 
 from midflight.control import Control
@@ -12,8 +14,10 @@ from midflight.kernel.phases import Phase, Role
 from midflight.kernel.record import Limits, Who
 from midflight.remote import RemoteControl
 from midflight.run import Agent, Run, agent
+from midflight.stores.base import Query, Row
 from midflight.tools.base import tool
 from midflight.tools.progress import emit
+from midflight.tui.app import LOOK_S
 from remote.doors import DOORS, through
 from scenarios.conftest import Open
 from scenarios.stage import Stage
@@ -268,6 +272,22 @@ async def test_the_list_of_runs_leads_from_one_to_another(driving: Open) -> None
         assert screen.app.run_shown == other
 
 
+async def test_what_is_chosen_in_the_list_stays_chosen_when_others_come_before_it(
+    driving: Open,
+) -> None:
+    stage = Stage("tui-chosen")
+    async with watched(driving, stage) as (screen, control, _):
+        coffee = await control.start("worker", "coffee", title="Coffee memo")
+        await screen.press("f2")
+        await screen.until("Coffee memo")
+        await screen.press("home")
+        await control.start("worker", "milk", title="Milk memo")
+        await screen.until("Milk memo")
+        await screen.press("enter")
+        await screen.until_true(lambda: "Tea memo" not in screen.text.splitlines()[0])
+        assert screen.app.run_shown == coffee
+
+
 async def test_the_list_tells_the_end_of_the_run_in_front_as_soon_as_it_is_told(
     driving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +298,38 @@ async def test_the_list_tells_the_end_of_the_run_in_front_as_soon_as_it_is_told(
         await screen.until("Now", "Tea memo")
         stage.gate("score").set()
         await screen.until("Earlier")
+
+
+class Counted:
+    """A control that counts how often the runs are read."""
+
+    def __init__(self, control: Control) -> None:
+        self._control, self.read = control, 0
+
+    async def runs(self, query: Query) -> list[Row]:
+        self.read += 1
+        return await self._control.runs(query)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._control, name)
+
+
+async def test_a_run_that_moves_at_every_moment_has_the_list_read_a_few_times_a_second(
+    driving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midflight.tui.app.RUNS_S", 3600.0)  # only news has it read
+    async with driving() as control:
+        counted = Counted(control)
+        async with looking(counted) as screen:
+            await screen.until("Nothing has run yet.")
+            began, before, moves = anyio.current_time(), counted.read, 0
+            while anyio.current_time() - began < 2.0:
+                screen.app.stands("r-busy", f"{moves}")
+                moves += 1
+                await anyio.sleep(0.01)
+            took = anyio.current_time() - began
+            assert moves > 10
+            assert 2 <= counted.read - before <= took / LOOK_S + 2
 
 
 async def test_a_pause_pressed_while_the_server_is_away_is_sent_when_it_is_back(

@@ -13,6 +13,7 @@ describe("words", () => {
 
   it("show a sign for what would turn the direction of reading, and leave words from right to left as they are", () => {
     expect(straight("pay \u202e001\u202c to \u2067x\u2069")).toBe("pay \ufffd001\ufffd to \ufffdx\ufffd");
+    expect(straight("\u200e1\u200f2\u061c3")).toBe("\ufffd1\ufffd2\ufffd3");
     expect(oneLine("שלום\n\u202eעולם")).toBe("שלום \ufffdעולם");
   });
 

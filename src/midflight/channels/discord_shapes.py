@@ -28,8 +28,9 @@ STYLES: Final = {
     "good": discord.ButtonStyle.success,
     "bad": discord.ButtonStyle.danger,
 }
-TURNING: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
-"""Embeddings, overrides and isolates. What reads from right to left needs none of them."""
+MARKS: Final = (0x200E, 0x200F, 0x061C)
+TURNING: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), *MARKS), 0xFFFD)
+"""Embeddings, overrides, isolates and marks. What reads from right to left needs none of them."""
 
 
 def straight(text: str) -> str:
@@ -47,7 +48,7 @@ def pieces(post: Post) -> tuple[list[str], list[discord.File]]:
     if len(texts) > PIECES_MAX:
         begins = split(shown, TEXT_MAX - len(WHOLE))[0]
         texts, files = [begins + WHOLE], [("message.md", post.text.encode()), *files]
-    made = [discord.File(BytesIO(data), filename=name) for name, data in files[:FILES_MAX]]
+    made = [discord.File(BytesIO(data), straight(name)) for name, data in files[:FILES_MAX]]
     return texts or [""], made
 
 

@@ -63,7 +63,7 @@ COMMANDS: Final = {
     "kit": Place("kit", "Measure how well runtimes can be interrupted.", "Operate"),
     "doctor": Place("doctor", "See whether everything is in order here.", "Operate"),
 }
-SERVING: Final = (["serve"], ["worker"], ["discord"])
+SERVING: Final = (["serve"], ["worker"], ["discord"], ["demo"])
 """What they print is a greeting: they serve whether anybody reads it or not."""
 PANELS: Final = ("Begin", "Look", "Steer", "Operate")
 

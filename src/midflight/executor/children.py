@@ -13,6 +13,7 @@ from msgspec import Raw
 from midflight.errors import JournalNotFound, StepFailed
 from midflight.executor import values
 from midflight.executor.caps import within_caps
+from midflight.executor.gate import still_moves
 from midflight.executor.replay import Waiting
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
@@ -101,7 +102,7 @@ async def spawn(
         mine = view.states[run]
         assert isinstance(mine, RunState)
         full = at_cap(mine, view.now, steps=1, tool_calls=1) is not None
-        if full or not driver.gate.still_moves(mine):
+        if full or not still_moves(mine, driver.epoch):
             return Draft()
         granted = allotment(mine, view.now, wanted)
         created = e.RunCreated(

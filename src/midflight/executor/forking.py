@@ -131,6 +131,21 @@ async def take_over(store: Store, created: e.RunCreated, hear: Callable[[Recorde
     return ""
 
 
+async def check_line(store: Store, old: RunState) -> None:
+    """Refuse a fork of a run that has lost what it took over: it could only fail, too."""
+    source = old.fork_of
+    try:
+        while source:
+            first = (await store.read(source, limit=1))[0].event
+            source = first.fork_of if isinstance(first, e.RunCreated) else ""
+    except JournalNotFound as gone:
+        raise InvalidRequest(
+            f"run {gone.journal}, from which run {old.journal} takes over what was done, is not in "
+            "this store any more: it was purged, or a backup lacks it. A fork could only fail; "
+            "start a new run. Nothing was changed."
+        ) from gone
+
+
 async def _inherited(store: Store, run: str, at: int) -> AsyncIterator[Recorded]:
     """Everything before a fork's place, from the first run of its line on."""
     if not run:

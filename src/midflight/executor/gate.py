@@ -37,11 +37,6 @@ class Gate:
             and not state.pending
         )
 
-    def still_moves(self, state: RunState) -> bool:
-        """For a decision inside the store: whether the run, as it is there, is ours and moves."""
-        moving = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
-        return moving and state.epoch == self._driver.epoch
-
     def _moves(self, course: int) -> bool:
         """Whether it moves, and a call on this course has nothing to be told."""
         return not self._driver.course.is_told(course) and self.moves
@@ -81,3 +76,12 @@ class Gate:
     def let_go(self) -> None:
         """The driver is done: it is not to be kept in memory from here."""
         del self._driver
+
+
+def still_moves(state: RunState, epoch: int) -> bool:
+    """For a decision inside the store: whether the run, as it is there, is ours and moves.
+
+    It needs no gate: a store that has taken a decision makes it, also when its driver has left.
+    """
+    moving = state.phase in {Phase.RUNNING, Phase.WAITING} and not state.pending
+    return moving and state.epoch == epoch

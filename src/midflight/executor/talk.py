@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from midflight.conversation import BACKGROUND, Message, Spoken
 from midflight.executor.front import read_report
+from midflight.executor.gate import still_moves
 from midflight.kernel import events as e
 from midflight.kernel.front import readable
 from midflight.kernel.record import Recorded
@@ -66,7 +67,7 @@ async def _take(driver: Driver, step: str, course: int) -> bool:
         mine, talk = view.states[run], view.states[thread]
         assert isinstance(mine, RunState)
         assert isinstance(talk, ThreadState)
-        if not driver.gate.still_moves(mine):
+        if not still_moves(mine, driver.epoch):
             return Draft()
         messages = readable(talk, run, converses=driver.agent.converses)
         if not messages:
@@ -123,7 +124,7 @@ async def say(driver: Driver, step: str, text: str, course: int) -> None:
     def decided(view: View) -> Draft:
         mine = view.states[run]
         assert isinstance(mine, RunState)
-        if not driver.gate.still_moves(mine):
+        if not still_moves(mine, driver.epoch):
             return Draft()
         note = e.Spoke(epoch=driver.epoch, step=step)
         said = Said(run=run, text=text, kind="aside" if mine.aside_of else "text")

@@ -25,6 +25,7 @@ from midflight.executor.calls import GRACE_S, Aborted, Call, Raised, Returned
 from midflight.executor.choosing import Chosen, Purse, apply_choices, is_open, valid_choices
 from midflight.executor.detach import detachable
 from midflight.executor.front import drafted, thread_of
+from midflight.executor.gate import still_moves
 from midflight.executor.logbook import patiently
 from midflight.executor.talk import spoken
 from midflight.kernel import events as e
@@ -189,7 +190,7 @@ class Triage:
         def decided(view: View) -> Draft:
             mine, talk = view.states[driver.run], thread_of(view, thread)
             assert isinstance(mine, RunState)
-            if not driver.gate.still_moves(mine) or talk.front != driver.run:
+            if not still_moves(mine, driver.epoch) or talk.front != driver.run:
                 return Draft(note=STOPPED)
             moves = front.Moves()
             if chosen.attempt:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 DRAW_S: Final = 0.1
 RUNS_S: Final = 2.0
+LOOK_S: Final = 0.3  # between two looks at the runs at least, however often the one in front moves
 LEAVE_S: Final = 3.0  # between the two Ctrl+C
 WIDE: Final = 110
 HELP: Final = (
@@ -152,6 +153,7 @@ class MidflightApp(App[None]):
                 if live or earlier:
                     self.open_run((live or earlier)[0].journal)
             self.drawing.draw_rail()
+            await anyio.sleep(LOOK_S)
             with anyio.move_on_after(RUNS_S):
                 await self._moved.wait()
 
@@ -245,8 +247,8 @@ class MidflightApp(App[None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """A run was chosen in the list."""
-        if event.option_list.id == "rail" and (run := self.drawing.listed(event.option_index)):
-            self.open_run(run)
+        if event.option_list.id == "rail" and event.option_id:  # a heading has none
+            self.open_run(event.option_id)
             self.query_one("#composer", Input).focus()
 
     def action_runs(self) -> None:

@@ -26,15 +26,10 @@ class Drawing:
     def __init__(self, app: MidflightApp) -> None:
         self._app = app
         self._drawn: tuple[int, int, bool, int] | None = None
-        self._rail: list[str] = []
 
     def anew(self) -> None:
         """Whatever is drawn is drawn again."""
         self._drawn = None
-
-    def listed(self, index: int) -> str:
-        """The run at a place of the list; empty at a heading."""
-        return self._rail[index]
 
     async def draw(self) -> None:
         """The run in front, if anything of it has changed."""
@@ -99,21 +94,18 @@ class Drawing:
         self._app.query_one("#head", Static).update(Text(words, self._app.tones["quiet"]))
 
     def draw_rail(self) -> None:
-        """The list of runs; what was chosen in it stays chosen."""
+        """The list of runs; the run that was chosen in it stays chosen, wherever it is now."""
         app = self._app
         if app.closing:
             return
         live, earlier = pictures.runs_of(app.rows)
         rail = app.query_one("#rail", OptionList)
-        chosen = rail.highlighted
+        chosen = rail.highlighted_option
         rail.clear_options()
-        self._rail = []
         for name, rows in (("Now", live), ("Earlier", earlier)):
             if rows:
                 rail.add_option(Option(Text(name, app.tones["quiet"]), disabled=True))
-                self._rail.append("")
             for row in rows:
-                rail.add_option(Option(pictures.run_entry(row, app.tones)))
-                self._rail.append(row.journal)
-        if chosen is not None and chosen < len(self._rail):
-            rail.highlighted = chosen
+                rail.add_option(Option(pictures.run_entry(row, app.tones), id=row.journal))
+        if chosen is not None and any(chosen.id == row.journal for row in (*live, *earlier)):
+            rail.highlighted = rail.get_option_index(str(chosen.id))

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from midflight.errors import InvalidRequest
-from midflight.executor.forking import created_by_fork, place_of
+from midflight.executor.forking import check_line, created_by_fork, place_of
 from midflight.executor.front import finder, thread_of, to_front
 from midflight.kernel import events as e
 from midflight.kernel.decide import Known, decide, scopes
@@ -170,6 +170,7 @@ class Starting(Messages):
                 f"run {run} is {old.phase}; only a run that has ended can be forked. Cancel it, or "
                 "redirect it. Nothing was changed."
             )
+        await check_line(self.store, old)
         place = at if isinstance(at, int) else place_of(await self._records(run), at)
         who = self._asks(who)
         created = await created_by_fork(self.store, old, place, who=who, key=key, brief=brief)

@@ -11,6 +11,9 @@ for (const level of ["warn", "error"]) {
 export const unhandled = [];
 process.on("unhandledRejection", (reason) => unhandled.push(String(reason)));
 
+/** Every stream that a client has opened. */
+export const streams = [];
+
 let count = 0;
 export const fresh = (kind) => `${kind}-${process.pid}-${Date.now()}-${++count}`;
 export const user = (content, id = fresh("m")) => ({ id, role: "user", content });
@@ -39,7 +42,11 @@ export function client(agent, { threadId = fresh("thread"), messages = [], name 
           kept.closed = true;
         },
       });
-      return new Response(answer.body.pipeThrough(keep), { status: 200, headers: answer.headers });
+      const stream = { agent, over: false };
+      streams.push(stream);
+      const over = () => (stream.over = true);
+      answer.body.pipeTo(keep.writable).then(over, over); // also one that was cut or left
+      return new Response(keep.readable, { status: 200, headers: answer.headers });
     },
   });
   return Object.assign(http, { raw });

@@ -94,11 +94,17 @@ class Teller:
         last = read_until(node.stdout, f"told {story}", f"failed {story}")
         assert last[-1] == f"told {story}", "\n".join(last)
 
-    def close(self) -> None:
+    def drop(self) -> None:
         if self._node:
             self._node.kill()
             self._node.communicate()
             self._node = None
+
+    def close(self) -> None:
+        """With nothing more to tell it ends by itself, or a story has left something open."""
+        node, self._node = self._node, None
+        if node:
+            told(node)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +120,7 @@ def teller(one_node: Teller, request: pytest.FixtureRequest) -> Iterator[Teller]
     failed = request.session.testsfailed
     yield one_node
     if request.session.testsfailed > failed:
-        one_node.close()
+        one_node.drop()
 
 
 def telling(*stories: str, server: Server) -> subprocess.Popen[bytes]:

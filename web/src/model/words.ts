@@ -36,7 +36,7 @@ export function count(n: number, noun: string): string {
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** With a sign in place of each character that turns the direction of reading: it would turn our words beside it, too. */
-export const straight = (text: string): string => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+export const straight = (text: string): string => text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
 export const oneLine = (text: string): string => straight(text).replace(/\s+/g, " ").trim();
 
