@@ -95,10 +95,9 @@ of noise, and the recordings of humans. Lists that were measured earlier are cal
 commands 1 of 244, 2 of 226, none of 226, 1 of 226, and, from the sixth on, none, 2, none, none,
 none, 1, none and none of 256, none of 260 and none of 238 were ignored; what was not as it should
 be was looked at and mended. Of the fifth only what is not understood was played; decision 43 says
-what it gave. With the newest list the one before it is measured once more (`held-out-before`): when
-it was first played something that judges was changed afterwards, for what a reader had found and
-not for what came of it, so it was chosen with as little. How soon is measured with the newest
-alone.
+what it gave. With the newest list the one before it is measured once more (`held-out-before`):
+after its first play something that judges was changed, for what a reader had found and not for what
+came of it, so nothing was chosen with it either. How soon is measured with the newest alone.
 {stale}
 **How soon.** Loudspeaker and microphone keep the world's time, in threads of their own. Browser and
 network are not in the figure: a page adds its buffers, and the way there and back. All recordings
