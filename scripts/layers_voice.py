@@ -216,7 +216,7 @@ VOICE_MUTANTS = (
         VOICE + "judging.py",
         "    if remarked and held and not awaited and was_not_meant(heard.text):\n",
         "    if False:\n",
-        (REMARKS + "a_no_to_that_is_none_to_anything_else_and_it_goes_on",),
+        (REMARKS + "who_says_no_to_that_or_only_assents_hears_it_on_and_has_said_nothing_else",),
     ),
     Mutant(
         "voice: words of who cannot be asked need not be surer",

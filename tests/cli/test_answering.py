@@ -114,25 +114,20 @@ def test_a_closed_output_is_an_answer_that_cannot_be_written(scene: Scene, words
 
 @pytest.mark.parametrize("words", ["serve cli.staff --port {port}", "worker cli.staff"])
 def test_what_serves_does_so_whether_its_greeting_is_read_or_not(scene: Scene, words: str) -> None:
-    given = words.format(port=free_port())
-    with subprocess.Popen(
-        ["sh", "-c", f"exec {shlex.join(MIDFLIGHT)} {given} >&-"],
-        cwd=scene.folder,
-        env=scene.env,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            scene.said("run", "cli.staff:counter", "tea", "--detach")
-            scene.until("last", "done")
-        finally:
-            process.terminate()
-    assert process.returncode == 0
+    with closed_output(scene, words.format(port=free_port())):
+        scene.said("run", "cli.staff:counter", "tea", "--detach")
+        scene.until("last", "done")
 
 
 def test_so_does_the_demo(scene: Scene) -> None:
     port = free_port()
-    given = f"demo --no-open --pace 0 --model demo --port {port}"
+    with closed_output(scene, f"demo --no-open --pace 0 --model demo --port {port}") as process:
+        until_it_serves(port, process)
+
+
+@contextmanager
+def closed_output(scene: Scene, given: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that has nowhere to write, and ends well when it is told to."""
     with subprocess.Popen(
         ["sh", "-c", f"exec {shlex.join(MIDFLIGHT)} {given} >&-"],
         cwd=scene.folder,
@@ -141,7 +136,7 @@ def test_so_does_the_demo(scene: Scene) -> None:
         stderr=subprocess.DEVNULL,
     ) as process:
         try:
-            until_it_serves(port, process)
+            yield process
         finally:
             process.terminate()
     assert process.returncode == 0
